@@ -1,0 +1,84 @@
+// Child processes that always end: each has a time limit, and whatever it started ends with it.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import process from "node:process";
+import { binFolder, root } from "./runtimes.ts";
+
+/** How a child is started. */
+export interface RunOptions {
+  /** @default the root of the repository */
+  readonly cwd?: string;
+  /** Added to the environment of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** @default {120_000} */
+  readonly timeoutMs?: number;
+}
+
+/** How a child ended. */
+export interface RunResult {
+  /** The exit code; 124 when the time limit ended it, as with timeout(1). */
+  readonly code: number;
+  /** Both output streams as they came. */
+  readonly output: string;
+  readonly ms: number;
+}
+
+const posix = process.platform !== "win32";
+const alive = new Set<ChildProcess>();
+
+// Children lead process groups of their own, so a Ctrl+C in the terminal does not reach them.
+process.on("exit", () => alive.forEach(killTree));
+
+/** Runs a program to its end and collects its output; never rejects because of an exit code. */
+export function run(
+  program: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<RunResult> {
+  const { cwd = root, env = {}, timeoutMs = 120_000 } = options;
+  const started = performance.now();
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, {
+      cwd,
+      env: { ...process.env, PATH: pathWithBin(), NO_COLOR: "1", FORCE_COLOR: "0", ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: posix,
+    });
+    alive.add(child);
+    let output = "";
+    let timedOut = false;
+    const collect = (chunk: string) => output += chunk;
+    child.stdout.setEncoding("utf8").on("data", collect);
+    child.stderr.setEncoding("utf8").on("data", collect);
+    const limit = setTimeout(() => {
+      timedOut = true;
+      output += `\n${program} was ended after its limit of ${timeoutMs} ms\n`;
+      killTree(child);
+    }, timeoutMs);
+    child.on("error", (error) => {
+      clearTimeout(limit);
+      alive.delete(child);
+      reject(error);
+    });
+    child.on("close", (code) => {
+      clearTimeout(limit);
+      alive.delete(child);
+      resolve({ code: timedOut ? 124 : code ?? 1, output, ms: performance.now() - started });
+    });
+  });
+}
+
+function pathWithBin(): string {
+  const separator = posix ? ":" : ";";
+  return `${binFolder}${separator}${process.env["PATH"] ?? ""}`;
+}
+
+function killTree(child: ChildProcess): void {
+  try {
+    if (posix && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    else child.kill("SIGKILL");
+  } catch (error) {
+    // The group has ended in the meantime: what was wanted.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
