@@ -40,7 +40,7 @@ export function run(
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       cwd,
-      env: { ...process.env, PATH: pathWithBin(), NO_COLOR: "1", FORCE_COLOR: "0", ...env },
+      env: { ...environment(), ...env },
       stdio: ["ignore", "pipe", "pipe"],
       detached: posix,
     });
@@ -68,9 +68,11 @@ export function run(
   });
 }
 
-function pathWithBin(): string {
-  const separator = posix ? ":" : ";";
-  return `${binFolder}${separator}${process.env["PATH"] ?? ""}`;
+function environment(): NodeJS.ProcessEnv {
+  // FORCE_COLOR would win over NO_COLOR, and a child with NODE_TEST_CONTEXT refuses to run tests.
+  const { FORCE_COLOR: _color, NODE_TEST_CONTEXT: _context, ...inherited } = process.env;
+  const path = [binFolder, inherited["PATH"] ?? ""].join(posix ? ":" : ";");
+  return { ...inherited, PATH: path, NO_COLOR: "1" };
 }
 
 function killTree(child: ChildProcess): void {

@@ -1,0 +1,68 @@
+// npm test: every check and every test, on all three runtimes.
+//
+//   npm test                         everything
+//   npm test -- --only node,bun      some steps
+//   npm test -- loop_group mailbox   the test files whose path has one of these parts
+
+import process from "node:process";
+import { parseArgs } from "node:util";
+import { run } from "./process.ts";
+import { type Counts, describe, none, parseCounts, sum } from "./test_counts.ts";
+import { selectSteps, type Step, stepNames } from "./test_steps.ts";
+
+interface Outcome {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly note: string;
+  readonly counts: Counts;
+  readonly seconds: string;
+}
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { only: { type: "string", multiple: true, default: [] } },
+});
+const only = values.only.flatMap((names) => names.split(","));
+const unknown = only.filter((name) => !stepNames.includes(name));
+if (unknown.length > 0) fail(`No step is called ${unknown.join(", ")}: ${stepNames.join(", ")}`);
+const steps = selectSteps(only, positionals);
+if (steps.length === 0) fail(`No test file matches ${positionals.join(", ")}`);
+
+const outcomes: Outcome[] = [];
+for (const step of steps) {
+  const outcome = await take(step);
+  console.log(row(outcome));
+  outcomes.push(outcome);
+}
+
+console.log(`\n${outcomes.map(row).join("\n")}\n`);
+console.log(describe(sum(outcomes.map(({ counts }) => counts))));
+process.exitCode = outcomes.every(({ ok }) => ok) ? 0 : 1;
+
+async function take({ name, program, args, paths, timeoutMs, runner }: Step): Promise<Outcome> {
+  if (paths?.length === 0) return failed(name, "has no test file");
+  const { code, output, ms } = await run(program, [...args, ...paths ?? []], { timeoutMs });
+  const seconds = `${(ms / 1000).toFixed(1)} s`;
+  const counts = runner ? parseCounts(runner, output) : none;
+  const empty = runner !== undefined && counts.passed + counts.failed === 0;
+  const note = empty ? "ran no test" : runner ? describe(counts) : "";
+  if (code === 0 && counts.failed === 0 && !empty) return { name, ok: true, note, counts, seconds };
+  console.log(`\n── ${name} ──\n${output.trimEnd()}\n`);
+  return failed(name, `${note} (exit code ${code})`.trimStart(), counts, seconds);
+}
+
+/** A step that fails without a failing test counts as one: the last line never hides a failure. */
+function failed(name: string, note: string, counts: Counts = none, seconds = ""): Outcome {
+  return { name, ok: false, note, counts: { ...counts, failed: counts.failed || 1 }, seconds };
+}
+
+function row({ name, ok, note, seconds }: Outcome): string {
+  return `${ok ? "ok    " : "FAILED"}  ${name.padEnd(8)} ${seconds.padStart(7)}  ${note}`.trimEnd();
+}
+
+function fail(message: string): never {
+  console.error(message);
+  process.exit(2);
+}

@@ -1,0 +1,123 @@
+// What `npm test` does, in order.
+
+import { existsSync, globSync } from "node:fs";
+import { join } from "node:path";
+import { root, runtimeBinary, type RuntimeName, tool } from "./runtimes.ts";
+
+/** One thing that must succeed. */
+export interface Step {
+  readonly name: string;
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly timeoutMs: number;
+  /** Whose summary its output ends with, when it runs tests. */
+  readonly runner?: RuntimeName;
+  /** Added to the arguments; without any the runner would look for tests by itself. */
+  readonly paths?: readonly string[];
+}
+
+/** The names that `--only` takes. */
+export const stepNames: readonly string[] = [
+  "fmt",
+  "lint",
+  "check",
+  "tsc",
+  "node",
+  "bun",
+  "deno",
+  "package",
+  "doc",
+  "publish",
+];
+
+/** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
+export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
+  const matching = (files: readonly string[]) =>
+    files.filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
+  const all = globSync("tests/**/*_test.ts", { cwd: root }).map((file) =>
+    file.replaceAll("\\", "/")
+  );
+  const heavy = matching(all.filter((file) => file.startsWith("tests/package/")).sort());
+  const light = matching(all.filter((file) => !file.startsWith("tests/package/")).sort());
+
+  const steps = filters.length > 0
+    ? [
+      ...(light.length > 0 ? runtimeSteps(light) : []),
+      ...(heavy.length > 0 ? [packageStep(heavy)] : []),
+    ]
+    : [...staticSteps(), ...runtimeSteps(light), packageStep(heavy), ...jsrSteps()];
+  return steps.filter(({ name }) => only.length === 0 || only.includes(name));
+}
+
+function staticSteps(): readonly Step[] {
+  const deno = runtimeBinary("deno");
+  return [
+    { name: "fmt", program: deno, args: ["fmt", "--check"], timeoutMs: 60_000 },
+    { name: "lint", program: deno, args: ["lint"], timeoutMs: 60_000 },
+    { name: "check", program: deno, args: ["check"], timeoutMs: 180_000 },
+    { name: "tsc", program: tool("tsc"), args: [], timeoutMs: 180_000 },
+  ];
+}
+
+function runtimeSteps(files: readonly string[]): readonly Step[] {
+  const paths = files.map((file) => `./${file}`);
+  return [
+    nodeStep("node", paths),
+    {
+      name: "bun",
+      program: runtimeBinary("bun"),
+      // bun gives a test 5 s unless told, the others any time
+      args: ["test", "--timeout", "60000"],
+      paths,
+      timeoutMs: 300_000,
+      runner: "bun",
+    },
+    {
+      name: "deno",
+      program: runtimeBinary("deno"),
+      // the types have been checked in a step of their own
+      args: ["test", "--allow-all", "--no-check"],
+      paths,
+      timeoutMs: 300_000,
+      runner: "deno",
+    },
+  ];
+}
+
+/** Packing, installing and type checking again are slow, and the same whoever starts them. */
+function packageStep(files: readonly string[]): Step {
+  return nodeStep("package", files.map((file) => `./${file}`));
+}
+
+function nodeStep(name: string, paths: readonly string[]): Step {
+  return {
+    name,
+    program: runtimeBinary("node"),
+    args: ["--test", "--test-reporter=spec", "--test-timeout=240000"],
+    paths,
+    timeoutMs: 300_000,
+    runner: "node",
+  };
+}
+
+function jsrSteps(): readonly Step[] {
+  const deno = runtimeBinary("deno");
+  const documented = ["mod.ts", "src", "runtime_adapters", "README.md", "ARCHITECTURE.md"]
+    .filter((path) => existsSync(join(root, path)));
+  return [
+    {
+      name: "doc",
+      program: deno,
+      args: ["test", "--doc", "--allow-all"],
+      paths: documented,
+      timeoutMs: 300_000,
+      runner: "deno",
+    },
+    {
+      name: "publish",
+      program: deno,
+      args: ["publish", "--dry-run", "--allow-dirty"],
+      timeoutMs: 180_000,
+    },
+  ];
+}
