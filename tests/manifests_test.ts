@@ -1,0 +1,60 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { assert, assertEquals } from "@std/assert";
+import { root } from "../tools/runtimes.ts";
+
+const read = (name: string) => JSON.parse(readFileSync(join(root, name), "utf8"));
+const jsr = read("deno.json");
+const npm = read("package.json");
+
+test("both manifests name the same package, version and license", () => {
+  assertEquals(jsr.name, `@${npm.name}/${npm.name}`);
+  assertEquals(jsr.version, npm.version);
+  assertEquals(jsr.license, npm.license);
+});
+
+test("the lock file is of this version", () => {
+  assertEquals(read("package-lock.json").version, npm.version);
+});
+
+test("both manifests export the same subpaths, in the same order", () => {
+  assertEquals(Object.keys(npm.exports), Object.keys(jsr.exports));
+});
+
+test("every subpath of npm is the build of the source that JSR exports", () => {
+  const built = Object.entries<string>(jsr.exports).map(([subpath, source]) => {
+    const target = source.replace(/^\.\//, "./dist/").replace(/\.ts$/, "");
+    return [subpath, { types: `${target}.d.ts`, default: `${target}.js` }];
+  });
+  assertEquals(npm.exports, Object.fromEntries(built));
+});
+
+test("every export has its source, and JSR publishes it", () => {
+  const published: readonly string[] = jsr.publish.include;
+  for (const source of Object.values<string>(jsr.exports)) {
+    assert(existsSync(join(root, source)), `${source} is exported and does not exist`);
+    const top = source.split("/")[1] ?? "";
+    assert(published.includes(top), `${source} is exported and ${top} is not in publish.include`);
+  }
+});
+
+test("npm users get no dependency", () => {
+  assertEquals(npm.dependencies, undefined);
+  assertEquals(npm.optionalDependencies, undefined);
+});
+
+test("every development dependency is pinned", () => {
+  for (const [name, version] of Object.entries<string>(npm.devDependencies)) {
+    assert(/^(\d+\.\d+\.\d+|file:.+)$/.test(version), `${name} is ${version}`);
+  }
+});
+
+test("the stand-ins answer to the names and versions that deno.json asks JSR for", () => {
+  for (const folder of jsr.links) {
+    const own = read(join(folder, "deno.json"));
+    const asked = jsr.imports[own.name];
+    assertEquals(asked, `jsr:${own.name}@^${own.version.split(".")[0]}`);
+    assertEquals(npm.devDependencies[own.name], `file:${folder.replace("./", "")}`);
+  }
+});

@@ -1,0 +1,108 @@
+// The directions of imports, as rules a program can check. ARCHITECTURE.md says them in prose.
+
+import { posix } from "node:path";
+import type { Source } from "./source_scan.ts";
+
+/** Longer files are two ideas. */
+export const MAX_LINES = 300;
+
+/** The contracts everything else is written against. */
+const PORTS: readonly string[] = ["src/clock.ts", "src/runtime.ts", "src/errors.ts", "src/log.ts"];
+
+/** What outside the project a part may import; whoever matches no rule may import nothing. */
+const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
+  [/^src\/clock\.ts$/, /^@std\/async$/],
+  [/^src\/testing\//, /^@std\/assert$/],
+  [/^src\/(health|service)\//, /^hono(\/|$)/],
+  // An engine may use its client, an optional peer, but never the runtime.
+  [/^src\/engines\//, /^(?!node:|bun|deno|hono)[@a-z]/],
+  [/^runtime_adapters\//, /^node:/],
+];
+
+// `process` is a fair name for a method, so only its use as an object counts.
+const RUNTIME_GLOBAL =
+  /(?<![\w$])(?:Deno|Bun)(?![\w$])|(?<![\w$.#])process(?=\s*(?:\?\.|[.[]))|\btypeof\s+process\b|\bglobalThis\s*(?:\??\.\s*process\b|\[|\?\.\[)/;
+const RAW_TIMER =
+  /(?:(?<![\w$.#])|\bglobalThis\s*\??\.\s*)set(?:Timeout|Interval|Immediate)(?![\w$])/;
+
+/** Everything that is wrong with these sources, one sentence each. */
+export function violations(sources: readonly Source[]): readonly string[] {
+  const graph = new Map(sources.map((source) => [source.path, projectImports(source)]));
+  return [
+    ...sources.flatMap((source) => [
+      ...outsideViolations(source),
+      ...(graph.get(source.path) ?? []).flatMap((target) =>
+        directionViolations(source.path, target)
+      ),
+      ...textViolations(source),
+    ]),
+    ...cycles(graph),
+  ];
+}
+
+function projectImports({ path, imports }: Source): readonly string[] {
+  return imports.filter(isRelative).map((it) => posix.join(posix.dirname(path), it));
+}
+
+function isRelative(specifier: string): boolean {
+  return specifier.startsWith(".");
+}
+
+function outsideViolations({ path, imports }: Source): readonly string[] {
+  return imports
+    .filter((it) => !isRelative(it))
+    .filter((it) => !OUTSIDE.some(([importer, allowed]) => importer.test(path) && allowed.test(it)))
+    .map((it) => `${path} must not import "${it}"`);
+}
+
+function directionViolations(path: string, target: string): readonly string[] {
+  const found: string[] = [];
+  if (PORTS.includes(path) && !PORTS.includes(target)) {
+    found.push(`${path} is a port and must import ports only, not ${target}`);
+  }
+  if (path.startsWith("src/") && !target.startsWith("src/")) {
+    found.push(`${path} is core and must not import ${target}`);
+  }
+  if (path.startsWith("runtime_adapters/") && !adapterMayImport(path, target)) {
+    found.push(`${path} is an adapter and must import src/runtime.ts alone, not ${target}`);
+  }
+  if (posix.basename(target).startsWith("_") && !path.startsWith(`${posix.dirname(target)}/`)) {
+    found.push(`${path} must not import ${target}, which is private to its folder`);
+  }
+  return found;
+}
+
+function adapterMayImport(path: string, target: string): boolean {
+  if (target === "src/runtime.ts") return true;
+  // Choosing an adapter is what detect.ts is for.
+  return /^runtime_adapters\/_\w+\.ts$/.test(target) ||
+    (path === "runtime_adapters/detect.ts" && target.startsWith("runtime_adapters/"));
+}
+
+function textViolations({ path, code, lineCount }: Source): readonly string[] {
+  const found: string[] = [];
+  const core = path.startsWith("src/");
+  const global = core ? RUNTIME_GLOBAL.exec(code) : null;
+  if (global) found.push(`${path} is core and must not know a runtime: ${global[0]}`);
+  const timer = core && path !== "src/clock.ts" ? RAW_TIMER.exec(code) : null;
+  if (timer) found.push(`${path} must take its time from a Clock: ${timer[0]}`);
+  if (path === "mod.ts" && /\bexport\s*(?:type\s*)?\*|\bexport\s+default\b/.test(code)) {
+    found.push(`${path} must export by name`);
+  }
+  if (lineCount > MAX_LINES) found.push(`${path} has ${lineCount} lines, more than ${MAX_LINES}`);
+  return found;
+}
+
+function cycles(graph: ReadonlyMap<string, readonly string[]>): readonly string[] {
+  const found: string[] = [];
+  const done = new Set<string>();
+  const visit = (path: string, trail: readonly string[]) => {
+    const at = trail.indexOf(path);
+    if (at >= 0) found.push(`import cycle: ${[...trail.slice(at), path].join(" → ")}`);
+    if (at >= 0 || done.has(path)) return;
+    for (const target of graph.get(path) ?? []) visit(target, [...trail, path]);
+    done.add(path);
+  };
+  for (const path of graph.keys()) visit(path, []);
+  return found;
+}
