@@ -1,0 +1,96 @@
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { assertMatch, assertStringIncludes } from "@std/assert";
+import { root, runtimeBinary, tool } from "../../tools/runtimes.ts";
+import { exportedSpecifiers, machineNode, makeConsumer } from "./_consumer.ts";
+
+const imports = exportedSpecifiers().map((it) => `await import(${JSON.stringify(it)});`).join("\n");
+
+const program = `
+import { LoopGroup, ShutdownCoordinator, StepLoop } from "lastcall";
+${imports}
+let steps = 0;
+const loop = new StepLoop("consumer", () => void steps++);
+const report = await new LoopGroup([loop]).run({ maxIterations: 3 });
+ShutdownCoordinator.reset();
+console.log(JSON.stringify({ steps, exitCode: report.exitCode, name: ShutdownCoordinator.name }));
+`;
+const expected = '{"steps":3,"exitCode":0,"name":"ShutdownCoordinator"}';
+
+const typed = `
+import { LoopGroup, ShutdownCoordinator, StepLoop } from "lastcall";
+${exportedSpecifiers().map((it, i) => `import * as m${i} from ${JSON.stringify(it)};`).join("\n")}
+export const modules: object[] = [${exportedSpecifiers().map((_, i) => `m${i}`).join(", ")}];
+const loop = new StepLoop("consumer", ({ iteration }) => iteration.toFixed(0) !== "3");
+const report = await new LoopGroup([loop]).run({ maxIterations: 3 });
+export const exitCode: number = report.exitCode;
+export const triggered: boolean | undefined = ShutdownCoordinator.get()?.triggered;
+// @ts-expect-error the types are there, and are not any
+new StepLoop(42);
+`;
+
+/** The declarations themselves are checked too, so skipLibCheck stays off. */
+function tsconfig(options: Readonly<Record<string, unknown>>): string {
+  const compilerOptions = { strict: true, noEmit: true, target: "es2022", ...options };
+  return JSON.stringify({ compilerOptions, files: ["consumer.ts"] });
+}
+
+// Not in a hook: when packing fails it fails once, not once for every test.
+const consumer = await makeConsumer();
+after(() => consumer[Symbol.dispose]());
+await consumer.write({
+  "main.js": program,
+  "consumer.ts": typed,
+  "tsconfig.node.json": tsconfig({
+    module: "nodenext",
+    lib: ["es2022", "esnext.disposable"],
+    types: ["node"],
+    typeRoots: [join(root, "node_modules", "@types")],
+    // The declarations of Node are not ours to check.
+    skipLibCheck: true,
+  }),
+  "tsconfig.bundler.json": tsconfig({
+    module: "esnext",
+    moduleResolution: "bundler",
+    lib: ["es2022", "dom", "esnext.disposable"],
+    types: [],
+  }),
+});
+
+test("the npm package runs on the Node of the devDependencies", async () => {
+  assertStringIncludes(await consumer.run(runtimeBinary("node"), "main.js"), expected);
+});
+
+test("the npm package runs on this machine's Node, from version 20 on", async (t) => {
+  const node = await machineNode();
+  if (node === undefined) return t.skip("this machine has no other Node");
+  const major = Number(/^v(\d+)/.exec(node.version)?.[1]);
+  if (major < 20) return t.skip(`this machine's Node is ${node.version}`);
+  assertStringIncludes(await consumer.run(node.path, "main.js"), expected);
+});
+
+test("the npm package runs on Bun", async () => {
+  assertStringIncludes(await consumer.run(runtimeBinary("bun"), "run", "main.js"), expected);
+});
+
+test("the npm package runs on Deno", async () => {
+  assertStringIncludes(await consumer.run(runtimeBinary("deno"), "run", "-A", "main.js"), expected);
+});
+
+test("the declarations type-check with Node's types", async () => {
+  await consumer.run(tool("tsc"), "-p", "tsconfig.node.json");
+});
+
+test("the declarations type-check for a bundler, with the DOM's types and none of Node's", async () => {
+  await consumer.run(tool("tsc"), "-p", "tsconfig.bundler.json");
+});
+
+test("publint finds nothing to say about the tarball", async () => {
+  assertMatch(await consumer.run(tool("publint"), "run", consumer.tarball, "--strict"), /All good/);
+});
+
+test("every subpath resolves to types of the right kind", async () => {
+  const options = ["--profile", "esm-only", "--no-definitely-typed", "--no-emoji"];
+  const output = await consumer.run(tool("attw"), consumer.tarball, ...options);
+  for (const specifier of exportedSpecifiers()) assertStringIncludes(output, `"${specifier}"`);
+});
