@@ -1,0 +1,29 @@
+import { test } from "node:test";
+import { assertEquals, assertLess, assertRejects, assertStringIncludes } from "@std/assert";
+import { run } from "../../tools/process.ts";
+import { runtimeBinary } from "../../tools/runtimes.ts";
+
+const node = runtimeBinary("node");
+
+test("a program's exit code and both its outputs are collected", async () => {
+  const script = 'console.log("out"); console.error("err"); process.exitCode = 3;';
+  const { code, output } = await run(node, ["-e", script]);
+  assertEquals(code, 3);
+  assertStringIncludes(output, "out\n");
+  assertStringIncludes(output, "err\n");
+});
+
+test("a program past its limit is ended together with what it started", async () => {
+  // The grandchild holds the same output open: were it alive, the run would go on for a minute.
+  const grandchild = "setTimeout(() => {}, 60_000)";
+  const script = `require("node:child_process").spawn(process.execPath,
+    ["-e", ${JSON.stringify(grandchild)}], { stdio: "inherit" });`;
+  const { code, output, ms } = await run(node, ["-e", script], { timeoutMs: 300 });
+  assertEquals(code, 124);
+  assertStringIncludes(output, "limit of 300 ms");
+  assertLess(ms, 30_000);
+});
+
+test("a program that does not exist rejects", async () => {
+  await assertRejects(() => run("no-such-program-here", []), Error);
+});
