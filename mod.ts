@@ -1,0 +1,72 @@
+/**
+ * Runs message loops and small services so that a deploy, a Ctrl+C, a crash or a stuck handler never
+ * loses a message. On Deno, Bun and Node.
+ *
+ * @example Two loops, one deadline, the right exit code
+ * ```ts no-eval
+ * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
+ *
+ * const orders = new StepLoop("orders", async ({ pause }) => await pause(100));
+ * const emails = new StepLoop("emails", async ({ pause }) => await pause(250));
+ * await new LoopGroup([orders, emails], { shutdownTimeoutMs: 10_000 }).main();
+ * ```
+ *
+ * @module
+ */
+
+import { detectRuntime } from "./runtime_adapters/detect.ts";
+import { provideRuntime } from "./src/runtime.ts";
+
+provideRuntime(detectRuntime);
+
+export { type Cancel, type Clock, type SleepOptions, systemClock } from "./src/clock.ts";
+export {
+  CancelledError,
+  type CancelReason,
+  isCancelledError,
+  isTerminatingError,
+  TERMINATING,
+  TerminatingError,
+} from "./src/errors.ts";
+export { consoleLog, type Log, silentLog } from "./src/log.ts";
+export {
+  type BeatRecord,
+  type EventLoopWatch,
+  type EventLoopWatchOptions,
+  type Runtime,
+  type SignalName,
+} from "./src/runtime.ts";
+
+export type { InFlight, Runnable, RunOptions, ShutdownOptions } from "./src/lifecycle/runnable.ts";
+export { BaseLoop, type LoopContext, type LoopOptions } from "./src/lifecycle/base_loop.ts";
+export { Heartbeat } from "./src/lifecycle/heartbeat.ts";
+export {
+  type InstallOptions,
+  type SecondSignal,
+  type ShutdownCallback,
+  ShutdownCoordinator,
+} from "./src/lifecycle/shutdown_coordinator.ts";
+export type { StopReason } from "./src/lifecycle/stop_reason.ts";
+export { LoopGroup, type LoopGroupRunOptions } from "./src/lifecycle/loop_group.ts";
+export type { FailurePolicy, LoopGroupOptions } from "./src/lifecycle/group_options.ts";
+export type { RestartOptions } from "./src/lifecycle/restart.ts";
+export type { Support } from "./src/lifecycle/support.ts";
+export type { Phase, PhaseEvent } from "./src/lifecycle/phase.ts";
+export type {
+  GroupEvents,
+  LoopEvent,
+  LoopState,
+  Problem,
+  StallEvent,
+} from "./src/lifecycle/group_events.ts";
+export type { Figures } from "./src/lifecycle/figures.ts";
+export {
+  DrainReport,
+  type DrainReportInit,
+  type LoopReport,
+  type Outcome,
+} from "./src/lifecycle/drain_report.ts";
+export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
+export type { HealthSnapshot, LoopHealth } from "./src/lifecycle/health_snapshot.ts";
+export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
+export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";

@@ -1,0 +1,40 @@
+import { Worker } from "node:worker_threads";
+import type { EventLoopWatch, EventLoopWatchOptions } from "../src/runtime.ts";
+
+/**
+ * The thread's program, as text: a module of its own would have to be found again by every bundler
+ * and every registry. It writes with `writeSync`, since a console in a thread needs the main thread.
+ */
+const PROGRAM = `
+const { parentPort, workerData } = require("node:worker_threads");
+const { writeSync } = require("node:fs");
+const process = require("node:process");
+const { thresholdMs, intervalMs } = workerData;
+let heard = performance.now(), looked = heard, beats = [];
+parentPort.on("message", (message) => { heard = performance.now(); beats = message; });
+setInterval(() => {
+  const now = performance.now();
+  // Late itself: the whole process was suspended, and nobody is to blame.
+  if (now - looked > 2 * intervalMs) heard = now;
+  looked = now;
+  const silence = now - heard;
+  if (silence <= thresholdMs) return;
+  const names = beats.map(({ name, ageMs }) => '"' + name + '" (' + Math.round(ageMs + silence) + " ms)");
+  try {
+    writeSync(2, "lastcall: the event loop is blocked for " + Math.round(silence) + " ms"
+      + (names.length > 0 ? ", and with it " + names.join(", ") : "") + ": ending the process\\n");
+  } finally {
+    process.kill(process.pid, "SIGKILL");
+  }
+}, intervalMs);
+`;
+
+/** Watches the event loop from a thread, on every runtime that has Node's worker threads. */
+export function watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
+  const worker = new Worker(PROGRAM, { eval: true, workerData: options });
+  worker.unref();
+  return {
+    beat: (beats) => worker.postMessage(beats),
+    stop: async () => void await worker.terminate(),
+  };
+}

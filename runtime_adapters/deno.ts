@@ -1,0 +1,52 @@
+/**
+ * Deno, by `Deno.addSignalListener`.
+ *
+ * @module
+ */
+
+import type { Runtime, SignalName } from "../src/runtime.ts";
+import { keepAlive } from "./_process.ts";
+import { watchEventLoop } from "./_thread.ts";
+
+/** The few members that are needed, so that the other runtimes need no types of Deno's. */
+interface DenoNamespace {
+  readonly build: { readonly os: string };
+  readonly stdin: { isTerminal(): boolean };
+  readonly pid: number;
+  addSignalListener(signal: SignalName, listener: () => void): void;
+  removeSignalListener(signal: SignalName, listener: () => void): void;
+  exit(code: number): never;
+  kill(pid: number, signal: "SIGKILL"): void;
+}
+
+function deno(): DenoNamespace {
+  return (globalThis as unknown as { Deno: DenoNamespace }).Deno;
+}
+
+/** The runtime adapter for Deno. */
+export const denoRuntime: Runtime = {
+  name: "deno",
+  get interactive() {
+    return deno().stdin.isTerminal();
+  },
+  get stopSignals() {
+    return deno().build.os === "windows"
+      ? ["SIGINT", "SIGBREAK"] as const
+      : ["SIGTERM", "SIGINT"] as const;
+  },
+  onSignal(signal, listener) {
+    deno().addSignalListener(signal, listener);
+    return () => deno().removeSignalListener(signal, listener);
+  },
+  keepAlive,
+  exit: (code) => deno().exit(code),
+  kill() {
+    try {
+      deno().kill(deno().pid, "SIGKILL");
+    } finally {
+      // Reached without `--allow-run`, and as the first process of a container.
+      deno().exit(137);
+    }
+  },
+  watchEventLoop,
+};

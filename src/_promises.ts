@@ -1,0 +1,42 @@
+/** Small pieces for waiting, which the oldest supported Node does not bring. */
+
+import type { Clock } from "./clock.ts";
+
+/** A promise with its handles outside. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  readonly resolve: (value: T) => void;
+}
+
+/** Makes a {@linkcode Deferred}. */
+export function deferred<T = void>(): Deferred<T> {
+  let resolve!: (value: T) => void;
+  const promise = new Promise<T>((done) => resolve = done);
+  return { promise, resolve };
+}
+
+/** True when `promise` settles, in whichever way, before `ms` have passed. */
+export async function settlesWithin(
+  promise: Promise<unknown>,
+  ms: number,
+  clock: Clock,
+): Promise<boolean> {
+  const expired = deferred<false>();
+  const cancel = clock.schedule(ms, () => expired.resolve(false));
+  try {
+    return await Promise.race([promise.then(() => true, () => true), expired.promise]);
+  } finally {
+    cancel();
+  }
+}
+
+/** Calls `listener` once when `signal` aborts, at once if it has, and returns the remover. */
+export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
+  if (signal === undefined) return () => {};
+  if (signal.aborted) {
+    listener();
+    return () => {};
+  }
+  signal.addEventListener("abort", listener, { once: true });
+  return () => signal.removeEventListener("abort", listener);
+}

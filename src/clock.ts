@@ -1,0 +1,43 @@
+/**
+ * Time, as the package sees it. Nothing in the core reads a clock or starts a timer by itself: it
+ * asks a {@linkcode Clock}, so that tests can run hours in a moment.
+ *
+ * @module
+ */
+
+import { delay } from "@std/async";
+
+/** Removes what was scheduled. Calling it twice, or after the task ran, does nothing. */
+export type Cancel = () => void;
+
+/** Options of {@linkcode Clock.sleep}. */
+export interface SleepOptions {
+  /** Ends the sleep early; it then rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** Where time comes from. */
+export interface Clock {
+  /** Milliseconds since the Unix epoch, for time stamps. It may step when the machine's clock is set. */
+  now(): number;
+  /** Milliseconds that only ever grow, for deadlines and durations. */
+  monotonic(): number;
+  /** Resolves after `ms`. `Infinity` never does. */
+  sleep(ms: number, options?: SleepOptions): Promise<void>;
+  /** Calls `task` once after `ms` and returns its remover. `Infinity` never calls it. */
+  schedule(ms: number, task: () => void): Cancel;
+}
+
+/** The clock of the machine. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  sleep: (ms, options) => delay(ms, options),
+  schedule(ms, task) {
+    const cancelled = new AbortController();
+    delay(ms, cancelled).then(task, () => {
+      // Only the remover below aborts the delay: the task is not wanted any more.
+    });
+    return () => cancelled.abort();
+  },
+};

@@ -1,0 +1,51 @@
+/**
+ * The errors that callers catch. Each can be told by name as well, which survives two copies of the
+ * package in one process.
+ *
+ * @module
+ */
+
+/** The code of {@linkcode TerminatingError}, the same on every protocol. */
+export const TERMINATING = 5006;
+
+/** New work was refused because the process is stopping. Try again, preferably elsewhere. */
+export class TerminatingError extends Error {
+  override readonly name = "TerminatingError";
+  /** Always 5006. */
+  readonly code: typeof TERMINATING = TERMINATING;
+}
+
+/**
+ * Why work was cut short: `deadline` (the stop ran out of time), `forced` (somebody insisted, as with
+ * a second Ctrl+C) or `aborted` (the caller's own signal).
+ */
+export type CancelReason = "deadline" | "forced" | "aborted";
+
+/** Work in flight was told to end. It is the reason of the handler's aborted `signal`. */
+export class CancelledError extends Error {
+  override readonly name = "CancelledError";
+  /** Why it had to end. */
+  readonly why: CancelReason;
+
+  /** `what` names the work, as in `loop "orders"`. */
+  constructor(why: CancelReason, what: string, options?: ErrorOptions) {
+    super(`Cancelled ${what}: ${CANCEL_TEXT[why]}`, options);
+    this.why = why;
+  }
+}
+
+const CANCEL_TEXT: Record<CancelReason, string> = {
+  deadline: "the stop is about to run out of time",
+  forced: "the stop was forced",
+  aborted: "the caller aborted it",
+};
+
+/** True for a {@linkcode TerminatingError} of any copy of the package. */
+export function isTerminatingError(error: unknown): error is TerminatingError {
+  return error instanceof Error && error.name === "TerminatingError";
+}
+
+/** True for a {@linkcode CancelledError} of any copy of the package. */
+export function isCancelledError(error: unknown): error is CancelledError {
+  return error instanceof Error && error.name === "CancelledError";
+}

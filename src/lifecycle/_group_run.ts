@@ -1,0 +1,276 @@
+import { deferred, onAbort, settlesWithin } from "../_promises.ts";
+import { CancelledError, type CancelReason } from "../errors.ts";
+import type { SignalName } from "../runtime.ts";
+import { Deadline } from "./deadline.ts";
+import { DrainReport, type LoopReport } from "./drain_report.ts";
+import { NO_FIGURES } from "./figures.ts";
+import type { GroupEmitter, Problem } from "./group_events.ts";
+import type { GroupConfig } from "./group_options.ts";
+import { Member } from "./_member.ts";
+import type { Phase, PhaseEvent } from "./phase.ts";
+import { RestartBudget } from "./restart.ts";
+import type { RunOptions } from "./runnable.ts";
+import { linkToProcess, type ProcessLink } from "./_process_link.ts";
+import { stopByPriority } from "./_stop_by_priority.ts";
+import type { StopReason } from "./stop_reason.ts";
+import { SupportStack } from "./_support_stack.ts";
+import { Watchdog } from "./watchdog.ts";
+
+/** How one run of a group goes about. */
+export interface GroupRunOptions extends RunOptions {
+  readonly installSignals: boolean;
+  /** The process ends after this run, so that nothing else may be left to wait for. */
+  readonly endsProcess: boolean;
+}
+
+/**
+ * One run of a group, from its start to its report.
+ *
+ * ```text
+ * starting ─▶ running ─▶ unready ─▶ draining ─▶ cancelling ─▶ stopped
+ * ```
+ *
+ * The first request to stop sets the one deadline. Loops stop by priority, lowest first, and each
+ * stage leaves a reserve for those after it; support stops last.
+ */
+export class GroupRun {
+  readonly finished: Promise<void>;
+  readonly members: readonly Member[];
+  readonly #config: GroupConfig;
+  readonly #options: GroupRunOptions;
+  readonly #emitter: GroupEmitter;
+  readonly #watchdog: Watchdog | undefined;
+  readonly #support: SupportStack;
+  readonly #finish: () => void;
+  readonly #stop = new AbortController();
+  readonly #stopRequested = deferred();
+  readonly #force = new AbortController();
+  readonly #phases: PhaseEvent[] = [];
+  readonly #problems: Problem[] = [];
+  readonly #unfinished: string[] = [];
+  readonly #startedAt: number;
+  #reason: StopReason = { kind: "finished", text: "every loop has ended" };
+  #deadline: Deadline;
+  #stopBeganAt: number;
+  #forcedBy: SignalName | undefined;
+  #link: ProcessLink | undefined;
+
+  constructor(config: GroupConfig, options: GroupRunOptions, emitter: GroupEmitter) {
+    const { clock, log } = config;
+    const finished = deferred();
+    this.finished = finished.promise;
+    this.#finish = finished.resolve;
+    this.#config = config;
+    this.#options = options;
+    this.#emitter = emitter;
+    this.#startedAt = this.#stopBeganAt = clock.monotonic();
+    this.#deadline = new Deadline(config.shutdownTimeoutMs, clock);
+    const onProblem = (what: string, error: unknown) => this.#problem(what, error);
+    this.members = config.loops.map((loop) => {
+      const restarts = config.onFailure === "restart"
+        ? new RestartBudget(config.restart)
+        : undefined;
+      return new Member(loop, clock, restarts, { onState: (m) => this.#onState(m), onProblem });
+    });
+    if (config.watchdogThresholdMs !== null) {
+      this.#watchdog = new Watchdog({
+        thresholdMs: config.watchdogThresholdMs,
+        intervalMs: config.watchdogIntervalMs,
+        onStall: (stalled) => emitter.emit("stall", { stalled }),
+        runtime: config.runtime(),
+        clock,
+        log,
+      });
+    }
+    const support = this.#watchdog === undefined ? [] : [this.#watchdog];
+    this.#support = new SupportStack([...support, ...config.support], clock, onProblem);
+  }
+
+  get reason(): StopReason {
+    return this.#reason;
+  }
+
+  get phase(): Phase {
+    return this.#phases.at(-1)?.phase ?? "starting";
+  }
+
+  /** True when nothing was left running. */
+  get clean(): boolean {
+    return this.phase === "stopped" && this.#unfinished.length === 0 &&
+      this.members.every(({ state }) => state !== "hung");
+  }
+
+  /** Begins the stop. The first request counts; later ones change nothing. */
+  requestStop(reason: StopReason, timeoutMs: number = this.#config.shutdownTimeoutMs): void {
+    if (this.#stop.signal.aborted) return;
+    this.#reason = reason;
+    this.#deadline = new Deadline(timeoutMs, this.#config.clock);
+    this.#stopBeganAt = this.#config.clock.monotonic();
+    this.#stop.abort();
+    this.#stopRequested.resolve();
+  }
+
+  /** Tells every loop at once to stop and to end its work in flight. */
+  cancelAll(why: CancelReason, text: string): void {
+    for (const member of this.members) member.stop(this.#deadline.remainingMs);
+    this.#cancel(this.members, why, text);
+  }
+
+  async execute(): Promise<DrainReport> {
+    this.#enter("starting", "run() was called");
+    const disconnect = this.#connect();
+    try {
+      await this.#start();
+      if (!this.#stop.signal.aborted) this.#launch();
+      await this.#stopRequested.promise;
+      await this.#stopLoops();
+      await this.#stopTheRest();
+    } finally {
+      disconnect();
+      this.#enter("stopped", this.#reason.text);
+      this.#finish();
+    }
+    return this.#report();
+  }
+
+  /** Listens to signals and to the caller, and holds the process open. */
+  #connect(): () => void {
+    const { runtime } = this.#config;
+    const { installSignals, signal } = this.#options;
+    const release = runtime().keepAlive();
+    if (installSignals) {
+      this.#link = linkToProcess(this.#config, {
+        onStop: (reason) => this.requestStop(reason),
+        onForce: (reason) => this.#onForce(reason),
+        finished: this.finished,
+      });
+    }
+    const aborted = { kind: "aborted", text: "the caller's signal was aborted" } as const;
+    const unlink = onAbort(signal, () => this.requestStop(aborted));
+    return () => {
+      unlink();
+      this.#link?.disconnect();
+      release();
+    };
+  }
+
+  async #start(): Promise<void> {
+    const started = this.#support.start(this.#stop.signal);
+    try {
+      await Promise.race([started, this.#stopRequested.promise]);
+    } catch (error) {
+      await this.#support.stop(this.#deadline);
+      throw error;
+    }
+    started.catch((error) => this.#problem("start-up failed while stopping", error));
+  }
+
+  #launch(): void {
+    this.#enter("running", "support is ready");
+    const { installSignals: _, endsProcess: __, signal: ___, ...options } = this.#options;
+    for (const member of this.members) member.run(options);
+    Promise.all(this.members.map(({ done }) => done)).then(() => this.requestStop(this.#reason));
+  }
+
+  async #stopLoops(): Promise<void> {
+    const { clock } = this.#config;
+    if (this.members.some(({ active }) => active)) {
+      this.#enter("unready", this.#reason.text);
+      await this.#unreadyDelay();
+      this.#enter("draining", this.#reason.text);
+    }
+    await stopByPriority(this.members, this.#deadline, clock, (members) => {
+      this.#cancel(members, "deadline", "the time is nearly up");
+    });
+    for (const member of this.members) member.giveUp();
+  }
+
+  async #unreadyDelay(): Promise<void> {
+    const { clock, unreadyDelayMs } = this.#config;
+    if (unreadyDelayMs === 0 || this.#reason.interactive === true) return;
+    const allDone = Promise.all(this.members.map(({ done }) => done));
+    const forced = deferred();
+    const unlink = onAbort(this.#force.signal, forced.resolve);
+    await settlesWithin(Promise.race([forced.promise, allDone]), unreadyDelayMs, clock);
+    unlink();
+  }
+
+  #cancel(members: readonly Member[], why: CancelReason, text: string): void {
+    if (this.phase !== "cancelling") this.#enter("cancelling", text);
+    for (const member of members) {
+      member.cancel(new CancelledError(why, `loop "${member.loop.name}"`));
+    }
+  }
+
+  async #stopTheRest(): Promise<void> {
+    const { endsProcess } = this.#options;
+    if (endsProcess) {
+      const abandoned = Promise.all(this.members.map((member) => member.abandon()));
+      await settlesWithin(abandoned, this.#deadline.remainingMs / 2, this.#config.clock);
+    }
+    this.#unfinished.push(...await this.#support.stop(this.#deadline));
+    if (endsProcess && this.#link !== undefined) {
+      const callbacks = await this.#link.unfinished(this.#deadline.remainingMs);
+      this.#unfinished.push(...callbacks.map((name) => `shutdown callback ${name}`));
+    }
+  }
+
+  #onForce({ signal, text }: StopReason): void {
+    this.#forcedBy = signal;
+    this.#force.abort();
+    this.cancelAll("forced", `a second signal, ${text}`);
+  }
+
+  #onState({ loop, state, error }: Member): void {
+    const { clock, log, onFailure } = this.#config;
+    if (state !== "running") this.#watchdog?.unwatch(loop.name);
+    else if (loop.heartbeat !== undefined) this.#watchdog?.watch(loop.name, loop.heartbeat);
+
+    const failed = state === "failed" || state === "backing_off";
+    if (failed) log.warn(`loop "${loop.name}" failed`, { state, error });
+    const event = { loop: loop.name, state, at: clock.now() };
+    this.#emitter.emit("loop", failed ? { ...event, error } : event);
+    if (state === "failed" && onFailure !== "ignore") {
+      this.requestStop({ kind: "failure", text: `loop "${loop.name}" failed` });
+    }
+  }
+
+  #enter(phase: Phase, reason: string): void {
+    const event = { phase, at: this.#config.clock.now(), reason };
+    this.#phases.push(event);
+    this.#emitter.emit("phase", event);
+  }
+
+  #problem(what: string, error: unknown): void {
+    this.#problems.push({ what, error });
+    this.#config.log.error(what, { error });
+    this.#emitter.emit("problem", { what, error });
+  }
+
+  #report(): DrainReport {
+    const now = this.#config.clock.monotonic();
+    return new DrainReport({
+      reason: this.#reason,
+      runMs: now - this.#startedAt,
+      stopMs: now - this.#stopBeganAt,
+      timeoutMs: this.#deadline.timeoutMs,
+      phases: this.#phases,
+      loops: this.members.map(loopReport),
+      unfinished: this.#unfinished,
+      problems: this.#problems,
+      forcedBy: this.#forcedBy,
+    });
+  }
+}
+
+function loopReport({ loop, state, stopMs, restarts, error }: Member): LoopReport {
+  return {
+    name: loop.name,
+    state,
+    stopMs,
+    restarts,
+    ...(state === "failed" ? { error } : {}),
+    inFlight: state === "hung" ? loop.inFlight ?? [] : [],
+    figures: loop.figures ?? NO_FIGURES,
+  };
+}

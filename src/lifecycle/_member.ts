@@ -1,0 +1,135 @@
+import { deferred } from "../_promises.ts";
+import type { Clock } from "../clock.ts";
+import type { CancelledError } from "../errors.ts";
+import type { LoopState } from "./group_events.ts";
+import type { RestartBudget } from "./restart.ts";
+import type { Runnable, RunOptions } from "./runnable.ts";
+
+/** What a member tells its group. */
+export interface MemberEvents {
+  readonly onState: (member: Member) => void;
+  readonly onProblem: (what: string, error: unknown) => void;
+}
+
+/**
+ * One loop in one run of a group.
+ *
+ * ```text
+ * waiting ─▶ running ─▶ ended
+ *              │ ▲  └──▶ failed      (no restart left, or the group is stopping)
+ *              ▼ │
+ *          backing_off ─▶ ended      (the group is stopping)
+ * running, backing_off ─▶ hung       (the deadline passed first)
+ * ```
+ */
+export class Member {
+  readonly loop: Runnable;
+  readonly done: Promise<void>;
+  readonly #finish: () => void;
+  readonly #clock: Clock;
+  readonly #restarts: RestartBudget | undefined;
+  readonly #events: MemberEvents;
+  readonly #stopping = new AbortController();
+  #state: LoopState = "waiting";
+  restarts = 0;
+  error: unknown;
+  /** How long its stop took, from being told. */
+  stopMs = 0;
+  #toldAt: number | undefined;
+
+  constructor(
+    loop: Runnable,
+    clock: Clock,
+    restarts: RestartBudget | undefined,
+    events: MemberEvents,
+  ) {
+    const { promise, resolve } = deferred();
+    this.loop = loop;
+    this.done = promise;
+    this.#finish = resolve;
+    this.#clock = clock;
+    this.#restarts = restarts;
+    this.#events = events;
+  }
+
+  get state(): LoopState {
+    return this.#state;
+  }
+
+  get active(): boolean {
+    return this.#state === "running" || this.#state === "backing_off";
+  }
+
+  get priority(): number {
+    return this.loop.priority ?? 0;
+  }
+
+  /** Runs the loop, again after failures where that is the policy. Never rejects. */
+  async run(options: RunOptions): Promise<void> {
+    let end: LoopState | undefined;
+    while (end === undefined) {
+      this.#enter("running");
+      end = await this.#runOnce(options);
+    }
+    if (this.#state !== "hung") this.#enter(end);
+    this.#finish();
+  }
+
+  /** Tells the loop to stop within `timeoutMs`. Whatever comes of that call is contained. */
+  stop(timeoutMs: number): void {
+    if (!this.active || this.#toldAt !== undefined) return;
+    this.#toldAt = this.#clock.monotonic();
+    this.#stopping.abort();
+    this.#contain("shutdown", () => this.loop.shutdown({ timeoutMs }));
+  }
+
+  /** Ends its work in flight. */
+  cancel(reason: CancelledError): void {
+    if (this.active) this.#contain("cancel", () => this.loop.cancel?.(reason));
+  }
+
+  /** Lets a loop that hangs give its messages back. */
+  async abandon(): Promise<void> {
+    if (this.#state === "hung") await this.#contain("abandon", () => this.loop.abandon?.());
+  }
+
+  /** The deadline has passed and it still runs: from now on nobody waits for it. */
+  giveUp(): void {
+    if (this.active) this.#enter("hung");
+  }
+
+  async #runOnce(options: RunOptions): Promise<LoopState | undefined> {
+    try {
+      await this.loop.run(options);
+      return "ended";
+    } catch (error) {
+      this.error = error;
+    }
+    if (this.#stopping.signal.aborted || this.#restarts === undefined) return "failed";
+    const pauseMs = this.#restarts.nextPauseMs(this.#clock.monotonic());
+    if (pauseMs === undefined) return "failed";
+
+    this.#enter("backing_off");
+    try {
+      await this.#clock.sleep(pauseMs, { signal: this.#stopping.signal });
+    } catch {
+      return "ended"; // told to stop while it was not running: there is nothing to finish
+    }
+    this.restarts++;
+    return undefined;
+  }
+
+  async #contain(what: string, call: () => unknown): Promise<void> {
+    try {
+      await call();
+    } catch (error) {
+      this.#events.onProblem(`${what}() of loop "${this.loop.name}" failed`, error);
+    }
+  }
+
+  #enter(state: LoopState): void {
+    this.#state = state;
+    if (this.#toldAt !== undefined) this.stopMs = this.#clock.monotonic() - this.#toldAt;
+    this.#events.onState(this);
+  }
+}

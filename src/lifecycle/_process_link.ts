@@ -1,0 +1,43 @@
+import { onAbort } from "../_promises.ts";
+import type { GroupConfig } from "./group_options.ts";
+import { ShutdownCoordinator } from "./shutdown_coordinator.ts";
+import type { StopReason } from "./stop_reason.ts";
+
+/** What a run wants to hear from the process. */
+export interface ProcessEvents {
+  readonly onStop: (reason: StopReason) => void;
+  readonly onForce: (reason: StopReason) => void;
+  /** When the run is over; the coordinator waits for it. */
+  readonly finished: Promise<void>;
+}
+
+/** The tie between one run and the process's signals. */
+export interface ProcessLink {
+  /** Waits for the shutdown callbacks of others; returns the names of those that did not end. */
+  unfinished(timeoutMs: number): Promise<readonly string[]>;
+  /** Leaves nothing behind. */
+  disconnect(): void;
+}
+
+/** Ties a run to the signals of the process, including one that came before the run. */
+export function linkToProcess(config: GroupConfig, events: ProcessEvents): ProcessLink {
+  const { runtime, clock, log } = config;
+  const { coordinator, release } = ShutdownCoordinator.hold({ runtime: runtime(), clock, log });
+  const stopLoopGroup = (reason: StopReason) => {
+    events.onStop(reason);
+    return events.finished;
+  };
+  coordinator.register(stopLoopGroup);
+  // The coordinator calls back in a moment; by then a loop would have begun.
+  if (coordinator.reason !== undefined) events.onStop(coordinator.reason);
+  const { forceSignal } = coordinator;
+  const unlink = onAbort(forceSignal, () => events.onForce(forceSignal.reason));
+  return {
+    unfinished: (timeoutMs) => coordinator.unfinished(timeoutMs, stopLoopGroup),
+    disconnect() {
+      unlink();
+      coordinator.unregister(stopLoopGroup);
+      release();
+    },
+  };
+}

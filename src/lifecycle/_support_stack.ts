@@ -1,0 +1,69 @@
+import { settlesWithin } from "../_promises.ts";
+import type { Clock } from "../clock.ts";
+import type { Deadline } from "./deadline.ts";
+import type { Support } from "./support.ts";
+
+/** Support that was told to start, and whether it has. */
+interface Begun {
+  readonly support: Support;
+  readonly ready: Promise<unknown>;
+}
+
+/** Starts support in order and stops what was started in reverse. */
+export class SupportStack {
+  readonly #support: readonly Support[];
+  readonly #clock: Clock;
+  readonly #onProblem: (what: string, error: unknown) => void;
+  readonly #begun: Begun[] = [];
+
+  constructor(
+    support: readonly Support[],
+    clock: Clock,
+    onProblem: (what: string, error: unknown) => void,
+  ) {
+    this.#support = support;
+    this.#clock = clock;
+    this.#onProblem = onProblem;
+  }
+
+  /** Starts one after another until all are ready, one fails, or `signal` aborts. */
+  async start(signal: AbortSignal): Promise<void> {
+    for (const support of this.#support) {
+      if (signal.aborted) return;
+      const ready = Promise.resolve().then(() => support.start?.({ signal }));
+      this.#begun.push({ support, ready });
+      try {
+        await ready;
+      } catch (error) {
+        throw new Error(`Support "${support.name}" could not start: ${error}`, { cause: error });
+      }
+    }
+  }
+
+  /** Stops all that was started, each within its share of the deadline; returns who had not ended. */
+  async stop(deadline: Deadline): Promise<readonly string[]> {
+    const hung: string[] = [];
+    for (let left = this.#begun.length; left > 0; left--) {
+      const entry = this.#begun.pop()!;
+      const expired = new AbortController();
+      const stopped = this.#stopOne(entry, expired.signal);
+      if (await settlesWithin(stopped, deadline.remainingMs / left, this.#clock)) continue;
+      expired.abort();
+      hung.push(`support "${entry.support.name}"`);
+    }
+    return hung;
+  }
+
+  async #stopOne({ support, ready }: Begun, signal: AbortSignal): Promise<void> {
+    try {
+      await ready;
+    } catch {
+      return; // what never started has nothing to stop, and `start` has told why
+    }
+    try {
+      await support.stop({ signal });
+    } catch (error) {
+      this.#onProblem(`support "${support.name}" did not stop well`, error);
+    }
+  }
+}

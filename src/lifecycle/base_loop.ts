@@ -1,0 +1,180 @@
+import { checkDuration, show } from "../_checks.ts";
+import { type Deferred, deferred, onAbort, settlesWithin } from "../_promises.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import { CancelledError } from "../errors.ts";
+import { reserveOf } from "./deadline.ts";
+import { Heartbeat } from "./heartbeat.ts";
+import {
+  checkPriority,
+  checkRunOptions,
+  DEFAULT_SHUTDOWN_TIMEOUT_MS,
+  type InFlight,
+  type Runnable,
+  type RunOptions,
+  type ShutdownOptions,
+} from "./runnable.ts";
+
+/** Options that every loop takes. */
+export interface LoopOptions {
+  /** Lower ones stop first, equal ones together. @default {0} */
+  readonly priority?: number;
+  /** A bound of its own for its stop, within its group's. @default {the group's, 30_000 alone} */
+  readonly shutdownTimeoutMs?: number;
+  /** Where time comes from. @default {systemClock} */
+  readonly clock?: Clock;
+}
+
+/** What a loop's work gets to see of the loop. */
+export interface LoopContext {
+  /** Aborted when a stop begins: take no new work, and find a good place to end. */
+  readonly stopping: AbortSignal;
+  /** Aborted when work in flight must end now, with a {@linkcode CancelledError} as its reason. */
+  readonly signal: AbortSignal;
+  /** Tells the watchdog that long work is still alive. */
+  readonly beat: () => void;
+}
+
+/** One call of `run`, from its start to its end. */
+class Run {
+  readonly stopping = new AbortController();
+  readonly cancelling = new AbortController();
+  readonly ended: Deferred<void> = deferred();
+}
+
+/**
+ * The discipline of starting and stopping, once for every loop. A subclass only does its `work`.
+ *
+ * ```text
+ * idle ── run() ──▶ running ── shutdown() ──▶ draining ── near the deadline, cancel() ──▶ cancelling
+ *   ▲                  │ work done                │ work done                                 │
+ *   └──────────────────┴──────────────────────────┴───────────────────────────────────────────┘
+ * ```
+ *
+ * - A `shutdown` while idle is not lost: the next `run` returns at once. One that follows a stop
+ *   changes nothing, so stopping twice and starting again works.
+ * - Any number of concurrent `shutdown` calls share one stop, each with a timeout of its own; the
+ *   earliest decides when the work is cancelled.
+ * - A second `run` while one is under way is an error.
+ */
+export abstract class BaseLoop implements Runnable {
+  readonly name: string;
+  readonly priority: number;
+  readonly shutdownTimeoutMs: number | undefined;
+  readonly heartbeat: Heartbeat;
+  /** Where time comes from. */
+  protected readonly clock: Clock;
+  readonly #inFlight = new Map<object, { id: string; since: number }>();
+  #run: Run | undefined;
+  #stopped = false;
+  #stopNext = false;
+  #resumed: Deferred<void> | undefined;
+  #quiet: Deferred<void> | undefined;
+
+  constructor(name: string, options: LoopOptions = {}) {
+    if (typeof name !== "string" || name === "") {
+      throw new TypeError(`Invalid loop name: expected a non-empty string, got ${show(name)}`);
+    }
+    this.name = name;
+    this.priority = checkPriority(options.priority ?? 0);
+    this.shutdownTimeoutMs = options.shutdownTimeoutMs;
+    checkDuration("shutdownTimeoutMs", options.shutdownTimeoutMs ?? Infinity);
+    this.clock = options.clock ?? systemClock;
+    this.heartbeat = new Heartbeat(this.clock);
+    // Bound, so that `coordinator.register(loop.shutdown)` works as it reads.
+    this.shutdown = this.shutdown.bind(this);
+  }
+
+  /** Everything the loop does between start and end. It looks at `stopping`, and returns. */
+  protected abstract work(context: LoopContext, options: RunOptions): Promise<void>;
+
+  get running(): boolean {
+    return this.#run !== undefined;
+  }
+
+  get inFlight(): readonly InFlight[] {
+    const now = this.clock.monotonic();
+    return Array.from(this.#inFlight.values(), ({ id, since }) => ({ id, ageMs: now - since }));
+  }
+
+  async run(options: RunOptions = {}): Promise<void> {
+    checkRunOptions(options);
+    if (this.#run !== undefined) {
+      throw new Error(`Loop "${this.name}" is already running: stop it before running it again`);
+    }
+    this.#stopped = this.#stopNext || options.signal?.aborted === true;
+    this.#stopNext = false;
+    if (this.#stopped) return;
+
+    const run = this.#run = new Run();
+    const unlink = onAbort(options.signal, () => run.stopping.abort());
+    this.heartbeat.beat();
+    try {
+      await this.work({
+        stopping: run.stopping.signal,
+        signal: run.cancelling.signal,
+        beat: () => this.heartbeat.beat(),
+      }, options);
+    } finally {
+      unlink();
+      this.#stopped = run.stopping.signal.aborted;
+      this.#run = undefined;
+      run.ended.resolve();
+    }
+  }
+
+  async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
+    const ownTimeoutMs = this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
+    const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? ownTimeoutMs);
+    const run = this.#run;
+    if (run === undefined) {
+      this.#stopNext = !this.#stopped;
+      return true;
+    }
+    run.stopping.abort();
+    const reserveMs = reserveOf(timeoutMs);
+    if (await settlesWithin(run.ended.promise, timeoutMs - reserveMs, this.clock)) return true;
+    run.cancelling.abort(new CancelledError("deadline", `loop "${this.name}"`));
+    return await settlesWithin(run.ended.promise, reserveMs, this.clock);
+  }
+
+  cancel(reason: CancelledError): void {
+    this.#run?.stopping.abort();
+    this.#run?.cancelling.abort(reason);
+  }
+
+  async drain(): Promise<void> {
+    this.#resumed ??= deferred();
+    if (this.#inFlight.size > 0) await (this.#quiet ??= deferred()).promise;
+  }
+
+  resume(): void {
+    this.#resumed?.resolve();
+    this.#resumed = undefined;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.shutdown();
+  }
+
+  /** Resolves at once, or after `resume` while the loop is drained, or when it is told to stop. */
+  protected async admission(stopping: AbortSignal): Promise<void> {
+    while (this.#resumed !== undefined && !stopping.aborted) {
+      const stopped = deferred();
+      const unlink = onAbort(stopping, () => stopped.resolve());
+      await Promise.race([this.#resumed.promise, stopped.promise]);
+      unlink();
+    }
+  }
+
+  /** Counts a piece of work as in flight until the returned function is called. */
+  protected track(id: string): () => void {
+    const key = {};
+    this.#inFlight.set(key, { id, since: this.clock.monotonic() });
+    return () => {
+      this.#inFlight.delete(key);
+      if (this.#inFlight.size > 0) return;
+      this.#quiet?.resolve();
+      this.#quiet = undefined;
+    };
+  }
+}

@@ -1,0 +1,37 @@
+import type { Clock } from "../clock.ts";
+
+/**
+ * The part of a stop's time that is kept for giving work back after it was cancelled: a tenth, and
+ * one second at the most.
+ */
+export function reserveOf(timeoutMs: number): number {
+  return Math.min(1_000, timeoutMs / 10);
+}
+
+/** One absolute point in time that a whole stop shares, so that nothing can multiply it. */
+export class Deadline {
+  /** How long the stop may take in all. */
+  readonly timeoutMs: number;
+  /** What each stage leaves for those after it. */
+  readonly reserveMs: number;
+  readonly #clock: Clock;
+  readonly #at: number;
+
+  /** The time runs from here. */
+  constructor(timeoutMs: number, clock: Clock) {
+    this.timeoutMs = timeoutMs;
+    this.reserveMs = reserveOf(timeoutMs);
+    this.#clock = clock;
+    this.#at = clock.monotonic() + timeoutMs;
+  }
+
+  /** What is left, never below zero. */
+  get remainingMs(): number {
+    return Math.max(0, this.#at - this.#clock.monotonic());
+  }
+
+  /** What is left for one stage when `later` more stages keep a reserve each. */
+  budgetMs(later: number): number {
+    return Math.max(0, this.remainingMs - later * this.reserveMs);
+  }
+}

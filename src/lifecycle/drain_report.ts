@@ -1,0 +1,164 @@
+import { exitCodeOf, type SignalName } from "../runtime.ts";
+import { type Figures, isBalanced, sumFigures } from "./figures.ts";
+import type { LoopState, Problem } from "./group_events.ts";
+import type { PhaseEvent } from "./phase.ts";
+import type { InFlight } from "./runnable.ts";
+import type { StopReason } from "./stop_reason.ts";
+
+/** How a run ended. When several apply, the first of this order is told. */
+export type Outcome = "forced" | "failed" | "timed_out" | "drained";
+
+/** What one loop did in a run. */
+export interface LoopReport {
+  readonly name: string;
+  /** `ended`, `failed` or `hung`; `waiting` when the stop came before it began. */
+  readonly state: LoopState;
+  /** How long it took to stop once it was told; 0 when it had ended before. */
+  readonly stopMs: number;
+  /** How often it was run again after a failure. */
+  readonly restarts: number;
+  /** What it failed with in the end. */
+  readonly error?: unknown;
+  /** What it was still working on at the deadline. */
+  readonly inFlight: readonly InFlight[];
+  /** What became of its messages. */
+  readonly figures: Figures;
+}
+
+/** What a {@linkcode DrainReport} is made from. */
+export interface DrainReportInit {
+  /** Why the run ended. */
+  readonly reason: StopReason;
+  /** From the start of the run to its end. */
+  readonly runMs: number;
+  /** From the beginning of the stop to its end. */
+  readonly stopMs: number;
+  /** How long the stop was allowed to take. */
+  readonly timeoutMs: number;
+  /** Every phase the run went through. */
+  readonly phases: readonly PhaseEvent[];
+  readonly loops: readonly LoopReport[];
+  /** Support and shutdown callbacks that had not ended at the deadline. */
+  readonly unfinished: readonly string[];
+  /** What went wrong and was contained. */
+  readonly problems: readonly Problem[];
+  /** The signal that forced the stop. */
+  readonly forcedBy?: SignalName | undefined;
+}
+
+/** The account of a run: how it ended, what each loop did, and what was left. */
+export class DrainReport implements DrainReportInit {
+  readonly reason: StopReason;
+  readonly runMs: number;
+  readonly stopMs: number;
+  readonly timeoutMs: number;
+  readonly phases: readonly PhaseEvent[];
+  readonly loops: readonly LoopReport[];
+  readonly unfinished: readonly string[];
+  readonly problems: readonly Problem[];
+  readonly forcedBy: SignalName | undefined;
+
+  constructor(init: DrainReportInit) {
+    this.reason = init.reason;
+    this.runMs = init.runMs;
+    this.stopMs = init.stopMs;
+    this.timeoutMs = init.timeoutMs;
+    this.phases = init.phases;
+    this.loops = init.loops;
+    this.unfinished = init.unfinished;
+    this.problems = init.problems;
+    this.forcedBy = init.forcedBy;
+  }
+
+  /** The loops that failed for good. */
+  get failed(): readonly LoopReport[] {
+    return this.loops.filter(({ state }) => state === "failed");
+  }
+
+  /** The loops that still ran at the deadline. */
+  get hung(): readonly LoopReport[] {
+    return this.loops.filter(({ state }) => state === "hung");
+  }
+
+  /** How the run ended. */
+  get outcome(): Outcome {
+    if (this.forcedBy !== undefined) return "forced";
+    if (this.failed.length > 0) return "failed";
+    return this.hung.length + this.unfinished.length > 0 ? "timed_out" : "drained";
+  }
+
+  /** 0 drained, 1 a loop failed, 124 the deadline passed with work left, 128 + n forced by signal n. */
+  get exitCode(): number {
+    if (this.forcedBy !== undefined) return exitCodeOf(this.forcedBy);
+    return { forced: 1, failed: 1, timed_out: 124, drained: 0 }[this.outcome];
+  }
+
+  /** What became of the messages of all loops. */
+  get figures(): Figures {
+    return sumFigures(this.loops.map(({ figures }) => figures));
+  }
+
+  /** True when every received message is accounted for. */
+  get balanced(): boolean {
+    return isBalanced(this.figures);
+  }
+
+  /** Plain data, with errors as text. */
+  toJSON(): Record<string, unknown> {
+    const fields: DrainReportInit = this;
+    return {
+      ...fields,
+      outcome: this.outcome,
+      exitCode: this.exitCode,
+      figures: this.figures,
+      loops: this.loops.map(withErrorText),
+      problems: this.problems.map(withErrorText),
+    };
+  }
+
+  /** A few lines for the terminal. */
+  toString(): string {
+    const lines = [
+      `${this.outcome.replace("_", " ")} in ${seconds(this.stopMs)} of ` +
+      `${seconds(this.timeoutMs)} (${this.reason.text}), exit code ${this.exitCode}`,
+      ...this.loops.map(loopLine),
+      ...this.unfinished.map((name) => `  not ended: ${name}`),
+      ...this.problems.map(({ what, error }) => `  problem: ${what}: ${text(error)}`),
+    ];
+    return lines.join("\n");
+  }
+}
+
+function loopLine(loop: LoopReport): string {
+  const parts = [`  ${loop.name}: ${loop.state}`];
+  if (loop.stopMs > 0) parts.push(`in ${seconds(loop.stopMs)}`);
+  if (loop.restarts > 0) parts.push(`after ${loop.restarts} restarts`);
+  if (loop.error !== undefined) parts.push(`with ${text(loop.error)}`);
+  const work = loop.inFlight.map(({ id, ageMs }) => `${id} (${seconds(ageMs)})`);
+  if (work.length > 0) parts.push(`on ${work.join(", ")}`);
+  const { received, ...settled } = loop.figures;
+  if (received > 0) {
+    const counts = Object.entries(settled).filter(([, count]) => count > 0);
+    parts.push(
+      `received ${received}:`,
+      counts.map(([name, n]) => `${n} ${words(name)}`).join(", "),
+    );
+  }
+  return parts.join(" ");
+}
+
+function withErrorText<T extends { readonly error?: unknown }>(entry: T): unknown {
+  return entry.error === undefined ? entry : { ...entry, error: text(entry.error) };
+}
+
+function words(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+function text(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
+
+function seconds(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}

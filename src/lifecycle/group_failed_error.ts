@@ -1,0 +1,17 @@
+import type { DrainReport } from "./drain_report.ts";
+
+/** One or more loops of a group failed. `errors` holds what each failed with. */
+export class GroupFailedError extends AggregateError {
+  override readonly name = "GroupFailedError";
+  /** The account of the run, the loops that did not fail included. */
+  readonly report: DrainReport;
+
+  constructor(report: DrainReport) {
+    const failed = report.failed;
+    const names = failed.map(({ name, error }) => `"${name}" (${error})`);
+    super(failed.map(({ error }) => error), `Loop ${names.join(", ")} failed`, {
+      cause: failed[0]?.error,
+    });
+    this.report = report;
+  }
+}

@@ -1,0 +1,130 @@
+import { checkDuration, checkOneOf, show } from "../_checks.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import { consoleLog, type Log } from "../log.ts";
+import { defaultRuntime, type Runtime } from "../runtime.ts";
+import { RestartBudget, type RestartOptions } from "./restart.ts";
+import { checkRunnable, DEFAULT_SHUTDOWN_TIMEOUT_MS, type Runnable } from "./runnable.ts";
+import type { Support } from "./support.ts";
+import {
+  DEFAULT_WATCHDOG_INTERVAL_MS,
+  DEFAULT_WATCHDOG_THRESHOLD_MS,
+  Watchdog,
+} from "./watchdog.ts";
+
+/** What a group does when a loop fails: stop the others well, run it again, or carry on without. */
+export type FailurePolicy = "shutdown" | "restart" | "ignore";
+
+/** Options of {@linkcode LoopGroup}. */
+export interface LoopGroupOptions {
+  /** How long a stop may take from its first moment to its last. @default {30_000} */
+  readonly shutdownTimeoutMs?: number;
+  /**
+   * How long to go on working after readiness has turned red, so that routers notice first. It is part
+   * of `shutdownTimeoutMs`, and a Ctrl+C at the terminal skips it.
+   *
+   * @default {0}
+   */
+  readonly unreadyDelayMs?: number;
+  /** @default {"shutdown"} */
+  readonly onFailure?: FailurePolicy;
+  /** How often and how soon, with `onFailure: "restart"`. */
+  readonly restart?: RestartOptions;
+  /** Silence for longer than this ends the process; `null` switches it off. @default {720_000} */
+  readonly watchdogThresholdMs?: number | null;
+  /** How often the watchdog looks. @default {60_000} */
+  readonly watchdogIntervalMs?: number;
+  /** Started in order before the loops, stopped in reverse order after them. */
+  readonly support?: readonly Support[];
+  /** @default {the one this program runs on} */
+  readonly runtime?: Runtime;
+  /** @default {systemClock} */
+  readonly clock?: Clock;
+  /** @default {consoleLog} */
+  readonly log?: Log;
+}
+
+/** The options of a group, checked and complete. */
+export interface GroupConfig {
+  readonly loops: readonly Runnable[];
+  readonly shutdownTimeoutMs: number;
+  readonly unreadyDelayMs: number;
+  readonly onFailure: FailurePolicy;
+  readonly restart: RestartOptions;
+  readonly watchdogThresholdMs: number | null;
+  readonly watchdogIntervalMs: number;
+  readonly support: readonly Support[];
+  /** Asked for when a run begins, so that a group can be made anywhere. */
+  readonly runtime: () => Runtime;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Checks everything before anything starts. */
+export function groupConfig(loops: readonly Runnable[], options: LoopGroupOptions): GroupConfig {
+  const { runtime, watchdogThresholdMs } = options;
+  const config: GroupConfig = {
+    loops: checkLoops(loops),
+    shutdownTimeoutMs: checkDuration(
+      "shutdownTimeoutMs",
+      options.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS,
+    ),
+    unreadyDelayMs: checkDuration("unreadyDelayMs", options.unreadyDelayMs ?? 0),
+    onFailure: checkOneOf("onFailure", options.onFailure ?? "shutdown", [
+      "shutdown",
+      "restart",
+      "ignore",
+    ]),
+    restart: options.restart ?? {},
+    watchdogThresholdMs: watchdogThresholdMs === undefined
+      ? DEFAULT_WATCHDOG_THRESHOLD_MS
+      : watchdogThresholdMs,
+    watchdogIntervalMs: options.watchdogIntervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS,
+    support: checkSupport(options.support ?? []),
+    runtime: () => runtime ?? defaultRuntime(),
+    clock: options.clock ?? systemClock,
+    log: options.log ?? consoleLog,
+  };
+  if (config.unreadyDelayMs > 0 && config.unreadyDelayMs >= config.shutdownTimeoutMs) {
+    throw new RangeError(
+      `Invalid unreadyDelayMs: expected less than shutdownTimeoutMs ` +
+        `(${config.shutdownTimeoutMs}), of which it is a part, got ${config.unreadyDelayMs}`,
+    );
+  }
+  // These check their own options; better now than in the middle of a run.
+  new RestartBudget(config.restart);
+  if (config.watchdogThresholdMs !== null) {
+    new Watchdog({
+      thresholdMs: config.watchdogThresholdMs,
+      intervalMs: config.watchdogIntervalMs,
+    });
+  }
+  return config;
+}
+
+function checkLoops(loops: readonly Runnable[]): readonly Runnable[] {
+  if (!Array.isArray(loops)) {
+    throw new TypeError(`Invalid loops: expected an array of Runnables, got ${show(loops)}`);
+  }
+  const checked = loops.map((loop, index) => checkRunnable(loop, `loops[${index}]`));
+  checkUnique("loop", checked);
+  return checked;
+}
+
+function checkSupport(support: readonly Support[]): readonly Support[] {
+  for (const [index, { name, stop }] of support.entries()) {
+    if (typeof name === "string" && typeof stop === "function") continue;
+    throw new TypeError(`support[${index}] needs a \`name\` and a \`stop\` function`);
+  }
+  checkUnique("support", support);
+  return [...support];
+}
+
+function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {
+  const names = new Set<string>();
+  for (const { name } of entries) {
+    if (names.has(name)) {
+      throw new TypeError(`Duplicate ${what} name ${show(name)}: each needs a name of its own`);
+    }
+    names.add(name);
+  }
+}

@@ -1,0 +1,176 @@
+import { checkDuration } from "../_checks.ts";
+import { settlesWithin } from "../_promises.ts";
+import { reserveOf } from "./deadline.ts";
+import type { DrainReport } from "./drain_report.ts";
+import { GroupEmitter, type GroupEvents } from "./group_events.ts";
+import { GroupFailedError } from "./group_failed_error.ts";
+import { type GroupConfig, groupConfig, type LoopGroupOptions } from "./group_options.ts";
+import { GroupRun } from "./_group_run.ts";
+import { healthOf, type HealthSnapshot } from "./health_snapshot.ts";
+import {
+  checkRunOptions,
+  type Runnable,
+  type RunOptions,
+  type ShutdownOptions,
+} from "./runnable.ts";
+import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
+
+/** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
+export interface LoopGroupRunOptions extends RunOptions {
+  /** Stop on SIGTERM and SIGINT. @default {true} */
+  readonly installSignals?: boolean;
+}
+
+/**
+ * Runs loops together and stops them together: by a signal, by a call, or because one of them failed.
+ * Every stop has one deadline for all, and ends in a {@linkcode DrainReport}.
+ *
+ * @example Run until SIGTERM or Ctrl+C, then end the process with the right exit code
+ * ```ts no-eval
+ * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
+ *
+ * const mailer = new StepLoop("mailer", async ({ pause }) => await pause(1_000));
+ * await new LoopGroup([mailer], { shutdownTimeoutMs: 10_000 }).main();
+ * ```
+ *
+ * @example Stop at the end of a block
+ * ```ts
+ * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
+ *
+ * await using group = new LoopGroup([new StepLoop("poller", ({ pause }) => pause(1_000))]);
+ * const run = group.run();
+ * // … other work …
+ * await group.shutdown({ timeoutMs: 5_000 });
+ * console.log(String(await run));
+ * ```
+ */
+export class LoopGroup implements AsyncDisposable {
+  readonly #config: GroupConfig;
+  readonly #emitter: GroupEmitter;
+  #run: GroupRun | undefined;
+  #stopped = false;
+  #stopNext = false;
+  #drained = false;
+
+  /** Checks everything; nothing starts before `run`. */
+  constructor(loops: readonly Runnable[], options: LoopGroupOptions = {}) {
+    this.#config = groupConfig(loops, options);
+    this.#emitter = new GroupEmitter(this.#config.log);
+    // Bound, so that `coordinator.register(group.shutdown)` works as it reads.
+    this.shutdown = this.shutdown.bind(this);
+  }
+
+  /** The loops, in the order they were given. */
+  get loops(): readonly Runnable[] {
+    return this.#config.loops;
+  }
+
+  /** True from the call of `run` until it settles. */
+  get running(): boolean {
+    return this.#run !== undefined && this.#run.phase !== "stopped";
+  }
+
+  /** Watches the group: `phase`, `loop`, `problem` and `stall`. Returns the remover. */
+  on<K extends keyof GroupEvents>(kind: K, listener: (event: GroupEvents[K]) => void): () => void {
+    return this.#emitter.on(kind, listener);
+  }
+
+  /** How the group is doing now. */
+  health(): HealthSnapshot {
+    const idle = this.loops.map((loop) => ({ loop, state: "waiting" as const, restarts: 0 }));
+    const thresholdMs = this.#config.watchdogThresholdMs ?? DEFAULT_WATCHDOG_THRESHOLD_MS;
+    const phase = this.#run?.phase ?? "starting";
+    return healthOf(phase, this.#drained, thresholdMs, this.#run?.members ?? idle);
+  }
+
+  /**
+   * Runs all loops until they have ended, a stop was asked for, or one failed. The time a stop may
+   * take bounds this as well: what still runs at the deadline is named in the report.
+   *
+   * Rejects with a {@linkcode GroupFailedError} when loops failed, unless failures are ignored.
+   */
+  async run(options: LoopGroupRunOptions = {}): Promise<DrainReport> {
+    const report = await this.#execute(options, false);
+    if (report.failed.length > 0 && this.#config.onFailure !== "ignore") {
+      throw new GroupFailedError(report);
+    }
+    return report;
+  }
+
+  /**
+   * Runs like `run`, then ends the process: exit code 0 when drained, 1 when a loop failed, 124 when
+   * the deadline passed with work left, 128 + n when signal n forced it.
+   */
+  async main(options: LoopGroupRunOptions = {}): Promise<never> {
+    const { log, runtime } = this.#config;
+    let exitCode = 1;
+    try {
+      const report = await this.#execute(options, true);
+      exitCode = report.exitCode;
+      if (report.outcome === "drained") log.info(String(report), { report });
+      else log.error(String(report), { report });
+    } catch (error) {
+      log.error("the group could not run", { error });
+    }
+    return runtime().exit(exitCode);
+  }
+
+  /**
+   * Stops all loops and waits: true when all have stopped, false when the time ran out. While nothing
+   * runs, it makes the next `run` return at once.
+   */
+  async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
+    const { clock, shutdownTimeoutMs } = this.#config;
+    const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? shutdownTimeoutMs);
+    const run = this.#run;
+    if (run === undefined || !this.running) {
+      this.#stopNext = !this.#stopped;
+      return true;
+    }
+    run.requestStop({ kind: "shutdown", text: "shutdown() was called" }, timeoutMs);
+    const reserveMs = reserveOf(timeoutMs);
+    if (!await settlesWithin(run.finished, timeoutMs - reserveMs, clock)) {
+      run.cancelAll("deadline", "the time of a shutdown() is nearly up");
+      await settlesWithin(run.finished, reserveMs, clock);
+    }
+    return run.clean;
+  }
+
+  /** Takes no new work until `resume`, and is not ready; resolves when nothing is in flight. */
+  async drain(): Promise<void> {
+    this.#drained = true;
+    await Promise.all(this.loops.map((loop) => loop.drain?.()));
+  }
+
+  /** Takes work again after `drain`. */
+  resume(): void {
+    this.#drained = false;
+    for (const loop of this.loops) loop.resume?.();
+  }
+
+  /** Stops the group. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.shutdown();
+  }
+
+  async #execute(options: LoopGroupRunOptions, endsProcess: boolean): Promise<DrainReport> {
+    checkRunOptions(options);
+    if (this.running) {
+      throw new Error("The group is already running: stop it before running it again");
+    }
+    const { installSignals = true, ...runOptions } = options;
+    const run = new GroupRun(
+      this.#config,
+      { ...runOptions, installSignals, endsProcess },
+      this.#emitter,
+    );
+    this.#run = run;
+    if (this.#stopNext) run.requestStop({ kind: "shutdown", text: "shutdown() came before run()" });
+    this.#stopNext = false;
+    try {
+      return await run.execute();
+    } finally {
+      this.#stopped = run.reason.kind !== "finished";
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import { checkInterval } from "../_checks.ts";
+import { type Cancel, type Clock, systemClock } from "../clock.ts";
+import { consoleLog, type Log } from "../log.ts";
+import { type BeatRecord, defaultRuntime, type EventLoopWatch, type Runtime } from "../runtime.ts";
+import type { Heartbeat } from "./heartbeat.ts";
+import type { Support } from "./support.ts";
+
+/** Options of {@linkcode Watchdog}. */
+export interface WatchdogOptions {
+  /** Silence for longer than this ends the process. @default {720_000} */
+  readonly thresholdMs?: number;
+  /** How often to look; half the threshold at the most. @default {60_000} */
+  readonly intervalMs?: number;
+  /** Hears of a stall just before the process ends. */
+  readonly onStall?: (stalled: readonly BeatRecord[]) => void;
+  /** @default {the one this program runs on} */
+  readonly runtime?: Runtime;
+  /** @default {systemClock} */
+  readonly clock?: Clock;
+  /** @default {consoleLog} */
+  readonly log?: Log;
+}
+
+/** The default of {@linkcode WatchdogOptions.thresholdMs}: longer than any reasonable step. */
+export const DEFAULT_WATCHDOG_THRESHOLD_MS = 720_000;
+
+/** The default of {@linkcode WatchdogOptions.intervalMs}. */
+export const DEFAULT_WATCHDOG_INTERVAL_MS = 60_000;
+
+/**
+ * Ends the process when a loop, or the event loop itself, gives no sign of life: what supervises the
+ * process can start a new one, and the messages of the old one come back when their leases end.
+ *
+ * Loops are looked at from here. The event loop is looked at by a thread of its own, because nothing
+ * here runs while it is blocked. Time in which the process was suspended counts against nobody.
+ */
+export class Watchdog implements Support {
+  readonly name = "watchdog";
+  readonly #thresholdMs: number;
+  readonly #intervalMs: number;
+  readonly #onStall: (stalled: readonly BeatRecord[]) => void;
+  readonly #runtime: Runtime | undefined;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #watched = new Map<string, Heartbeat>();
+  #thread: EventLoopWatch | undefined;
+  #cancelTick: Cancel | undefined;
+  #awakeSince = 0;
+  #lookedAt = 0;
+
+  /** Nothing is watched before `start`. */
+  constructor(options: WatchdogOptions = {}) {
+    this.#thresholdMs = checkInterval(
+      "watchdogThresholdMs",
+      options.thresholdMs ?? DEFAULT_WATCHDOG_THRESHOLD_MS,
+    );
+    this.#intervalMs = Math.min(
+      checkInterval("watchdogIntervalMs", options.intervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS),
+      this.#thresholdMs / 2,
+    );
+    this.#onStall = options.onStall ?? (() => {});
+    this.#runtime = options.runtime;
+    this.#clock = options.clock ?? systemClock;
+    this.#log = options.log ?? consoleLog;
+  }
+
+  /** Watches a loop, by its name, until `unwatch`. */
+  watch(name: string, heartbeat: Heartbeat): void {
+    this.#watched.set(name, heartbeat);
+  }
+
+  /** Stops watching a loop, which is due when it has ended. */
+  unwatch(name: string): void {
+    this.#watched.delete(name);
+  }
+
+  /** Begins to look. */
+  start(): void {
+    if (this.#cancelTick !== undefined) return;
+    this.#awakeSince = this.#lookedAt = this.#clock.monotonic();
+    this.#thread = this.#process.watchEventLoop?.({
+      thresholdMs: this.#thresholdMs,
+      intervalMs: this.#intervalMs,
+    });
+    this.#tick();
+  }
+
+  /** Ends the looking, and the thread. */
+  async stop(): Promise<void> {
+    this.#cancelTick?.();
+    this.#cancelTick = undefined;
+    const thread = this.#thread;
+    this.#thread = undefined;
+    await thread?.stop();
+  }
+
+  /** Ends like `stop`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  get #process(): Runtime {
+    return this.#runtime ?? defaultRuntime();
+  }
+
+  #tick(): void {
+    this.#cancelTick = this.#clock.schedule(this.#intervalMs, () => {
+      this.#look();
+      if (this.#cancelTick !== undefined) this.#tick();
+    });
+    this.#thread?.beat(this.#beats());
+  }
+
+  #look(): void {
+    const now = this.#clock.monotonic();
+    if (now - this.#lookedAt > 2 * this.#intervalMs) this.#awakeSince = now;
+    this.#lookedAt = now;
+    if (now - this.#awakeSince <= this.#thresholdMs) return;
+
+    const stalled = this.#beats().filter(({ ageMs }) => ageMs > this.#thresholdMs);
+    if (stalled.length === 0) return;
+    const names = stalled.map(({ name, ageMs }) => `"${name}" (${Math.round(ageMs)} ms)`);
+    this.#log.error(`no sign of life from ${names.join(", ")}: ending the process`, { stalled });
+    this.#onStall(stalled);
+    this.#process.kill();
+  }
+
+  #beats(): readonly BeatRecord[] {
+    return Array.from(this.#watched, ([name, { ageMs }]) => ({ name, ageMs }));
+  }
+}

@@ -1,0 +1,83 @@
+import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
+import type { RunOptions } from "../lifecycle/runnable.ts";
+
+/** What one step gets. */
+export interface StepContext extends LoopContext {
+  /** Counts the steps of this run from 1. */
+  readonly iteration: number;
+  /** Waits between two pieces of work, and not a moment longer once a stop has begun. */
+  readonly pause: (ms: number) => Promise<void>;
+}
+
+/** One step of a loop. Return `false` to end the loop; throw to fail it. */
+export type Step = (context: StepContext) => Promise<void | boolean> | void | boolean;
+
+/** A step that never waits gives way to signals and timers this often. */
+const LONGEST_TURN_MS = 10;
+
+/**
+ * A loop that does one step after another until it is told to stop. A step in flight is finished
+ * first; one that goes on past the deadline sees its `signal` abort.
+ *
+ * @example
+ * ```ts
+ * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
+ *
+ * const ticker = new StepLoop("ticker", async ({ iteration, pause }) => {
+ *   console.log("tick", iteration);
+ *   await pause(10);
+ * });
+ * const report = await new LoopGroup([ticker]).run({ maxIterations: 3 });
+ * console.assert(report.exitCode === 0);
+ * ```
+ */
+export class StepLoop extends BaseLoop {
+  readonly #step: Step;
+
+  /** Makes a loop; nothing happens before `run`. */
+  constructor(name: string, step: Step, options: LoopOptions = {}) {
+    super(name, options);
+    if (typeof step !== "function") {
+      throw new TypeError(
+        `Invalid step of loop "${name}": expected a function, got ${typeof step}`,
+      );
+    }
+    this.#step = step;
+  }
+
+  protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
+    const { maxIterations = Infinity } = options;
+    const { stopping, signal } = context;
+    const pause = (ms: number) => this.#pause(ms, stopping);
+    let turnBegan = this.clock.monotonic();
+
+    for (let iteration = 1; iteration <= maxIterations; iteration++) {
+      await this.admission(stopping);
+      if (stopping.aborted) return;
+
+      const end = this.track(`step ${iteration}`);
+      try {
+        if (await this.#step({ ...context, iteration, pause }) === false) return;
+      } catch (error) {
+        if (!signal.aborted) throw error;
+        return;
+      } finally {
+        end();
+      }
+      this.heartbeat.beat();
+
+      if (this.clock.monotonic() - turnBegan >= LONGEST_TURN_MS) {
+        await this.clock.sleep(0);
+        turnBegan = this.clock.monotonic();
+      }
+    }
+  }
+
+  async #pause(ms: number, stopping: AbortSignal): Promise<void> {
+    try {
+      await this.clock.sleep(ms, { signal: stopping });
+    } catch (error) {
+      if (!stopping.aborted) throw error;
+    }
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * What the package needs from the program that runs it. One thin adapter per runtime implements this;
+ * nothing else knows which runtime it is.
+ *
+ * @module
+ */
+
+/** A signal that a process can catch and end on. */
+export type SignalName =
+  | "SIGHUP"
+  | "SIGINT"
+  | "SIGQUIT"
+  | "SIGUSR1"
+  | "SIGUSR2"
+  | "SIGTERM"
+  | "SIGBREAK";
+
+/** Their numbers, which exit codes tell. */
+export const SIGNAL_NUMBERS: Readonly<Record<SignalName, number>> = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGQUIT: 3,
+  SIGUSR1: 10,
+  SIGUSR2: 12,
+  SIGTERM: 15,
+  SIGBREAK: 21,
+};
+
+/** The exit code of a process that a signal ended. */
+export function exitCodeOf(signal: SignalName): number {
+  return 128 + SIGNAL_NUMBERS[signal];
+}
+
+/** How stale the parts of a process were when it was last heard of. */
+export interface BeatRecord {
+  /** The name of the loop. */
+  readonly name: string;
+  /** Milliseconds since it last gave a sign of life. */
+  readonly ageMs: number;
+}
+
+/** Options of {@linkcode Runtime.watchEventLoop}. */
+export interface EventLoopWatchOptions {
+  /** Silence for longer than this ends the process. */
+  readonly thresholdMs: number;
+  /** How often the watching thread looks. */
+  readonly intervalMs: number;
+}
+
+/** A thread that ends the process when the event loop stays silent. */
+export interface EventLoopWatch {
+  /** The event loop is alive; `beats` is what the thread prints should this be the last word. */
+  beat(beats: readonly BeatRecord[]): void;
+  /** Ends the thread. */
+  stop(): Promise<void>;
+}
+
+/** The port to Deno, Bun, Node or whatever else runs the program. */
+export interface Runtime {
+  /** For people: `"node"`, `"deno"`, `"bun"`. */
+  readonly name: string;
+  /** Whether a person sits at the terminal. */
+  readonly interactive: boolean;
+  /** The signals that ask for a stop on this platform. */
+  readonly stopSignals: readonly SignalName[];
+  /** Adds a listener and returns its remover. Throws when the platform cannot deliver the signal. */
+  onSignal(signal: SignalName, listener: () => void): () => void;
+  /** Holds the process open until the returned function is called. */
+  keepAlive(): () => void;
+  /** Ends the process. */
+  exit(code: number): never;
+  /** Ends the process by SIGKILL: no handler, no flush, no way to hang. */
+  kill(): void;
+  /** Watches the event loop from another thread, where the runtime has threads. */
+  watchEventLoop?(options: EventLoopWatchOptions): EventLoopWatch;
+}
+
+let provider: (() => Runtime) | undefined;
+
+/** Says which runtime is meant where none is passed. `mod.ts` does this for the three it knows. */
+export function provideRuntime(provide: () => Runtime): void {
+  provider = provide;
+}
+
+/** The runtime that is meant where none is passed. */
+export function defaultRuntime(): Runtime {
+  if (provider === undefined) {
+    throw new Error(
+      "No runtime is known: import from the package's main entry, or pass `runtime` in the options",
+    );
+  }
+  return provider();
+}

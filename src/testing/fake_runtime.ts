@@ -1,0 +1,95 @@
+import type {
+  BeatRecord,
+  EventLoopWatch,
+  EventLoopWatchOptions,
+  Runtime,
+  SignalName,
+} from "../runtime.ts";
+
+/** Thrown by {@linkcode FakeRuntime.exit}, because a fake process cannot really end. */
+export class ExitError extends Error {
+  override readonly name = "ExitError";
+  /** The code the process would have ended with. */
+  readonly code: number;
+
+  constructor(code: number) {
+    super(`The process ended with exit code ${code}`);
+    this.code = code;
+  }
+}
+
+/**
+ * A runtime whose signals a test sends by hand, and whose end is only noted.
+ *
+ * @example
+ * ```ts
+ * import { ShutdownCoordinator } from "@lastcall/lastcall";
+ * import { FakeRuntime } from "@lastcall/lastcall/testing";
+ *
+ * const runtime = new FakeRuntime();
+ * const coordinator = ShutdownCoordinator.install({ runtime });
+ * runtime.send("SIGTERM");
+ * console.assert(coordinator.triggered);
+ * ShutdownCoordinator.reset();
+ * console.assert(runtime.listening === 0);
+ * ```
+ */
+export class FakeRuntime implements Runtime {
+  readonly name = "fake";
+  readonly interactive: boolean;
+  readonly stopSignals: readonly SignalName[] = ["SIGTERM", "SIGINT"];
+  /** What the process would have ended with, first to last. */
+  readonly exitCodes: number[] = [];
+  /** How often the process was killed. */
+  kills = 0;
+  /** How many hold the process open. */
+  held = 0;
+  /** The beats the watching thread got, or undefined when there is no such thread. */
+  thread: (EventLoopWatchOptions & { readonly beats: (readonly BeatRecord[])[] }) | undefined;
+  readonly #listeners = new Set<readonly [SignalName, () => void]>();
+
+  constructor(options: { readonly interactive?: boolean } = {}) {
+    this.interactive = options.interactive ?? false;
+  }
+
+  /** How many signal listeners there are. */
+  get listening(): number {
+    return this.#listeners.size;
+  }
+
+  /** Sends a signal to the fake process. */
+  send(signal: SignalName): void {
+    for (const [name, listener] of this.#listeners) if (name === signal) listener();
+  }
+
+  onSignal(signal: SignalName, listener: () => void): () => void {
+    const entry = [signal, listener] as const;
+    this.#listeners.add(entry);
+    return () => void this.#listeners.delete(entry);
+  }
+
+  keepAlive(): () => void {
+    this.held++;
+    return () => void this.held--;
+  }
+
+  exit(code: number): never {
+    this.exitCodes.push(code);
+    throw new ExitError(code);
+  }
+
+  kill(): void {
+    this.kills++;
+  }
+
+  watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
+    const thread = this.thread = { ...options, beats: [] as (readonly BeatRecord[])[] };
+    return {
+      beat: (beats) => void thread.beats.push(beats),
+      stop: () => {
+        this.thread = undefined;
+        return Promise.resolve();
+      },
+    };
+  }
+}

@@ -1,0 +1,98 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import {
+  DrainReport,
+  type DrainReportInit,
+  type LoopReport,
+} from "../../src/lifecycle/drain_report.ts";
+import { NO_FIGURES } from "../../src/lifecycle/figures.ts";
+import type { Runnable } from "../../src/lifecycle/runnable.ts";
+import { Bench } from "./_group.ts";
+
+const loop = (more: Partial<LoopReport> = {}): LoopReport => ({
+  name: "orders",
+  state: "ended",
+  stopMs: 0,
+  restarts: 0,
+  inFlight: [],
+  figures: NO_FIGURES,
+  ...more,
+});
+
+const report = (more: Partial<DrainReportInit> = {}) =>
+  new DrainReport({
+    reason: { kind: "signal", text: "SIGTERM", signal: "SIGTERM" },
+    runMs: 60_000,
+    stopMs: 1_234,
+    timeoutMs: 30_000,
+    phases: [],
+    loops: [loop()],
+    unfinished: [],
+    problems: [],
+    ...more,
+  });
+
+describe("DrainReport", () => {
+  it("tells the exit code, and of several reasons the weightiest", () => {
+    const failed = loop({ state: "failed", error: new Error("x") });
+    const hung = loop({ state: "hung" });
+    const codes = [
+      report(),
+      report({ loops: [hung] }),
+      report({ unfinished: [`support "db"`] }),
+      report({ loops: [hung, failed] }),
+      report({ loops: [hung, failed], forcedBy: "SIGINT" }),
+    ].map(({ outcome, exitCode }) => `${outcome} ${exitCode}`);
+    assertEquals(codes, ["drained 0", "timed_out 124", "timed_out 124", "failed 1", "forced 130"]);
+  });
+
+  it("adds up the figures of all loops, and tells whether they balance", async () => {
+    const figures = { ...NO_FIGURES, received: 10, acknowledged: 7, released: 2, nacked: 1 };
+    const bench = new Bench();
+    const counting = (name: string): Runnable => Object.assign(bench.idle(name), { figures });
+    const group = bench.group([counting("a"), counting("b")]);
+    const run = group.run();
+    await bench.clock.settle();
+    await bench.clock.until(group.shutdown());
+    const { figures: sum, balanced } = await run;
+    assertEquals([sum.received, sum.acknowledged, sum.released, sum.nacked], [20, 14, 4, 2]);
+    assertEquals(balanced, true);
+    assertEquals(
+      report({ loops: [loop({ figures: { ...figures, received: 11 } })] }).balanced,
+      false,
+    );
+  });
+
+  it("reads well in a terminal", () => {
+    const text = String(report({
+      loops: [
+        loop({
+          stopMs: 12,
+          figures: { ...NO_FIGURES, received: 3, acknowledged: 2, deadLettered: 1 },
+        }),
+        loop({ name: "mails", state: "hung", inFlight: [{ id: "message 42", ageMs: 31_000 }] }),
+        loop({ name: "cron", state: "failed", restarts: 5, error: new TypeError("bad") }),
+      ],
+      unfinished: [`support "db"`],
+      problems: [{ what: "cancel() failed", error: new Error("no") }],
+    }));
+    assertEquals(text.split("\n"), [
+      "failed in 1.2 s of 30.0 s (SIGTERM), exit code 1",
+      "  orders: ended in 12 ms received 3: 2 acknowledged, 1 dead lettered",
+      "  mails: hung on message 42 (31.0 s)",
+      "  cron: failed after 5 restarts with TypeError: bad",
+      `  not ended: support "db"`,
+      "  problem: cancel() failed: Error: no",
+    ]);
+  });
+
+  it("is plain data as JSON, errors included", () => {
+    const json = JSON.parse(JSON.stringify(report({
+      loops: [loop({ state: "failed", error: new Error("broken") })],
+      problems: [{ what: "this", error: "that" }],
+    })));
+    assertEquals([json.outcome, json.exitCode, json.figures.received], ["failed", 1, 0]);
+    assertEquals([json.loops[0].error, json.problems[0].error], ["Error: broken", "that"]);
+    assertEquals(json.reason.signal, "SIGTERM");
+  });
+});

@@ -1,0 +1,257 @@
+import { afterEach, describe, it } from "node:test";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { CancelledError } from "../../src/errors.ts";
+import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
+import type { Runnable } from "../../src/lifecycle/runnable.ts";
+import { ExitError } from "../../src/testing/fake_runtime.ts";
+import { Bench } from "./_group.ts";
+
+describe("priorities", () => {
+  it("lower ones stop first, equal ones together", async () => {
+    const bench = new Bench();
+    const ends: string[] = [];
+    const loop = (name: string, priority: number, ms: number) =>
+      bench.loop(name, async ({ pause, stopping }) => {
+        await pause(60_000);
+        if (!stopping.aborted) return;
+        await bench.clock.sleep(ms);
+        ends.push(`${name} at ${bench.clock.monotonic()}`);
+      }, { priority });
+    const group = bench.group([loop("last", 10, 1), loop("a", -1, 500), loop("b", -1, 300)]);
+    const run = group.run();
+    await bench.clock.settle();
+    assertEquals(await bench.clock.until(group.shutdown()), true);
+    assertEquals(ends, ["b at 300", "a at 500", "last at 501"]);
+    await run;
+  });
+
+  it("one that hangs leaves time for those after it", async () => {
+    const bench = new Bench();
+    let givenBack = 0;
+    const late = bench.loop("late", async ({ pause, stopping }) => {
+      await pause(60_000);
+      if (!stopping.aborted) return;
+      await bench.clock.sleep(500);
+      givenBack = bench.clock.monotonic();
+    }, { priority: 1 });
+    const group = bench.group([bench.stuck("early"), late], { shutdownTimeoutMs: 20_000 });
+    const run = group.run();
+    await bench.clock.settle();
+    group.shutdown();
+    const report = await bench.clock.until(run);
+    assertEquals(report.loops.map(({ state }) => state), ["hung", "ended"]);
+    assertEquals(givenBack, 18_500, "told a second before the support's second");
+    assert(bench.clock.monotonic() <= 20_000);
+  });
+
+  it("a timeout of its own shortens a loop's time, never lengthens it", async () => {
+    const bench = new Bench();
+    const quick = bench.obedient("quick", { shutdownTimeoutMs: 1_000 });
+    const slow = bench.obedient("slow", { shutdownTimeoutMs: 90_000 });
+    const group = bench.group([quick, slow], { shutdownTimeoutMs: 10_000 });
+    const run = group.run();
+    await bench.clock.settle();
+    group.shutdown();
+    await bench.clock.advance(900);
+    assertEquals([quick.running, slow.running], [false, true]);
+    await bench.clock.until(run);
+    assert(bench.clock.monotonic() < 10_000);
+  });
+});
+
+describe("readiness before the drain", () => {
+  it("turns red at once, and the work goes on for the delay", async () => {
+    const bench = new Bench();
+    let steps = 0;
+    const loop = bench.loop("server", async () => {
+      steps++;
+      await bench.clock.sleep(100);
+    });
+    const group = bench.group([loop], { unreadyDelayMs: 5_000 });
+    const run = group.run();
+    await bench.clock.advance(50);
+    assertEquals(group.health().ready, true);
+    bench.runtime.send("SIGTERM");
+    await bench.clock.settle();
+    assertEquals([group.health().ready, group.health().live], [false, true]);
+    assertEquals(group.health().phase, "unready");
+    await bench.clock.until(run);
+    assertEquals([steps, bench.clock.monotonic()], [51, 5_100]);
+    ShutdownCoordinator.reset();
+  });
+
+  it("the delay is skipped for a Ctrl+C at the terminal, and not for other SIGINTs", async () => {
+    for (const interactive of [true, false]) {
+      const bench = new Bench({ interactive });
+      const group = bench.group([bench.idle("server")], { unreadyDelayMs: 5_000 });
+      const run = group.run();
+      await bench.clock.settle();
+      bench.runtime.send("SIGINT");
+      const report = await bench.clock.until(run);
+      assertEquals(report.stopMs, interactive ? 0 : 5_000);
+      ShutdownCoordinator.reset();
+    }
+  });
+
+  it("the delay is part of the stop's time", async () => {
+    const bench = new Bench();
+    const group = bench.group([bench.stuck("stuck")], {
+      unreadyDelayMs: 5_000,
+      shutdownTimeoutMs: 8_000,
+    });
+    const run = group.run();
+    await bench.clock.settle();
+    assertEquals(await bench.clock.until(group.shutdown()), false);
+    const report = await bench.clock.until(run);
+    assert(report.stopMs <= 8_000, `took ${report.stopMs}`);
+  });
+});
+
+describe("a second signal", () => {
+  afterEach(() => ShutdownCoordinator.reset());
+
+  it("cancels work in flight at once, of every priority, and the exit code tells", async () => {
+    const bench = new Bench();
+    const reasons: unknown[] = [];
+    const loop = (name: string, priority: number) =>
+      bench.loop(name, async ({ signal }) => {
+        signal.addEventListener("abort", () => reasons.push((signal.reason as CancelledError).why));
+        await bench.clock.sleep(Infinity, { signal });
+      }, { priority });
+    const group = bench.group([loop("first", 0), loop("second", 1)]);
+    const run = group.run();
+    await bench.clock.settle();
+    bench.runtime.send("SIGTERM");
+    await bench.clock.advance(1_000);
+    assertEquals(reasons, []);
+    bench.runtime.send("SIGTERM");
+    const report = await bench.clock.until(run);
+    assertEquals(reasons, ["forced", "forced"]);
+    assertEquals(bench.clock.monotonic(), 1_000);
+    assertEquals([report.outcome, report.exitCode, report.forcedBy], ["forced", 143, "SIGTERM"]);
+    assertEquals(report.phases.at(-2)?.reason, "a second signal, SIGTERM");
+  });
+
+  it("ends the unready delay", async () => {
+    const bench = new Bench();
+    const group = bench.group([bench.obedient("server")], { unreadyDelayMs: 20_000 });
+    const run = group.run();
+    await bench.clock.settle();
+    bench.runtime.send("SIGTERM");
+    await bench.clock.advance(500);
+    bench.runtime.send("SIGINT");
+    const report = await bench.clock.until(run);
+    assertEquals([report.stopMs, report.exitCode], [500, 130]);
+  });
+
+  it("a third ends the process although something hangs", async () => {
+    const bench = new Bench();
+    const group = bench.group([bench.stuck("stuck")]);
+    const run = group.run();
+    await bench.clock.settle();
+    bench.runtime.send("SIGINT");
+    await bench.clock.advance(300);
+    bench.runtime.send("SIGINT");
+    await bench.clock.advance(300);
+    await assertRejects(
+      () => Promise.resolve().then(() => bench.runtime.send("SIGINT")),
+      ExitError,
+    );
+    assertEquals(bench.runtime.exitCodes, [130]);
+    await bench.clock.until(run);
+  });
+});
+
+describe("drain mode", () => {
+  it("takes no new work until resume, is not ready meanwhile, and does not end", async () => {
+    const bench = new Bench();
+    let steps = 0;
+    const loop = bench.loop("worker", async () => {
+      steps++;
+      await bench.clock.sleep(100);
+    });
+    const group = bench.group([loop, bench.idle("idle")]);
+    const run = group.run();
+    await bench.clock.advance(50);
+    const drained = group.drain();
+    assertEquals([group.health().ready, group.health().drained], [false, true]);
+    await bench.clock.until(Promise.race([drained, bench.clock.sleep(30_000)]));
+    await drained;
+    const before = steps;
+    await bench.clock.advance(60_000);
+    assertEquals([steps, group.running, group.health().live], [before, true, true]);
+    group.resume();
+    await bench.clock.advance(50);
+    assertEquals([steps > before, group.health().ready], [true, true]);
+    await bench.clock.until(group.shutdown());
+    await run;
+  });
+});
+
+describe("main()", () => {
+  afterEach(() => ShutdownCoordinator.reset());
+
+  const codeOf = async (bench: Bench, main: Promise<never>): Promise<number> => {
+    const { code } = await assertRejects(() => bench.clock.until(main), ExitError);
+    return code;
+  };
+
+  it("ends the process with 0 when drained", async () => {
+    const bench = new Bench();
+    const main = bench.group([bench.idle("worker")]).main();
+    await bench.clock.settle();
+    bench.runtime.send("SIGTERM");
+    assertEquals(await codeOf(bench, main), 0);
+  });
+
+  it("ends the process with 1 when a loop failed", async () => {
+    const bench = new Bench();
+    assertEquals(await codeOf(bench, bench.group([bench.failing("a", 5)]).main()), 1);
+  });
+
+  it("ends the process with 1 when the group cannot run", async () => {
+    const bench = new Bench();
+    const support = [{ name: "db", start: () => Promise.reject(new Error("down")), stop() {} }];
+    assertEquals(await codeOf(bench, bench.group([bench.idle("a")], { support }).main()), 1);
+  });
+
+  it("ends with 124 at the deadline, and lets what hangs give its work back just before", async () => {
+    const bench = new Bench();
+    const order: string[] = [];
+    const real = bench.stuck("stuck");
+    const stuck: Runnable = Object.assign(real, {
+      abandon: () => {
+        order.push(`abandoned after ${bench.runtime.exitCodes.length} exits`);
+        return Promise.resolve();
+      },
+    });
+    const main = bench.group([stuck, bench.idle("fine")], { shutdownTimeoutMs: 5_000 }).main();
+    await bench.clock.settle();
+    bench.runtime.send("SIGTERM");
+    assertEquals(await codeOf(bench, main), 124);
+    assertEquals(order, ["abandoned after 0 exits"]);
+    assert(bench.clock.monotonic() <= 5_000);
+  });
+
+  it("gives other shutdown callbacks until the deadline, and names those that never end", async () => {
+    const bench = new Bench();
+    const { clock, runtime } = bench;
+    const messages: string[] = [];
+    const coordinator = ShutdownCoordinator.install({ runtime, clock });
+    let closed = false;
+    coordinator.register(async function closeCache() {
+      await clock.sleep(1_000);
+      closed = true;
+    });
+    coordinator.register(function closeDatabase() {
+      return new Promise(() => {});
+    });
+    const log = { debug() {}, info() {}, warn() {}, error: (text: string) => messages.push(text) };
+    const main = bench.group([bench.idle("worker")], { log, shutdownTimeoutMs: 5_000 }).main();
+    await clock.settle();
+    runtime.send("SIGTERM");
+    assertEquals(await codeOf(bench, main), 124);
+    assertEquals([closed, clock.monotonic()], [true, 5_000]);
+    assert(messages.join().includes("shutdown callback closeDatabase"), messages.join());
+  });
+});

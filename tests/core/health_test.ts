@@ -1,0 +1,61 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import type { Runnable } from "../../src/lifecycle/runnable.ts";
+import { Bench } from "./_group.ts";
+
+describe("health", () => {
+  it("is not ready before the run, ready while running, and not ready after", async () => {
+    const bench = new Bench();
+    const group = bench.group([bench.busy("worker", 100)]);
+    assertEquals([group.health().ready, group.health().phase], [false, "starting"]);
+    const run = group.run({ maxIterations: 1 });
+    assertEquals(group.health().ready, false, "support is still starting");
+    await bench.clock.advance(30);
+    assertEquals(group.health(), {
+      live: true,
+      ready: true,
+      phase: "running",
+      drained: false,
+      loops: [{
+        name: "worker",
+        state: "running",
+        ready: true,
+        inFlight: 1,
+        oldestMs: 30,
+        heartbeatAgeMs: 30,
+        restarts: 0,
+      }],
+    });
+    await bench.clock.until(run);
+    assertEquals([group.health().ready, group.health().phase], [false, "stopped"]);
+  });
+
+  it("a loop whose engine is away makes the group unready, not dead", async () => {
+    const bench = new Bench();
+    const loop: Runnable & { ready: boolean } = Object.assign(bench.idle("worker"), {
+      ready: false,
+    });
+    const group = bench.group([loop]);
+    const run = group.run();
+    await bench.clock.settle();
+    assertEquals([group.health().ready, group.health().live], [false, true]);
+    loop.ready = true;
+    assertEquals(group.health().ready, true);
+    await bench.clock.until(group.shutdown());
+    await run;
+  });
+
+  it("silence makes it unready first, and dead when the watchdog would strike", async () => {
+    const bench = new Bench();
+    const group = bench.group([bench.stuck("stuck")], { watchdogThresholdMs: 60_000 });
+    group.run({ installSignals: false });
+    await bench.clock.advance(30_000);
+    assertEquals([group.health().ready, group.health().live], [true, true]);
+    await bench.clock.advance(1);
+    assertEquals([group.health().ready, group.health().live], [false, true]);
+    await bench.clock.advance(30_000);
+    assertEquals([group.health().ready, group.health().live], [false, false]);
+    group.shutdown({ timeoutMs: 0 });
+    await bench.clock.advance(1);
+  });
+});

@@ -1,0 +1,127 @@
+import { afterEach, describe, it } from "node:test";
+import { assertEquals, assertRejects } from "@std/assert";
+import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
+import type { Support } from "../../src/lifecycle/support.ts";
+import { Bench } from "./_group.ts";
+
+describe("support", () => {
+  afterEach(() => ShutdownCoordinator.reset());
+
+  const noting = (events: string[], name: string, more: Partial<Support> = {}): Support => ({
+    name,
+    start: () => void events.push(`${name} starts`),
+    stop: () => void events.push(`${name} stops`),
+    ...more,
+  });
+
+  it("starts in order before the loops and stops in reverse order after them", async () => {
+    const bench = new Bench();
+    const events: string[] = [];
+    const loop = bench.loop("loop", async ({ pause }) => {
+      events.push("loop starts");
+      await pause(60_000);
+      events.push("loop stops");
+    });
+    const support = [noting(events, "database"), noting(events, "server")];
+    const group = bench.group([loop], { support });
+    const run = group.run();
+    await bench.clock.settle();
+    await bench.clock.until(group.shutdown());
+    await run;
+    assertEquals(events, [
+      "database starts",
+      "server starts",
+      "loop starts",
+      "loop stops",
+      "server stops",
+      "database stops",
+    ]);
+  });
+
+  it("that cannot start ends the run, and leaves nothing of the rest running", async () => {
+    const bench = new Bench();
+    const events: string[] = [];
+    const start = () => Promise.reject(new Error("port 8080 is taken"));
+    const support = [noting(events, "database"), noting(events, "server", { start })];
+    const group = bench.group([bench.idle("loop")], { support });
+    await assertRejects(
+      () => bench.clock.until(group.run()),
+      Error,
+      `Support "server" could not start: Error: port 8080 is taken`,
+    );
+    assertEquals(events, ["database starts", "database stops"]);
+    const { listening, held, thread } = bench.runtime;
+    assertEquals([listening, held, thread, bench.clock.pending], [0, 0, undefined, 0]);
+    assertEquals(group.running, false);
+  });
+
+  it("a watchdog that cannot start leaves no other support running", async () => {
+    const bench = new Bench();
+    const events: string[] = [];
+    bench.runtime.watchEventLoop = () => {
+      throw new Error("no threads here");
+    };
+    const group = bench.group([bench.idle("loop")], { support: [noting(events, "server")] });
+    await assertRejects(() => bench.clock.until(group.run()), Error, "no threads here");
+    assertEquals([events, bench.runtime.listening, bench.clock.pending], [[], 0, 0]);
+  });
+
+  it("a signal during a slow start ends the run before any loop began", async () => {
+    const bench = new Bench();
+    const events: string[] = [];
+    const start = async () => {
+      await bench.clock.sleep(3_000);
+      events.push("database is ready");
+    };
+    const support = [noting(events, "database", { start }), noting(events, "server")];
+    const loop = bench.loop("loop", () => void events.push("loop starts"));
+    const run = bench.group([loop], { support }).run();
+    await bench.clock.advance(1_000);
+    bench.runtime.send("SIGTERM");
+    const report = await bench.clock.until(run);
+    assertEquals(events, ["database is ready", "database stops"]);
+    assertEquals([report.exitCode, report.loops[0]?.state], [0, "waiting"]);
+  });
+
+  it("a start that never ends is bounded by the stop's time, and named", async () => {
+    const bench = new Bench();
+    const start = () => new Promise(() => {});
+    const support = [{ name: "database", start, stop() {} }];
+    const run = bench.group([bench.idle("loop")], { support, shutdownTimeoutMs: 5_000 }).run();
+    await bench.clock.advance(1_000);
+    bench.runtime.send("SIGTERM");
+    const report = await bench.clock.until(run);
+    assertEquals([report.exitCode, report.unfinished], [124, [`support "database"`]]);
+    assertEquals(report.stopMs <= 5_000, true);
+  });
+
+  it("that never stops is bounded, aborted, named, and delays nobody after it for ever", async () => {
+    const bench = new Bench();
+    const events: string[] = [];
+    const stop = ({ signal }: { signal: AbortSignal }) => {
+      signal.addEventListener("abort", () => events.push("server is told that the time is up"));
+      return new Promise(() => {});
+    };
+    const support = [noting(events, "database"), noting(events, "server", { stop })];
+    const group = bench.group([bench.idle("loop")], { support, shutdownTimeoutMs: 9_000 });
+    const run = group.run();
+    await bench.clock.settle();
+    assertEquals(await bench.clock.until(group.shutdown()), false);
+    const report = await run;
+    assertEquals(events.slice(2), ["server is told that the time is up", "database stops"]);
+    assertEquals([report.outcome, report.unfinished], ["timed_out", [`support "server"`]]);
+    assertEquals(report.stopMs, 3_000, "a third of the time for one of three");
+  });
+
+  it("that fails to stop is a problem in the report, and the rest still stops", async () => {
+    const bench = new Bench();
+    const events: string[] = [];
+    const stop = () => Promise.reject(new Error("already closed"));
+    const support = [noting(events, "database"), noting(events, "server", { stop })];
+    const report = await bench.clock.until(
+      bench.group([bench.busy("loop", 5)], { support }).run({ maxIterations: 1 }),
+    );
+    assertEquals(report.problems.map(({ what }) => what), [`support "server" did not stop well`]);
+    assertEquals([events.at(-1), report.exitCode], ["database stops", 0]);
+  });
+});
