@@ -105,9 +105,8 @@ export class DrainReport implements DrainReportInit {
 
   /** Plain data, with errors as text. */
   toJSON(): Record<string, unknown> {
-    const fields: DrainReportInit = this;
     return {
-      ...fields,
+      ...this as DrainReportInit,
       outcome: this.outcome,
       exitCode: this.exitCode,
       figures: this.figures,

@@ -5,7 +5,10 @@ import type { RunOptions } from "../lifecycle/runnable.ts";
 export interface StepContext extends LoopContext {
   /** Counts the steps of this run from 1. */
   readonly iteration: number;
-  /** Waits between two pieces of work, and not a moment longer once a stop has begun. */
+  /**
+   * Waits between two pieces of work, and not a moment longer once a stop has begun. Meanwhile the
+   * step counts as idle.
+   */
   readonly pause: (ms: number) => Promise<void>;
 }
 
@@ -47,23 +50,11 @@ export class StepLoop extends BaseLoop {
 
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { maxIterations = Infinity } = options;
-    const { stopping, signal } = context;
-    const pause = (ms: number) => this.#pause(ms, stopping);
     let turnBegan = this.clock.monotonic();
 
     for (let iteration = 1; iteration <= maxIterations; iteration++) {
-      await this.admission(stopping);
-      if (stopping.aborted) return;
-
-      const end = this.track(`step ${iteration}`);
-      try {
-        if (await this.#step({ ...context, iteration, pause }) === false) return;
-      } catch (error) {
-        if (!signal.aborted) throw error;
-        return;
-      } finally {
-        end();
-      }
+      await this.admission(context.stopping);
+      if (context.stopping.aborted || !await this.#take(context, iteration)) return;
       this.heartbeat.beat();
 
       if (this.clock.monotonic() - turnBegan >= LONGEST_TURN_MS) {
@@ -73,11 +64,32 @@ export class StepLoop extends BaseLoop {
     }
   }
 
-  async #pause(ms: number, stopping: AbortSignal): Promise<void> {
+  /** Takes one step; false when it was the last. While it pauses it is not in flight. */
+  async #take(context: LoopContext, iteration: number): Promise<boolean> {
+    const { signal, stopping } = context;
+    let end: (() => void) | undefined = this.track(`step ${iteration}`);
+    const pause = async (ms: number) => {
+      end?.();
+      await this.#rest(ms, stopping);
+      if (end !== undefined) end = this.track(`step ${iteration}`);
+    };
+    try {
+      return await this.#step({ ...context, iteration, pause }) !== false;
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      return false;
+    } finally {
+      end();
+      end = undefined;
+    }
+  }
+
+  async #rest(ms: number, stopping: AbortSignal): Promise<void> {
     try {
       await this.clock.sleep(ms, { signal: stopping });
     } catch (error) {
       if (!stopping.aborted) throw error;
     }
+    await this.admission(stopping);
   }
 }

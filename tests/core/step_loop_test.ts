@@ -144,6 +144,27 @@ describe("StepLoop", () => {
     await run;
   });
 
+  it("a step that pauses is not in flight, and goes on after resume", async () => {
+    const bench = new Bench();
+    const seen: string[] = [];
+    const loop = bench.loop("poller", async ({ pause }) => {
+      await pause(1_000);
+      seen.push(`worked at ${bench.clock.monotonic()}`);
+      await bench.clock.sleep(10);
+    });
+    const run = loop.run({ maxIterations: 1 });
+    await bench.clock.advance(500);
+    assertEquals(loop.inFlight, []);
+    await loop.drain();
+    await bench.clock.advance(5_000);
+    assertEquals(seen, []);
+    loop.resume();
+    await bench.clock.settle();
+    assertEquals(loop.inFlight.map(({ id }) => id), ["step 1"]);
+    await bench.clock.until(run);
+    assertEquals([seen, loop.inFlight.length], [["worked at 5500"], 0]);
+  });
+
   it("stops while it is drained", async () => {
     const bench = new Bench();
     const loop = bench.idle("idle");
