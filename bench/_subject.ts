@@ -1,0 +1,54 @@
+// What is measured: a copy of the npm package as users have it, so that a build elsewhere in the
+// meantime changes nothing. Deno's users have the sources.
+
+import { cp, mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { pathToFileURL } from "node:url";
+import { run } from "../tools/process.ts";
+import { root, type RuntimeName } from "../tools/runtimes.ts";
+
+/** The package as it is measured in one run of the benchmarks. */
+export interface Subject {
+  /** A folder for whatever a part writes; it goes with the subject. */
+  readonly folder: string;
+  /** The URL of the main module, as the users of this runtime import it. */
+  entry(runtime: RuntimeName): string;
+  dispose(): Promise<void>;
+}
+
+/** Builds the npm package where it is older than its sources, and takes a copy. */
+export async function takeSubject(): Promise<Subject> {
+  if (
+    await newest(["mod.ts", "src", "runtime_adapters", "tools"]) > await newest(["dist/mod.js"])
+  ) {
+    const { code, output } = await run(process.execPath, ["tools/build.ts"]);
+    if (code !== 0) throw new Error(`The npm package could not be built:\n${output}`);
+  }
+  const folder = await mkdtemp(join(tmpdir(), "lastcall-bench-"));
+  await cp(join(root, "dist"), join(folder, "dist"), { recursive: true });
+  return {
+    folder,
+    entry(runtime) {
+      const path = runtime === "deno" ? join(root, "mod.ts") : join(folder, "dist", "mod.js");
+      return pathToFileURL(path).href;
+    },
+    dispose: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** When the newest of these files, or of those in these folders, was changed; 0 for none. */
+async function newest(names: readonly string[]): Promise<number> {
+  let latest = 0;
+  for (const name of names) {
+    const found = await stat(join(root, name)).catch(() => undefined);
+    if (found === undefined) continue;
+    const inside = found.isDirectory() ? await readdir(join(root, name)) : [];
+    const mtime = found.isDirectory()
+      ? await newest(inside.map((it) => join(name, it)))
+      : found.mtimeMs;
+    latest = Math.max(latest, mtime);
+  }
+  return latest;
+}

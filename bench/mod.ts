@@ -1,0 +1,39 @@
+// The benchmarks: all of them, or those named as arguments, one after another.
+//
+// Nothing here fails because of time: the last table says which goals were met on this machine, now.
+
+import process from "node:process";
+import { format, type Part, summary } from "./_figures.ts";
+import { type Subject, takeSubject } from "./_subject.ts";
+import { manyLoops } from "./many_loops.ts";
+import { importTime, size } from "./size.ts";
+import { stopLatency } from "./stop_latency.ts";
+
+const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
+  stop_latency: stopLatency,
+  many_loops: manyLoops,
+  size,
+  import_time: importTime,
+};
+
+const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts);
+const unknown = names.filter((name) => !(name in parts));
+if (unknown.length > 0) {
+  console.error(`No part ${unknown.join(", ")}: there are ${Object.keys(parts).join(", ")}`);
+  process.exit(2);
+}
+
+const began = performance.now();
+const subject = await takeSubject();
+try {
+  const results: Part[] = [];
+  for (const name of names) {
+    const result = await parts[name]!(subject);
+    results.push(result);
+    console.log(format(result));
+  }
+  console.log(summary(results));
+  console.log(`  ${((performance.now() - began) / 1_000).toFixed(0)} s in all`);
+} finally {
+  await subject.dispose();
+}
