@@ -1,0 +1,140 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { detectRuntime } from "../../runtime_adapters/detect.ts";
+
+/** How a child ended: one of `code` and `signal` is null. */
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** How to start a fixture. */
+export interface StartOptions {
+  /** @default {what the tests' runtime takes to run a file with all permissions} */
+  readonly runFlags?: readonly string[];
+  /** A program that starts the runtime, with its arguments. */
+  readonly wrapper?: readonly string[];
+}
+
+/** The runtime that hosts the tests, and each child. */
+export const runtimeName: string = detectRuntime().name;
+
+/** Only a bug lets anything last this long. */
+const SAFETY_MS = 20_000;
+
+const RUN_FLAGS = runtimeName === "deno" ? ["run", "-A"] : [];
+const alive = new Set<ChildProcess>();
+process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
+
+/**
+ * A fixture in a process of its own, on the runtime that hosts the test.
+ *
+ * ```ts no-eval
+ * await using child = Child.start("idle");
+ * await child.line("ready");
+ * child.kill("SIGTERM");
+ * assertEquals((await child.exit()).code, 0);
+ * ```
+ */
+export class Child implements AsyncDisposable {
+  readonly #process: ChildProcess;
+  readonly #ended: Promise<Ended>;
+  readonly #waiting = new Set<() => void>();
+  #stdout = "";
+  #stderr = "";
+  #over = false;
+
+  private constructor(child: ChildProcess) {
+    this.#process = child;
+    alive.add(child);
+    child.stdout!.setEncoding("utf8").on("data", (text) => this.#took(this.#stdout += text));
+    child.stderr!.setEncoding("utf8").on("data", (text) => this.#took(this.#stderr += text));
+    this.#ended = new Promise((resolve, reject) => {
+      child.on("error", reject);
+      child.on("close", (code, signal) => {
+        alive.delete(child);
+        this.#took(this.#over = true);
+        resolve({ code, signal, stdout: this.#stdout, stderr: this.#stderr });
+      });
+    });
+  }
+
+  /** Starts `fixtures/<name>.ts`. */
+  static start(name: string, { runFlags = RUN_FLAGS, wrapper = [] }: StartOptions = {}): Child {
+    const fixture = fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
+    const [program = "", ...args] = [...wrapper, process.execPath, ...runFlags, fixture];
+    return new Child(
+      spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], env: environment() }),
+    );
+  }
+
+  get pid(): number {
+    return this.#process.pid!;
+  }
+
+  /** Waits until the child has printed this line. */
+  async line(text: string): Promise<void> {
+    const printed = () => this.#stdout.split("\n").slice(0, -1).includes(text);
+    await this.#until(() => printed() || this.#over, `the line "${text}"`);
+    if (!printed()) throw new Error(`The child ended without the line "${text}"${this.#output()}`);
+  }
+
+  /** Sends a signal. */
+  kill(signal: NodeJS.Signals): void {
+    process.kill(this.pid, signal);
+  }
+
+  /** Waits for the child's end. */
+  async exit(): Promise<Ended> {
+    await this.#until(() => this.#over, "the child's end");
+    return await this.#ended;
+  }
+
+  /** Leaves no process behind, however the test went. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#over) this.#process.kill("SIGKILL");
+    await this.#ended;
+  }
+
+  async #until(condition: () => boolean, what: string): Promise<void> {
+    if (condition()) return;
+    let check!: () => void;
+    let limit!: ReturnType<typeof setTimeout>;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        check = () => condition() && resolve();
+        this.#waiting.add(check);
+        this.#ended.catch(reject);
+        limit = setTimeout(
+          () => reject(new Error(`Waited ${SAFETY_MS} ms for ${what}${this.#output()}`)),
+          SAFETY_MS,
+        );
+      });
+    } finally {
+      clearTimeout(limit);
+      this.#waiting.delete(check);
+    }
+  }
+
+  #took(_: unknown): void {
+    for (const check of this.#waiting) check();
+  }
+
+  #output(): string {
+    return `\n── stdout ──\n${this.#stdout}\n── stderr ──\n${this.#stderr}`;
+  }
+}
+
+/** A gap that makes the next signal another one: repeats within 200 ms are the same. */
+export async function gap(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 300));
+}
+
+function environment(): NodeJS.ProcessEnv {
+  // FORCE_COLOR would win over NO_COLOR, and NODE_TEST_CONTEXT is the test runner's own.
+  const { FORCE_COLOR: _color, NODE_TEST_CONTEXT: _context, ...inherited } = process.env;
+  return { ...inherited, NO_COLOR: "1" };
+}

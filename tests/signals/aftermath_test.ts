@@ -1,0 +1,50 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { Child } from "./_child.ts";
+
+describe("nothing is left behind", () => {
+  it("after reset(): SIGTERM has its ordinary effect again", async () => {
+    await using child = Child.start("after_reset");
+    await child.line("ready");
+    child.kill("SIGTERM");
+    const { code, signal, stdout } = await child.exit();
+    assertEquals([code, signal, stdout], [null, "SIGTERM", "ready\n"]);
+  });
+
+  it("after a run that ended by itself: SIGTERM has its ordinary effect again", async () => {
+    await using child = Child.start("after_run");
+    await child.line("ready");
+    child.kill("SIGTERM");
+    const { code, signal, stdout } = await child.exit();
+    assertEquals([code, signal, stdout], [null, "SIGTERM", "finished\nready\n"]);
+  });
+
+  it("after run(): the process ends by itself, and not before", async () => {
+    await using child = Child.start("pending");
+    await child.line("still here");
+    child.kill("SIGTERM");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout, stderr], [0, "still here\ndrained\n", ""]);
+  });
+
+  it("after `await using`: the group has stopped, and the process ends by itself", async () => {
+    await using child = Child.start("block_form");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stderr], [0, ""]);
+    assertEquals(stdout, "running\nfinished\nstopped\nshutdown\n");
+  });
+
+  it("after keepAlive() is released: the process ends by itself, and not before", async () => {
+    await using child = Child.start("keep_alive");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout, stderr], [0, "still here\nreleased\n", ""]);
+  });
+
+  it("after a watching thread, stopped or not: the process ends by itself", async () => {
+    for (const fixture of ["thread_left", "thread_stopped"]) {
+      await using child = Child.start(fixture);
+      const { code, stdout, stderr } = await child.exit();
+      assertEquals([code, stdout, stderr], [0, "done\n", ""], fixture);
+    }
+  });
+});

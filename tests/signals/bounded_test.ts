@@ -1,0 +1,42 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { Child } from "./_child.ts";
+
+const hung = [
+  ["hung_hook", "a shutdown callback", "not ended: shutdown callback closePool"],
+  ["hung_support", "a support's stop", 'not ended: support "database"'],
+  ["hung_step", "a step", "stuck: hung in "],
+] as const;
+
+describe("a stop", () => {
+  for (const [fixture, what, named] of hung) {
+    it(`is bounded where ${what} never ends, which is named, exit code 124`, async () => {
+      await using child = Child.start(fixture);
+      await child.line("ready");
+      child.kill("SIGTERM");
+      const { code, stderr } = await child.exit();
+      assertEquals(code, 124);
+      assertStringIncludes(stderr, "lastcall: timed out in ");
+      assertStringIncludes(stderr, named);
+    });
+  }
+
+  it("calls every shutdown callback, also after some that throw, exit code 0", async () => {
+    await using child = Child.start("throwing_hooks");
+    await child.line("ready");
+    child.kill("SIGTERM");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout], [0, "ready\nfiles closed\n"]);
+    for (const text of ["closeCache", "cache is gone", "closeDatabase", "database is gone"]) {
+      assertStringIncludes(stderr, text);
+    }
+  });
+
+  it("after a loop failed lets the others finish, and tells the error, exit code 1", async () => {
+    await using child = Child.start("failing");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout], [1, "finished\n"]);
+    assertStringIncludes(stderr, 'loop "failing" failed');
+    assertStringIncludes(stderr, "out of paper");
+  });
+});

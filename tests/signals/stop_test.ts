@@ -1,0 +1,57 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertMatch } from "@std/assert";
+import { Child } from "./_child.ts";
+
+describe("a signal", () => {
+  it("stops an idle group at once: SIGTERM, drained, exit code 0", async () => {
+    await using child = Child.start("idle");
+    await child.line("ready");
+    child.kill("SIGTERM");
+    const { code, stdout, stderr } = await child.exit();
+    assertMatch(stdout, /^ready\ndrained in \d+ ms of 30\.0 s \(SIGTERM\), exit code 0\n/);
+    assertEquals([code, stderr], [0, ""]);
+  });
+
+  it("stops an idle group at once: SIGINT, drained, exit code 0", async () => {
+    await using child = Child.start("idle");
+    await child.line("ready");
+    child.kill("SIGINT");
+    const { code, stdout, stderr } = await child.exit();
+    assertMatch(stdout, /^ready\ndrained in \d+ ms of 30\.0 s \(SIGINT\), exit code 0\n/);
+    assertEquals([code, stderr], [0, ""]);
+  });
+
+  it("lets work in flight finish", async () => {
+    await using child = Child.start("busy");
+    await child.line("ready");
+    child.kill("SIGTERM");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout, stderr], [0, "ready\nstopping\nfinished\n", ""]);
+  });
+
+  for (const second of ["SIGINT", "SIGTERM"] as const) {
+    it(`that comes twice within a moment is one: SIGINT and ${second}`, async () => {
+      await using child = Child.start("busy");
+      await child.line("ready");
+      child.kill("SIGINT");
+      spin(1);
+      child.kill(second);
+      const { code, stdout, stderr } = await child.exit();
+      assertEquals([code, stdout, stderr], [0, "ready\nstopping\nfinished\n", ""]);
+    });
+  }
+
+  it("stops a single loop that is registered by its shutdown, and the process ends by itself", async () => {
+    await using child = Child.start("single_loop");
+    await child.line("ready");
+    child.kill("SIGTERM");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout, stderr], [0, "ready\nfinished\nafter run\n", ""]);
+  });
+});
+
+/** Waits without giving way, so that nothing stretches a gap of a millisecond. */
+function spin(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
