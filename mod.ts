@@ -2,13 +2,14 @@
  * Runs message loops and small services so that a deploy, a Ctrl+C, a crash or a stuck handler never
  * loses a message. On Deno, Bun and Node.
  *
- * @example Two loops, one deadline, the right exit code
- * ```ts no-eval
+ * @example Two loops with one deadline. With `main()` instead of `run()` they run until SIGTERM or Ctrl+C
+ * ```ts
  * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
  *
- * const orders = new StepLoop("orders", async ({ pause }) => await pause(100));
- * const emails = new StepLoop("emails", async ({ pause }) => await pause(250));
- * await new LoopGroup([orders, emails], { shutdownTimeoutMs: 10_000 }).main();
+ * const orders = new StepLoop("orders", async ({ pause }) => await pause(10));
+ * const emails = new StepLoop("emails", async ({ pause }) => await pause(25));
+ * const group = new LoopGroup([orders, emails], { shutdownTimeoutMs: 10_000 });
+ * console.log(String(await group.run({ maxIterations: 3 })));
  * ```
  *
  * @module

@@ -26,7 +26,7 @@ export interface LoopGroupRunOptions extends RunOptions {
  * Every stop has one deadline for all, and ends in a {@linkcode DrainReport}.
  *
  * @example Run until SIGTERM or Ctrl+C, then end the process with the right exit code
- * ```ts no-eval
+ * ```ts ignore
  * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
  *
  * const mailer = new StepLoop("mailer", async ({ pause }) => await pause(1_000));
