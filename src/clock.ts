@@ -41,3 +41,8 @@ export const systemClock: Clock = {
     return () => cancelled.abort();
   },
 };
+
+/** Resolves after everything that is ready to run has run. It takes no time of any clock. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}

@@ -159,10 +159,12 @@ export abstract class BaseLoop implements Runnable {
   /** Resolves at once, or after `resume` while the loop is drained, or when it is told to stop. */
   protected async admission(stopping: AbortSignal): Promise<void> {
     while (this.#resumed !== undefined && !stopping.aborted) {
+      this.heartbeat.rest();
       const stopped = deferred();
       const unlink = onAbort(stopping, () => stopped.resolve());
       await Promise.race([this.#resumed.promise, stopped.promise]);
       unlink();
+      this.heartbeat.beat();
     }
   }
 

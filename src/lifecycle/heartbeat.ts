@@ -31,8 +31,13 @@ export class Heartbeat {
     this.#last = this.#clock.monotonic();
   }
 
-  /** Milliseconds since the last beat. */
+  /** Says that the loop waits on purpose: until the next beat no sign of life is expected. */
+  rest(): void {
+    this.#last = Infinity;
+  }
+
+  /** Milliseconds since the last beat; 0 while it rests. */
   get ageMs(): number {
-    return this.#clock.monotonic() - this.#last;
+    return Math.max(0, this.#clock.monotonic() - this.#last);
   }
 }

@@ -85,11 +85,13 @@ export class StepLoop extends BaseLoop {
   }
 
   async #rest(ms: number, stopping: AbortSignal): Promise<void> {
+    this.heartbeat.rest();
     try {
       await this.clock.sleep(ms, { signal: stopping });
     } catch (error) {
       if (!stopping.aborted) throw error;
     }
     await this.admission(stopping);
+    this.heartbeat.beat();
   }
 }

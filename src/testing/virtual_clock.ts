@@ -1,20 +1,8 @@
-import type { Cancel, Clock, SleepOptions } from "../clock.ts";
+import { type Cancel, type Clock, nextTurn, type SleepOptions } from "../clock.ts";
 
 interface Timer {
   readonly at: number;
   readonly task: () => void;
-}
-
-/** Resolves after everything that is ready to run has run. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(null);
-  });
 }
 
 /**
@@ -70,8 +58,8 @@ export class VirtualClock implements Clock {
   schedule(ms: number, task: () => void): Cancel {
     const timer = { at: this.#elapsed + Math.max(0, ms), task };
     this.#timers.add(timer);
-    // What is due already needs no advance: a wait of nothing is a turn of the event loop.
-    if (timer.at <= this.#elapsed) settled().then(() => this.#fire(timer));
+    // What is due already needs no advance.
+    if (timer.at <= this.#elapsed) queueMicrotask(() => this.#fire(timer));
     return () => void this.#timers.delete(timer);
   }
 
@@ -83,11 +71,11 @@ export class VirtualClock implements Clock {
   /** Moves time on by `ms`; every timer that falls due runs at its own moment, in order. */
   async advance(ms: number): Promise<void> {
     const end = this.#elapsed + ms;
-    await settled();
+    await nextTurn();
     for (let timer = this.#next(end); timer !== undefined; timer = this.#next(end)) {
       this.#elapsed = Math.max(this.#elapsed, timer.at);
       this.#fire(timer);
-      await settled();
+      await nextTurn();
     }
     this.#elapsed = end;
   }
@@ -97,7 +85,7 @@ export class VirtualClock implements Clock {
     let open = true;
     const close = () => void (open = false);
     promise.then(close, close);
-    for (await settled(); open; await settled()) {
+    for (await nextTurn(); open; await nextTurn()) {
       const timer = this.#next(Infinity);
       if (timer === undefined || timer.at === Infinity) {
         throw new Error("The promise cannot settle: no timer is left to move the time on");

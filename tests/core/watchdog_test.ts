@@ -48,6 +48,21 @@ describe("Watchdog", () => {
     assertEquals([bench.runtime.kills, bench.clock.monotonic()], [0, 300 * MINUTE]);
   });
 
+  it("does not take a pause, or a drained loop, for a stall", async () => {
+    const bench = new Bench();
+    const hourly = bench.loop("hourly", ({ pause }) => pause(60 * MINUTE));
+    const drained = bench.busy("drained", MINUTE);
+    const group = bench.group([hourly, drained]);
+    const run = group.run();
+    await bench.clock.settle();
+    await bench.clock.until(drained.drain());
+    await bench.clock.advance(600 * MINUTE);
+    assertEquals(bench.runtime.kills, 0);
+    assertEquals(group.health().loops.map(({ heartbeatAgeMs }) => heartbeatAgeMs), [0, 0]);
+    await bench.clock.until(group.shutdown());
+    await run;
+  });
+
   it("does not take a loop that has ended for a stalled one", async () => {
     const bench = new Bench();
     const group = bench.group([bench.loop("once", () => false), bench.idle("long")]);
