@@ -17,6 +17,8 @@ export interface StartOptions {
   readonly runFlags?: readonly string[];
   /** A program that starts the runtime, with its arguments. */
   readonly wrapper?: readonly string[];
+  /** The fixture's own arguments. */
+  readonly args?: readonly string[];
 }
 
 /** The runtime that hosts the tests, and each child. */
@@ -63,11 +65,15 @@ export class Child implements AsyncDisposable {
   }
 
   /** Starts `fixtures/<name>.ts`. */
-  static start(name: string, { runFlags = RUN_FLAGS, wrapper = [] }: StartOptions = {}): Child {
+  static start(name: string, options: StartOptions = {}): Child {
+    const { runFlags = RUN_FLAGS, wrapper = [], args = [] } = options;
     const fixture = fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
-    const [program = "", ...args] = [...wrapper, process.execPath, ...runFlags, fixture];
+    const command = [...wrapper, process.execPath, ...runFlags, fixture, ...args];
     return new Child(
-      spawn(program, args, { stdio: ["ignore", "pipe", "pipe"], env: environment() }),
+      spawn(command[0]!, command.slice(1), {
+        stdio: ["ignore", "pipe", "pipe"],
+        env: environment(),
+      }),
     );
   }
 
