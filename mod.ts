@@ -71,3 +71,41 @@ export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
 export type { HealthSnapshot, LoopHealth } from "./src/lifecycle/health_snapshot.ts";
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
+
+export type {
+  Capabilities,
+  DeadLetter,
+  DeadLetterReason,
+  Mailbox,
+  Message,
+  PeekedMessage,
+  ReceiveOptions,
+  ReplyAddress,
+  SendOptions,
+} from "./src/mailbox/mailbox.ts";
+export type { MailboxOptions, MailboxResolver } from "./src/mailbox/mailbox_options.ts";
+export {
+  InvalidParameterError,
+  isMailboxError,
+  MailboxClosedError,
+  MailboxConnectionError,
+  MailboxError,
+  type MailboxErrorName,
+  MailboxFullError,
+  MessageFinalizedError,
+  ReceiptHandleExpiredError,
+  ReplyNotAvailableError,
+  SerializationError,
+} from "./src/mailbox/errors.ts";
+export { InMemoryMailbox, type InMemoryMailboxOptions } from "./src/mailbox/in_memory_mailbox.ts";
+export { EngineMailbox } from "./src/mailbox/engine_mailbox.ts";
+export { type Codec, identityCodec, jsonCodec } from "./src/mailbox/codec.ts";
+export type {
+  Delivery,
+  Engine,
+  Entry,
+  Maybe,
+  Pulled,
+  StoredReplyAddress,
+} from "./src/mailbox/engine.ts";
+export { redrive, type RedriveOptions } from "./src/mailbox/dead_letter.ts";

@@ -1,0 +1,54 @@
+import { show } from "../_checks.ts";
+import { InvalidParameterError } from "./errors.ts";
+
+/** Twelve hours, as queues in the cloud have it. */
+export const MAX_VISIBILITY_MS = 43_200_000;
+
+/** More at once would hold an engine up for too long. */
+export const MAX_BATCH = 1_000;
+
+/** Refuses a visibility timeout that no engine takes. */
+export function checkVisibility(value: number): number {
+  return checkRange("visibilityTimeoutMs", value, MAX_VISIBILITY_MS);
+}
+
+/** Refuses a delay that no engine takes. */
+export function checkDelay(value: number): number {
+  return checkRange("delayMs", value, MAX_VISIBILITY_MS);
+}
+
+/** Refuses a wait that is none. */
+export function checkWait(value: number): number {
+  return checkRange("waitTimeMs", value, Infinity);
+}
+
+/** Refuses a number of messages that cannot be received at once. */
+export function checkMaxMessages(value: number): number {
+  if (!Number.isInteger(value) || value < 1 || value > MAX_BATCH) {
+    throw new InvalidParameterError(
+      `Invalid maxMessages: expected a whole number from 1 to ${MAX_BATCH}, got ${show(value)}`,
+    );
+  }
+  return value;
+}
+
+/** Refuses a name that could not be told apart in logs, keys and file names. */
+export function checkMailboxName(name: string): string {
+  if (typeof name !== "string" || !/^[\w.:@/-]{1,200}$/.test(name)) {
+    throw new InvalidParameterError(
+      `Invalid mailbox name: expected 1 to 200 letters, digits or any of _ . : @ / -, got ${
+        show(name)
+      }`,
+    );
+  }
+  return name;
+}
+
+function checkRange(name: string, value: number, max: number): number {
+  if (typeof value !== "number" || Number.isNaN(value) || value < 0 || value > max) {
+    throw new InvalidParameterError(
+      `Invalid ${name}: expected milliseconds from 0 to ${max}, got ${show(value)}`,
+    );
+  }
+  return value;
+}

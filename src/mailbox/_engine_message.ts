@@ -1,0 +1,151 @@
+import { systemClock } from "../clock.ts";
+import { checkVisibility } from "./_bounds.ts";
+import type { Codec } from "./codec.ts";
+import { deadLetterOf } from "./dead_letter.ts";
+import type { Delivery, Engine, Maybe } from "./engine.ts";
+import {
+  MessageFinalizedError,
+  ReceiptHandleExpiredError,
+  ReplyNotAvailableError,
+} from "./errors.ts";
+import type { DeadLetterReason, Mailbox, Message } from "./mailbox.ts";
+import type { MailboxOptions } from "./mailbox_options.ts";
+
+/**
+ * One delivery. It is settled once: `open ─▶ settling ─▶ final`, and back to `open` when that failed.
+ */
+export class EngineMessage<T, R, B> implements Message<T, R> {
+  readonly delivery: Delivery<B>;
+  readonly body: T;
+  state: "open" | "settling" | "final" = "open";
+  readonly #engine: Engine<B>;
+  readonly #codec: Codec<B>;
+  readonly #options: MailboxOptions;
+
+  constructor(
+    delivery: Delivery<B>,
+    body: T,
+    engine: Engine<B>,
+    codec: Codec<B>,
+    options: MailboxOptions,
+  ) {
+    this.delivery = delivery;
+    this.body = body;
+    this.#engine = engine;
+    this.#codec = codec;
+    this.#options = options;
+  }
+
+  get id(): string {
+    return this.delivery.id;
+  }
+
+  get receiptHandle(): string {
+    return this.delivery.receipt;
+  }
+
+  get deliveryCount(): number {
+    return this.delivery.deliveryCount;
+  }
+
+  get enqueuedAt(): number {
+    return this.delivery.enqueuedAt;
+  }
+
+  get replyTo(): string | undefined {
+    const { replyTo } = this.delivery;
+    return typeof replyTo === "object" ? replyTo.name : replyTo;
+  }
+
+  get checkpoint(): unknown {
+    const { checkpoint } = this.delivery;
+    return checkpoint === undefined ? undefined : this.#codec.decode(checkpoint);
+  }
+
+  get finalized(): boolean {
+    return this.state === "final";
+  }
+
+  async acknowledge(): Promise<void> {
+    await this.#settle("acknowledge", () => this.#engine.acknowledge([this.delivery]));
+  }
+
+  async nack(options: { readonly visibilityTimeoutMs?: number } = {}): Promise<void> {
+    const delayMs = checkVisibility(options.visibilityTimeoutMs ?? 0);
+    await this.#settle("nack", () => this.#engine.retry([this.delivery], delayMs));
+  }
+
+  async release(): Promise<void> {
+    await this.#settle("release", () => this.#engine.release([this.delivery]));
+  }
+
+  async bury(reason: DeadLetterReason): Promise<void> {
+    const { body, checkpoint, delivery } = this;
+    const now = (this.#options.clock ?? systemClock).now();
+    const letter = deadLetterOf(delivery, { body }, checkpoint, reason, now);
+    const encoded = this.#codec.encode(letter);
+    await this.#settle("bury", async () => [await this.#engine.bury(delivery, encoded)]);
+  }
+
+  async extendVisibility(ms: number): Promise<void> {
+    const visibilityMs = checkVisibility(ms);
+    this.checkSettleable();
+    const [extended] = await this.#engine.extend([this.delivery], visibilityMs);
+    if (!extended) throw this.#expired("extend");
+  }
+
+  async saveCheckpoint(progress: unknown): Promise<void> {
+    const encoded = this.#codec.encode(progress);
+    this.checkSettleable();
+    if (!await this.#engine.checkpoint(this.delivery, encoded)) {
+      throw this.#expired("save the progress of");
+    }
+  }
+
+  async reply(body: R): Promise<string> {
+    this.checkSettleable();
+    const mailbox = await this.#replyMailbox();
+    return await mailbox.send(body);
+  }
+
+  /** Refuses to settle twice. */
+  checkSettleable(): void {
+    if (this.state === "open") return;
+    throw new MessageFinalizedError(`Message ${this.id} was settled already`);
+  }
+
+  async #replyMailbox(): Promise<Mailbox<R>> {
+    const { replyTo } = this.delivery;
+    if (replyTo === undefined) {
+      throw new ReplyNotAvailableError(`Message ${this.id} has no reply address`);
+    }
+    if (typeof replyTo === "object") return replyTo as unknown as Mailbox<R>;
+    const found = await this.#options.resolver?.(replyTo);
+    if (found === undefined) {
+      throw new ReplyNotAvailableError(
+        `Message ${this.id} wants its reply in "${replyTo}", which nobody can find here: pass a ` +
+          "`resolver` that knows it",
+      );
+    }
+    return found as unknown as Mailbox<R>;
+  }
+
+  async #settle(what: string, act: () => Maybe<readonly boolean[]>): Promise<void> {
+    this.checkSettleable();
+    this.state = "settling";
+    let done: boolean | undefined = false;
+    try {
+      [done] = await act();
+    } finally {
+      this.state = done ? "final" : "open";
+    }
+    if (!done) throw this.#expired(what);
+  }
+
+  #expired(what: string): ReceiptHandleExpiredError {
+    return new ReceiptHandleExpiredError(
+      `Cannot ${what} message ${this.id} by delivery ${this.deliveryCount}: its visibility timeout ` +
+        "has passed, or it was settled elsewhere",
+    );
+  }
+}

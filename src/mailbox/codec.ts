@@ -1,0 +1,61 @@
+import { show } from "../_checks.ts";
+import { InvalidParameterError, SerializationError } from "./errors.ts";
+
+/** Turns bodies into what an engine stores, and back. Both directions throw when they cannot. */
+export interface Codec<B> {
+  encode(value: unknown): B;
+  decode(stored: B): unknown;
+  /** What is stored, as text for the dead letters. */
+  text(stored: B): string;
+}
+
+/** The default of {@linkcode jsonCodec}: as much as the common queues take. */
+export const DEFAULT_MAX_BODY_BYTES = 262_144;
+
+/** Stores bodies as JSON. */
+export function jsonCodec(maxBytes: number = DEFAULT_MAX_BODY_BYTES): Codec<string> {
+  return {
+    encode(value) {
+      const text = stringify(value);
+      // A character takes three bytes at the most, so most bodies need not be measured.
+      if (text.length * 3 > maxBytes) {
+        const bytes = new TextEncoder().encode(text).byteLength;
+        if (bytes > maxBytes) {
+          throw new InvalidParameterError(
+            `The body has ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
+              "a reference, or raise maxBodyBytes",
+          );
+        }
+      }
+      return text;
+    },
+    decode(stored) {
+      try {
+        return JSON.parse(stored);
+      } catch (error) {
+        throw new SerializationError(`The stored body is not JSON: ${error}`, { cause: error });
+      }
+    },
+    text: (stored) => stored,
+  };
+}
+
+function stringify(value: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    throw new SerializationError(`The body cannot be written as JSON: ${error}`, { cause: error });
+  }
+  if (text === undefined) {
+    throw new SerializationError(`The body cannot be written as JSON: got ${show(value)}`);
+  }
+  return text;
+}
+
+/** Keeps bodies as they are, for engines within the process. */
+export const identityCodec: Codec<unknown> = {
+  encode: (value) => value,
+  decode: (stored) => stored,
+  text: (stored) => String(stored),
+};

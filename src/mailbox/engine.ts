@@ -1,0 +1,91 @@
+/**
+ * What an engine does for a mailbox. An engine stores and hands over; everything that all mailboxes
+ * have in common (checks, waiting, settling once, replies, dead letters) is done above it.
+ *
+ * @module
+ */
+
+import type { Capabilities, Mailbox } from "./mailbox.ts";
+
+/** An engine that needs no wait answers at once. */
+export type Maybe<T> = T | Promise<T>;
+
+/** Where replies go. Engines that outlive the process keep the name. */
+export type StoredReplyAddress = string | Mailbox<never>;
+
+/** A message on its way in. `B` is what the engine stores as a body. */
+export interface Entry<B> {
+  readonly id: string;
+  readonly body: B;
+  readonly delayMs: number;
+  readonly replyTo?: StoredReplyAddress | undefined;
+  /** The id was chosen by the sender: one that is there already must not be stored again. */
+  readonly dedup: boolean;
+}
+
+/** A message on its way out. Engines get the same object back when it is settled. */
+export interface Delivery<B> {
+  readonly id: string;
+  readonly body: B;
+  /** Unique for each delivery. */
+  readonly receipt: string;
+  /** From 1, this one included. */
+  readonly deliveryCount: number;
+  /** By the engine's own clock, in milliseconds since the Unix epoch. */
+  readonly enqueuedAt: number;
+  readonly replyTo?: StoredReplyAddress | undefined;
+  readonly checkpoint?: B | undefined;
+}
+
+/** What a pull gives. */
+export interface Pulled<B> {
+  readonly deliveries: readonly Delivery<B>[];
+  /** When there was nothing: how long until something falls due, `Infinity` when nothing will. */
+  readonly nextDueMs: number;
+}
+
+/**
+ * The storage of one mailbox.
+ *
+ * - Every call is atomic, for all it is given.
+ * - A delivery whose visibility timeout has passed is stale from that moment, whether or not anybody
+ *   has taken the message since; settling a stale delivery changes nothing and answers `false`.
+ * - A call that throws has changed nothing, or will be found out by the next one.
+ */
+export interface Engine<B> {
+  readonly capabilities: Capabilities;
+  /** Stores all, or throws and stores none. */
+  push(entries: readonly Entry<B>[]): Maybe<void>;
+  /** Takes the oldest visible messages, at most `max`, for `visibilityMs`. Does not wait. */
+  pull(max: number, visibilityMs: number): Maybe<Pulled<B>>;
+  /** Removes messages. */
+  acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
+  /** Makes leases last until `visibilityMs` from now, or longer if they do already. */
+  extend(deliveries: readonly Delivery<B>[], visibilityMs: number): Maybe<readonly boolean[]>;
+  /** Gives messages back, hidden for `delayMs`. */
+  retry(deliveries: readonly Delivery<B>[], delayMs: number): Maybe<readonly boolean[]>;
+  /** Gives messages back to their place, taking the attempt back the first five times. */
+  release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
+  /** Removes a message and stores `letter` with the dead letters, in one step. */
+  bury(delivery: Delivery<B>, letter: B): Maybe<boolean>;
+  /** Keeps progress with the message. */
+  checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean>;
+  /** The oldest messages, taken or not. */
+  peek(max: number): Maybe<readonly Omit<Delivery<B>, "receipt">[]>;
+  /** All messages, whatever their state. */
+  count(): Maybe<number>;
+  /** Deletes all messages and tells how many. */
+  purge(): Maybe<number>;
+  /**
+   * Calls `listener` whenever messages may have become visible other than by the time passing. The
+   * engine may watch only as long as somebody listens.
+   */
+  onWake(listener: () => void): () => void;
+  /** The same engine's storage for what failed for good. Asked for only once. */
+  deadLetters(): Engine<B>;
+  /** Lets go of what this storage holds open. */
+  close(): Maybe<void>;
+}
+
+/** A message that was given back this often spends its attempt the next time. */
+export const FREE_RELEASES = 5;

@@ -1,0 +1,238 @@
+import { type Clock, systemClock } from "../clock.ts";
+import { consoleLog, type Log } from "../log.ts";
+import {
+  checkDelay,
+  checkMailboxName,
+  checkMaxMessages,
+  checkVisibility,
+  checkWait,
+} from "./_bounds.ts";
+import type { Codec } from "./codec.ts";
+import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
+import { EngineMessage } from "./_engine_message.ts";
+import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
+import type {
+  Capabilities,
+  DeadLetter,
+  Mailbox,
+  Message,
+  PeekedMessage,
+  ReceiveOptions,
+  SendOptions,
+} from "./mailbox.ts";
+import { deadLetterOf } from "./dead_letter.ts";
+import type { MailboxOptions } from "./mailbox_options.ts";
+import { WaitingRoom } from "./_waiting_room.ts";
+
+/**
+ * The mailbox that every engine gets: checks, waiting, settling once, replies and dead letters are done
+ * here, storage is done by the engine.
+ */
+export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
+  readonly name: string;
+  readonly #engine: Engine<B>;
+  readonly #codec: Codec<B>;
+  readonly #options: MailboxOptions;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #waiting: WaitingRoom;
+  #closed = false;
+  #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
+
+  constructor(name: string, engine: Engine<B>, codec: Codec<B>, options: MailboxOptions = {}) {
+    this.name = checkMailboxName(name);
+    this.#engine = engine;
+    this.#codec = codec;
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#log = options.log ?? consoleLog;
+    this.#waiting = new WaitingRoom(this.#clock, (wake) => engine.onWake(wake));
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get capabilities(): Capabilities {
+    return this.#engine.capabilities;
+  }
+
+  get deadLetters(): Mailbox<DeadLetter<T>> {
+    return this.#deadLetters ??= new EngineMailbox(
+      `${this.name}.dead`,
+      this.#engine.deadLetters(),
+      this.#codec,
+      this.#options,
+    );
+  }
+
+  async send(body: T, options: SendOptions<R> = {}): Promise<string> {
+    const entry = this.#entry(body, options);
+    await this.#engine.push([entry]);
+    return entry.id;
+  }
+
+  async sendMany(bodies: readonly T[], options: SendOptions<R> = {}): Promise<string[]> {
+    if (options.id !== undefined) {
+      throw new InvalidParameterError("Invalid id: many messages cannot share one id; use send");
+    }
+    const entries = bodies.map((body) => this.#entry(body, options));
+    if (entries.length > 0) await this.#engine.push(entries);
+    return entries.map(({ id }) => id);
+  }
+
+  async receive(options: ReceiveOptions = {}): Promise<Message<T, R>[]> {
+    const max = checkMaxMessages(options.maxMessages ?? 1);
+    const visibilityMs = checkVisibility(options.visibilityTimeoutMs ?? 300_000);
+    const waitMs = checkWait(options.waitTimeMs ?? 0);
+    const { signal } = options;
+
+    const first = await this.#take(max, visibilityMs, signal);
+    if (first.messages.length > 0 || waitMs === 0) return first.messages;
+
+    const endsAt = this.#clock.monotonic() + waitMs;
+    const over = () => this.#closed || signal?.aborted === true;
+    this.#waiting.enter();
+    try {
+      for (;;) {
+        const { wakes } = this.#waiting;
+        const { messages, nextDueMs } = await this.#take(max, visibilityMs, signal);
+        const leftMs = endsAt - this.#clock.monotonic();
+        if (messages.length > 0 || leftMs <= 0 || over()) return messages;
+        if (wakes === this.#waiting.wakes) {
+          await this.#waiting.wait(Math.min(leftMs, nextDueMs), signal);
+        }
+      }
+    } finally {
+      this.#waiting.leave(!over());
+    }
+  }
+
+  async approximateCount(): Promise<number> {
+    this.#checkOpen("count");
+    return await this.#engine.count();
+  }
+
+  async purge(): Promise<number> {
+    this.#checkOpen("purge");
+    return await this.#engine.purge();
+  }
+
+  async peek(maxMessages: number): Promise<readonly PeekedMessage<T>[]> {
+    this.#checkOpen("peek");
+    const peeked = await this.#engine.peek(checkMaxMessages(maxMessages));
+    return peeked.map(({ id, body, deliveryCount, enqueuedAt }) => {
+      return { id, body: this.#readOrText(body), deliveryCount, enqueuedAt };
+    });
+  }
+
+  acknowledgeMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
+    return this.#settleMany(messages, (deliveries) => this.#engine.acknowledge(deliveries));
+  }
+
+  releaseMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
+    return this.#settleMany(messages, (deliveries) => this.#engine.release(deliveries));
+  }
+
+  async extendMany(
+    messages: readonly Message<T, R>[],
+    visibilityTimeoutMs: number,
+  ): Promise<readonly boolean[]> {
+    const deliveries = messages.map((message) => (message as EngineMessage<T, R, B>).delivery);
+    return await this.#engine.extend(deliveries, checkVisibility(visibilityTimeoutMs));
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#waiting.wakeAll();
+    await this.#deadLetters?.close();
+    await this.#engine.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #entry(body: T, { replyTo, delayMs = 0, id }: SendOptions<R>): Entry<B> {
+    this.#checkOpen("send to");
+    return {
+      id: id ?? crypto.randomUUID(),
+      body: this.#codec.encode(body),
+      delayMs: checkDelay(delayMs),
+      replyTo: replyTo as StoredReplyAddress | undefined,
+      dedup: id !== undefined,
+    };
+  }
+
+  /** Takes what is there. What comes at the moment of an abort or a close is given back. */
+  async #take(
+    max: number,
+    visibilityMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<{ messages: Message<T, R>[]; nextDueMs: number }> {
+    if (this.#closed || signal?.aborted) return { messages: [], nextDueMs: Infinity };
+    const pulled = this.#engine.pull(max, visibilityMs);
+    const { deliveries, nextDueMs } = pulled instanceof Promise ? await pulled : pulled;
+    if (deliveries.length === 0) return { messages: [], nextDueMs };
+    if (this.#closed || signal?.aborted) {
+      await this.#engine.release(deliveries);
+      return { messages: [], nextDueMs: Infinity };
+    }
+    this.#waiting.wakeNext();
+    return { messages: await this.#open(deliveries), nextDueMs: 0 };
+  }
+
+  async #open(deliveries: readonly Delivery<B>[]): Promise<Message<T, R>[]> {
+    const messages: Message<T, R>[] = [];
+    for (const delivery of deliveries) {
+      try {
+        const body = this.#codec.decode(delivery.body) as T;
+        messages.push(new EngineMessage(delivery, body, this.#engine, this.#codec, this.#options));
+      } catch (error) {
+        await this.#buryUnreadable(delivery, error);
+      }
+    }
+    return messages;
+  }
+
+  async #buryUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {
+    const raw = this.#codec.text(delivery.body);
+    const reason = { reason: "unreadable", error: String(error) };
+    try {
+      const letter = deadLetterOf(delivery, { raw }, undefined, reason, this.#clock.now());
+      await this.#engine.bury(delivery, this.#codec.encode(letter));
+      this.#log.warn(`message ${delivery.id} of "${this.name}" is unreadable: buried`, { error });
+    } catch (error) {
+      this.#log.error(`message ${delivery.id} of "${this.name}" could not be buried`, { error });
+    }
+  }
+
+  async #settleMany(
+    messages: readonly Message<T, R>[],
+    settle: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
+  ): Promise<readonly boolean[]> {
+    const own = messages as readonly EngineMessage<T, R, B>[];
+    for (const message of own) message.checkSettleable();
+    for (const message of own) message.state = "settling";
+    let results: readonly boolean[] = [];
+    try {
+      results = await settle(own.map(({ delivery }) => delivery));
+    } finally {
+      for (const [i, message] of own.entries()) message.state = results[i] ? "final" : "open";
+    }
+    return results;
+  }
+
+  #readOrText(body: B): T {
+    try {
+      return this.#codec.decode(body) as T;
+    } catch {
+      return this.#codec.text(body) as T; // unreadable: looking at it must not fail for that
+    }
+  }
+
+  #checkOpen(what: string): void {
+    if (this.#closed) throw new MailboxClosedError(`Cannot ${what} "${this.name}": it is closed`);
+  }
+}

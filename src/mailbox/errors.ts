@@ -1,0 +1,80 @@
+/**
+ * What can go wrong with a mailbox.
+ *
+ * @module
+ */
+
+/** The base of everything a mailbox throws. */
+export class MailboxError extends Error {
+  override readonly name: string = "MailboxError";
+}
+
+/** The message was delivered to somebody else meanwhile, or is gone: this delivery has no say any more. */
+export class ReceiptHandleExpiredError extends MailboxError {
+  override readonly name = "ReceiptHandleExpiredError";
+}
+
+/** The mailbox holds as much as it may. Nothing was stored; try again later. */
+export class MailboxFullError extends MailboxError {
+  override readonly name = "MailboxFullError";
+}
+
+/** The mailbox was closed here. */
+export class MailboxClosedError extends MailboxError {
+  override readonly name = "MailboxClosedError";
+}
+
+/** The body cannot be stored, or what is stored cannot be read. */
+export class SerializationError extends MailboxError {
+  override readonly name = "SerializationError";
+}
+
+/** The engine cannot be reached, or does not answer as it should. */
+export class MailboxConnectionError extends MailboxError {
+  override readonly name = "MailboxConnectionError";
+}
+
+/** There is nowhere to send a reply to. */
+export class ReplyNotAvailableError extends MailboxError {
+  override readonly name = "ReplyNotAvailableError";
+}
+
+/** The message was settled before: a delivery is acknowledged, nacked, released or buried once. */
+export class MessageFinalizedError extends MailboxError {
+  override readonly name = "MessageFinalizedError";
+}
+
+/** An option makes no sense. Nothing has happened. */
+export class InvalidParameterError extends MailboxError {
+  override readonly name = "InvalidParameterError";
+}
+
+/** True for any {@linkcode MailboxError} of this name, of any copy of the package. */
+export function isMailboxError(error: unknown, name?: MailboxErrorName): error is MailboxError {
+  return error instanceof Error &&
+    (name === undefined ? NAMES.has(error.name) : error.name === name);
+}
+
+/** The names of the errors of a mailbox. */
+export type MailboxErrorName =
+  | "MailboxError"
+  | "ReceiptHandleExpiredError"
+  | "MailboxFullError"
+  | "MailboxClosedError"
+  | "SerializationError"
+  | "MailboxConnectionError"
+  | "ReplyNotAvailableError"
+  | "MessageFinalizedError"
+  | "InvalidParameterError";
+
+const NAMES: ReadonlySet<string> = new Set<MailboxErrorName>([
+  "MailboxError",
+  "ReceiptHandleExpiredError",
+  "MailboxFullError",
+  "MailboxClosedError",
+  "SerializationError",
+  "MailboxConnectionError",
+  "ReplyNotAvailableError",
+  "MessageFinalizedError",
+  "InvalidParameterError",
+]);
