@@ -22,7 +22,7 @@ export function median(values: readonly number[]): number {
 }
 
 /** The value below which the share `q` of the values lies, interpolated. */
-export function quantile(values: readonly number[], q: number): number {
+function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (sorted.length - 1) * q;
   const below = sorted[Math.floor(at)];
@@ -34,6 +34,20 @@ export function quantile(values: readonly number[], q: number): number {
 /** Milliseconds with as many digits as they deserve. */
 export function ms(value: number): string {
   return value < 100 ? value.toFixed(2) : value.toFixed(0);
+}
+
+/** The headings of {@linkcode spread}. */
+export const SPREAD = ["rounds", "median ms", "10 %", "90 %"] as const;
+
+/** How many values there are and where they lie. */
+export function spread(values: readonly number[]): string[] {
+  const marks = [0.5, 0.1, 0.9].map((q) => ms(quantile(values, q)));
+  return [String(values.length), ...marks];
+}
+
+/** How much more it is than `baseline`. */
+export function over(value: number, baseline: number): string {
+  return `+ ${ms(Math.max(0, value - baseline))}`;
 }
 
 /** A ratio for people. */
@@ -63,17 +77,22 @@ export function summary(parts: readonly Part[]): string {
     measured,
     goal,
   ]);
-  return `\nGoals\n\n${columns([["", "measured", "goal"], ...rows], 2)}\n`;
+  return `\nGoals\n\n${columns([["", "measured", "goal"], ...rows])}\n`;
 }
 
-function columns(rows: readonly (readonly string[])[], leftFrom = Infinity): string {
-  const widths = (rows[0] ?? []).map((_, column) =>
-    Math.max(...rows.map((row) => row[column]?.length ?? 0))
-  );
-  return rows.map((row) =>
-    "  " + row.map((cell, column) => {
-      const width = widths[column] ?? 0;
-      return column === 0 || column >= leftFrom ? cell.padEnd(width) : cell.padStart(width);
-    }).join("  ").trimEnd()
-  ).join("\n");
+/** Numbers stand right, words left. */
+function columns(rows: readonly (readonly string[])[]): string {
+  const shape = (rows[0] ?? []).map((_, column) => {
+    const cells = rows.map((row) => row[column] ?? "");
+    return {
+      width: Math.max(...cells.map(({ length }) => length)),
+      right: cells.slice(1).every((cell) => /^[+\d. ]*(×|ms|bytes)?$/.test(cell)),
+    };
+  });
+  const line = (row: readonly string[]) =>
+    shape.map(({ width, right }, column) => {
+      const cell = row[column] ?? "";
+      return right ? cell.padStart(width) : cell.padEnd(width);
+    });
+  return rows.map((row) => `  ${line(row).join("  ")}`.trimEnd()).join("\n");
 }

@@ -40,15 +40,12 @@ export async function takeSubject(): Promise<Subject> {
 
 /** When the newest of these files, or of those in these folders, was changed; 0 for none. */
 async function newest(names: readonly string[]): Promise<number> {
-  let latest = 0;
-  for (const name of names) {
-    const found = await stat(join(root, name)).catch(() => undefined);
-    if (found === undefined) continue;
-    const inside = found.isDirectory() ? await readdir(join(root, name)) : [];
-    const mtime = found.isDirectory()
-      ? await newest(inside.map((it) => join(name, it)))
-      : found.mtimeMs;
-    latest = Math.max(latest, mtime);
-  }
-  return latest;
+  const times = await Promise.all(names.map(async (name) => {
+    const path = join(root, name);
+    const found = await stat(path).catch(() => undefined);
+    if (found === undefined) return 0;
+    if (!found.isDirectory()) return found.mtimeMs;
+    return await newest((await readdir(path)).map((it) => join(name, it)));
+  }));
+  return Math.max(0, ...times);
 }

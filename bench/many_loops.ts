@@ -3,6 +3,7 @@
 import type { RuntimeName } from "../tools/runtimes.ts";
 import { resultOf } from "./_children.ts";
 import { atMost, type Goal, median, ms, type Part, times } from "./_figures.ts";
+import { rounds } from "./_rounds.ts";
 import type { Subject } from "./_subject.ts";
 
 /** One start and stop of all loops. */
@@ -21,6 +22,7 @@ interface Measured {
 const FEW = 1_000;
 const MANY = 10_000;
 const PROCESSES = 5;
+const LIMIT_MS = 12_000;
 const WARM_ROUNDS = 5;
 const GOAL_MS = 1_000;
 const GOAL_GROWTH = 1.5;
@@ -56,7 +58,7 @@ export async function manyLoops(subject: Subject): Promise<Part> {
 async function interleaved(runtime: RuntimeName, entry: string): Promise<[Measured, Measured]> {
   const few: Round[][] = [];
   const many: Round[][] = [];
-  for (let process = 0; process < PROCESSES; process++) {
+  for (const _ of rounds(PROCESSES, LIMIT_MS)) {
     for (const [count, results] of [[FEW, few], [MANY, many]] as const) {
       const args = [entry, String(count), String(1 + WARM_ROUNDS)];
       results.push(await resultOf<Round[]>(runtime, "many_loops.ts", args));

@@ -5,8 +5,9 @@
 import process from "node:process";
 import { format, type Part, summary } from "./_figures.ts";
 import { type Subject, takeSubject } from "./_subject.ts";
+import { importTime } from "./import_time.ts";
 import { manyLoops } from "./many_loops.ts";
-import { importTime, size } from "./size.ts";
+import { size } from "./size.ts";
 import { stopLatency } from "./stop_latency.ts";
 
 const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
