@@ -25,7 +25,9 @@ export {
   CancelledError,
   type CancelReason,
   isCancelledError,
+  isLeaseLostError,
   isTerminatingError,
+  LeaseLostError,
   TERMINATING,
   TerminatingError,
 } from "./src/errors.ts";
@@ -78,9 +80,11 @@ export type {
   DeadLetterReason,
   Mailbox,
   Message,
+  NackOptions,
   PeekedMessage,
   ReceiveOptions,
   ReplyAddress,
+  ReplyMailbox,
   SendOptions,
 } from "./src/mailbox/mailbox.ts";
 export type { MailboxOptions, MailboxResolver } from "./src/mailbox/mailbox_options.ts";
@@ -109,3 +113,18 @@ export type {
   StoredReplyAddress,
 } from "./src/mailbox/engine.ts";
 export { redrive, type RedriveOptions } from "./src/mailbox/dead_letter.ts";
+export {
+  type DeadLetterOptions,
+  DeadLetterPolicy,
+  type ErrorClass,
+} from "./src/mailbox/dead_letter_policy.ts";
+export {
+  LeaseExtender,
+  type LeaseExtenderOptions,
+  type LeaseOptions,
+  type LeaseSubject,
+} from "./src/lease/lease_extender.ts";
+export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
+export { MailboxLoop, type MailboxLoopOptions } from "./src/loops/mailbox_loop.ts";
+export type { Handler, HandlerContext } from "./src/loops/handler.ts";
+export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";

@@ -1,3 +1,4 @@
+import { constants } from "node:os";
 import process from "node:process";
 import { isatty } from "node:tty";
 import type { Runtime, SignalName } from "../src/runtime.ts";
@@ -15,6 +16,10 @@ export function processRuntime(name: string): Runtime {
       ? ["SIGTERM", "SIGINT", "SIGBREAK"]
       : ["SIGTERM", "SIGINT"],
     onSignal(signal: SignalName, listener: () => void) {
+      // `process.on` takes any name, and then never calls.
+      if (!(signal in constants.signals)) {
+        throw new TypeError(`${signal} does not exist on ${process.platform}`);
+      }
       process.on(signal, listener);
       return () => void process.off(signal, listener);
     },

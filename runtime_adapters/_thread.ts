@@ -12,7 +12,7 @@ const process = require("node:process");
 const { thresholdMs, intervalMs } = workerData;
 let heard = performance.now(), looked = heard, beats = [];
 parentPort.on("message", (message) => { heard = performance.now(); beats = message; });
-setInterval(() => {
+const timer = setInterval(() => {
   const now = performance.now();
   // Late itself: the whole process was suspended, and nobody is to blame.
   if (now - looked > 2 * intervalMs) heard = now;
@@ -20,13 +20,21 @@ setInterval(() => {
   const silence = now - heard;
   if (silence <= thresholdMs) return;
   const names = beats.map(({ name, ageMs }) => '"' + name + '" (' + Math.round(ageMs + silence) + " ms)");
+  clearInterval(timer);
   try {
     writeSync(2, "lastcall: the event loop is blocked for " + Math.round(silence) + " ms"
       + (names.length > 0 ? ", and with it " + names.join(", ") : "") + ": ending the process\\n");
   } finally {
     process.kill(process.pid, "SIGKILL");
+    endFirstProcess();
   }
 }, intervalMs);
+// The first process of a container is immune to its own SIGKILL, but not to a limit of its time.
+function endFirstProcess() {
+  const { spawnSync } = require("node:child_process");
+  const { error } = spawnSync("prlimit", ["--pid", String(process.pid), "--cpu=1:1"]);
+  if (error) writeSync(2, "lastcall: the first process of a container cannot end itself; start it with an init, as docker run --init does\\n");
+}
 `;
 
 /** Watches the event loop from a thread, on every runtime that has Node's worker threads. */

@@ -44,7 +44,7 @@ export const denoRuntime: Runtime = {
     try {
       deno().kill(deno().pid, "SIGKILL");
     } finally {
-      // Reached without `--allow-run`, and as the first process of a container.
+      // The first process of a container is immune to its own SIGKILL.
       deno().exit(137);
     }
   },

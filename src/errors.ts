@@ -34,6 +34,11 @@ export class CancelledError extends Error {
   }
 }
 
+/** The message went back to its mailbox while it was being worked on: somebody else may have it. */
+export class LeaseLostError extends Error {
+  override readonly name = "LeaseLostError";
+}
+
 const CANCEL_TEXT: Record<CancelReason, string> = {
   deadline: "the stop is about to run out of time",
   forced: "the stop was forced",
@@ -48,4 +53,9 @@ export function isTerminatingError(error: unknown): error is TerminatingError {
 /** True for a {@linkcode CancelledError} of any copy of the package. */
 export function isCancelledError(error: unknown): error is CancelledError {
   return error instanceof Error && error.name === "CancelledError";
+}
+
+/** True for a {@linkcode LeaseLostError} of any copy of the package. */
+export function isLeaseLostError(error: unknown): error is LeaseLostError {
+  return error instanceof Error && error.name === "LeaseLostError";
 }

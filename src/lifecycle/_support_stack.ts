@@ -40,14 +40,14 @@ export class SupportStack {
     }
   }
 
-  /** Stops all that was started, each within its share of the deadline; returns who had not ended. */
+  /** Stops all that was started, leaving a reserve for those after it; returns who had not ended. */
   async stop(deadline: Deadline): Promise<readonly string[]> {
     const hung: string[] = [];
     for (let left = this.#begun.length; left > 0; left--) {
       const entry = this.#begun.pop()!;
       const expired = new AbortController();
       const stopped = this.#stopOne(entry, expired.signal);
-      if (await settlesWithin(stopped, deadline.remainingMs / left, this.#clock)) continue;
+      if (await settlesWithin(stopped, deadline.budgetMs(left - 1), this.#clock)) continue;
       expired.abort();
       hung.push(`support "${entry.support.name}"`);
     }

@@ -34,6 +34,12 @@ export interface LoopContext {
   readonly beat: () => void;
 }
 
+/** A piece of work that a loop has begun. */
+export interface Work {
+  readonly id: string;
+  readonly since: number;
+}
+
 /** One call of `run`, from its start to its end. */
 class Run {
   readonly stopping = new AbortController();
@@ -63,7 +69,7 @@ export abstract class BaseLoop implements Runnable {
   readonly heartbeat: Heartbeat;
   /** Where time comes from. */
   protected readonly clock: Clock;
-  readonly #inFlight = new Map<object, { id: string; since: number }>();
+  readonly #inFlight = new Set<Work>();
   #run: Run | undefined;
   #stopped = false;
   #stopNext = false;
@@ -93,7 +99,7 @@ export abstract class BaseLoop implements Runnable {
 
   get inFlight(): readonly InFlight[] {
     const now = this.clock.monotonic();
-    return Array.from(this.#inFlight.values(), ({ id, since }) => ({ id, ageMs: now - since }));
+    return Array.from(this.#inFlight, ({ id, since }) => ({ id, ageMs: now - since }));
   }
 
   async run(options: RunOptions = {}): Promise<void> {
@@ -168,15 +174,18 @@ export abstract class BaseLoop implements Runnable {
     }
   }
 
-  /** Counts a piece of work as in flight until the returned function is called. */
-  protected track(id: string): () => void {
-    const key = {};
-    this.#inFlight.set(key, { id, since: this.clock.monotonic() });
-    return () => {
-      this.#inFlight.delete(key);
-      if (this.#inFlight.size > 0) return;
-      this.#quiet?.resolve();
-      this.#quiet = undefined;
-    };
+  /** Counts a piece of work as in flight until `untrack`. */
+  protected track(id: string): Work {
+    const work = { id, since: this.clock.monotonic() };
+    this.#inFlight.add(work);
+    return work;
+  }
+
+  /** It has ended. */
+  protected untrack(work: Work): void {
+    this.#inFlight.delete(work);
+    if (this.#inFlight.size > 0) return;
+    this.#quiet?.resolve();
+    this.#quiet = undefined;
   }
 }

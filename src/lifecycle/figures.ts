@@ -13,7 +13,7 @@ export interface Figures {
   readonly nacked: number;
   /** Failed for good, and kept with the dead letters. */
   readonly deadLettered: number;
-  /** Still being worked on at the deadline; the mailbox delivers it again when its lease ends. */
+  /** Not settled: the mailbox delivers it again when its lease ends. While running: in flight. */
   readonly leftToExpire: number;
 }
 

@@ -1,3 +1,4 @@
+import { backoffMs } from "../_backoff.ts";
 import { checkCount, checkInterval } from "../_checks.ts";
 
 /** How a failed loop is run again. */
@@ -32,8 +33,6 @@ export class RestartBudget {
     this.#failures = [...this.#failures.filter((at) => now - at < this.#withinMs), now];
     const recent = this.#failures.length;
     if (recent > this.#maxRestarts) return undefined;
-    const longest = Math.min(this.#maxBackoffMs, this.#minBackoffMs * 2 ** (recent - 1));
-    // Half of it at random, so that loops that failed together do not come back together.
-    return longest / 2 + random() * longest / 2;
+    return backoffMs(recent, this.#minBackoffMs, this.#maxBackoffMs, random);
   }
 }

@@ -45,6 +45,7 @@ export class Watchdog implements Support {
   readonly #watched = new Map<string, Heartbeat>();
   #thread: EventLoopWatch | undefined;
   #cancelTick: Cancel | undefined;
+  #telling = false;
   #awakeSince = 0;
   #lookedAt = 0;
 
@@ -67,11 +68,13 @@ export class Watchdog implements Support {
   /** Watches a loop, by its name, until `unwatch`. */
   watch(name: string, heartbeat: Heartbeat): void {
     this.#watched.set(name, heartbeat);
+    this.#tellSoon();
   }
 
   /** Stops watching a loop, which is due when it has ended. */
   unwatch(name: string): void {
     this.#watched.delete(name);
+    this.#tellSoon();
   }
 
   /** Begins to look. */
@@ -109,6 +112,16 @@ export class Watchdog implements Support {
       if (this.#cancelTick !== undefined) this.#tick();
     });
     this.#thread?.beat(this.#beats());
+  }
+
+  /** The thread should know the names before the first loop can block; once for all that begin now. */
+  #tellSoon(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    queueMicrotask(() => {
+      this.#telling = false;
+      this.#thread?.beat(this.#beats());
+    });
   }
 
   #look(): void {

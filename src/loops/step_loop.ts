@@ -67,11 +67,12 @@ export class StepLoop extends BaseLoop {
   /** Takes one step; false when it was the last. While it pauses it is not in flight. */
   async #take(context: LoopContext, iteration: number): Promise<boolean> {
     const { signal, stopping } = context;
-    let end: (() => void) | undefined = this.track(`step ${iteration}`);
+    let work = this.track(`step ${iteration}`);
+    let over = false;
     const pause = async (ms: number) => {
-      end?.();
+      this.untrack(work);
       await this.#rest(ms, stopping);
-      if (end !== undefined) end = this.track(`step ${iteration}`);
+      if (!over) work = this.track(`step ${iteration}`);
     };
     try {
       return await this.#step({ ...context, iteration, pause }) !== false;
@@ -79,8 +80,8 @@ export class StepLoop extends BaseLoop {
       if (!signal.aborted) throw error;
       return false;
     } finally {
-      end();
-      end = undefined;
+      over = true;
+      this.untrack(work);
     }
   }
 

@@ -1,11 +1,6 @@
 import { show } from "../_checks.ts";
 import { InvalidParameterError } from "./errors.ts";
-
-/** Twelve hours, as queues in the cloud have it. */
-export const MAX_VISIBILITY_MS = 43_200_000;
-
-/** More at once would hold an engine up for too long. */
-export const MAX_BATCH = 1_000;
+import { MAX_BATCH, MAX_VISIBILITY_MS } from "./mailbox.ts";
 
 /** Refuses a visibility timeout that no engine takes. */
 export function checkVisibility(value: number): number {

@@ -8,7 +8,7 @@ import {
   ReceiptHandleExpiredError,
   ReplyNotAvailableError,
 } from "./errors.ts";
-import type { DeadLetterReason, Mailbox, Message } from "./mailbox.ts";
+import type { DeadLetterReason, Message, NackOptions, ReplyMailbox } from "./mailbox.ts";
 import type { MailboxOptions } from "./mailbox_options.ts";
 
 /**
@@ -70,9 +70,9 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     await this.#settle("acknowledge", () => this.#engine.acknowledge([this.delivery]));
   }
 
-  async nack(options: { readonly visibilityTimeoutMs?: number } = {}): Promise<void> {
-    const delayMs = checkVisibility(options.visibilityTimeoutMs ?? 0);
-    await this.#settle("nack", () => this.#engine.retry([this.delivery], delayMs));
+  async nack({ visibilityTimeoutMs = 0, spendsAttempt = true }: NackOptions = {}): Promise<void> {
+    const delayMs = checkVisibility(visibilityTimeoutMs);
+    await this.#settle("nack", () => this.#engine.retry([this.delivery], delayMs, spendsAttempt));
   }
 
   async release(): Promise<void> {
@@ -114,12 +114,12 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     throw new MessageFinalizedError(`Message ${this.id} was settled already`);
   }
 
-  async #replyMailbox(): Promise<Mailbox<R>> {
+  async #replyMailbox(): Promise<ReplyMailbox<R>> {
     const { replyTo } = this.delivery;
     if (replyTo === undefined) {
       throw new ReplyNotAvailableError(`Message ${this.id} has no reply address`);
     }
-    if (typeof replyTo === "object") return replyTo as unknown as Mailbox<R>;
+    if (typeof replyTo === "object") return replyTo;
     const found = await this.#options.resolver?.(replyTo);
     if (found === undefined) {
       throw new ReplyNotAvailableError(
@@ -127,7 +127,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
           "`resolver` that knows it",
       );
     }
-    return found as unknown as Mailbox<R>;
+    return found;
   }
 
   async #settle(what: string, act: () => Maybe<readonly boolean[]>): Promise<void> {

@@ -1,4 +1,4 @@
-import { Heap, type HeapItem } from "./_heap.ts";
+import { Heap, type HeapItem } from "../_heap.ts";
 
 /** What stands in line: its number is its place for good. */
 export interface Numbered extends HeapItem {

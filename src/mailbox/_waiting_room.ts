@@ -2,8 +2,9 @@ import { deferred, onAbort } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 
 /**
- * Where receivers wait for a message. A wake lets one of them look; whoever finds something lets the
- * next one look, so that a message wakes as few as possible and none is left lying.
+ * Where receivers wait for a message. A wake lets one of them look, and whoever leaves lets the next
+ * one look: there may be more, or it was woken and had no chance to look, or it alone knew when the
+ * next message falls due. So a message wakes as few as possible and none is left lying.
  */
 export class WaitingRoom {
   readonly #clock: Clock;
@@ -24,13 +25,12 @@ export class WaitingRoom {
     this.#present++;
     this.#unlisten ??= this.#listen(() => {
       this.wakes++;
-      this.wakeNext();
+      this.#wakeNext();
     });
   }
 
-  /** Whoever leaves without a look may have been the one that was woken. */
-  leave(looked: boolean): void {
-    if (!looked) this.wakeNext();
+  leave(): void {
+    this.#wakeNext();
     if (--this.#present > 0) return;
     this.#unlisten?.();
     this.#unlisten = undefined;
@@ -48,14 +48,14 @@ export class WaitingRoom {
     unlink();
   }
 
-  wakeNext(): void {
+  wakeAll(): void {
+    for (const wake of this.#waiters) wake();
+  }
+
+  #wakeNext(): void {
     for (const wake of this.#waiters) {
       this.#waiters.delete(wake);
       return wake();
     }
-  }
-
-  wakeAll(): void {
-    for (const wake of this.#waiters) wake();
   }
 }

@@ -5,13 +5,13 @@
  * @module
  */
 
-import type { Capabilities, Mailbox } from "./mailbox.ts";
+import type { Capabilities, ReplyMailbox } from "./mailbox.ts";
 
 /** An engine that needs no wait answers at once. */
 export type Maybe<T> = T | Promise<T>;
 
 /** Where replies go. Engines that outlive the process keep the name. */
-export type StoredReplyAddress = string | Mailbox<never>;
+export type StoredReplyAddress = string | ReplyMailbox<never>;
 
 /** A message on its way in. `B` is what the engine stores as a body. */
 export interface Entry<B> {
@@ -62,8 +62,12 @@ export interface Engine<B> {
   acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
   /** Makes leases last until `visibilityMs` from now, or longer if they do already. */
   extend(deliveries: readonly Delivery<B>[], visibilityMs: number): Maybe<readonly boolean[]>;
-  /** Gives messages back, hidden for `delayMs`. */
-  retry(deliveries: readonly Delivery<B>[], delayMs: number): Maybe<readonly boolean[]>;
+  /** Gives messages back, hidden for `delayMs`. Unless the attempt is spent, it is not counted. */
+  retry(
+    deliveries: readonly Delivery<B>[],
+    delayMs: number,
+    spendsAttempt: boolean,
+  ): Maybe<readonly boolean[]>;
   /** Gives messages back to their place, taking the attempt back the first five times. */
   release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
   /** Removes a message and stores `letter` with the dead letters, in one step. */

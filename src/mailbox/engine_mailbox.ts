@@ -104,7 +104,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
         }
       }
     } finally {
-      this.#waiting.leave(!over());
+      this.#waiting.leave();
     }
   }
 
@@ -179,7 +179,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       await this.#engine.release(deliveries);
       return { messages: [], nextDueMs: Infinity };
     }
-    this.#waiting.wakeNext();
     return { messages: await this.#open(deliveries), nextDueMs: 0 };
   }
 

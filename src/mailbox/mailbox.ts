@@ -23,8 +23,20 @@ export interface Capabilities {
   readonly exactCount: boolean;
 }
 
+/** Twelve hours, as queues in the cloud have it: nothing is hidden for longer. */
+export const MAX_VISIBILITY_MS = 43_200_000;
+
+/** More messages at once would hold an engine up for too long. */
+export const MAX_BATCH = 1_000;
+
+/** The part of a mailbox that replies need. */
+export interface ReplyMailbox<R> {
+  readonly name: string;
+  send(body: R): Promise<string>;
+}
+
 /** Where replies go: a mailbox, or its name where the other side can resolve it. */
-export type ReplyAddress<R> = Mailbox<R> | string;
+export type ReplyAddress<R> = ReplyMailbox<R> | string;
 
 /** Options of {@linkcode Mailbox.send}. */
 export interface SendOptions<R = unknown> {
@@ -83,6 +95,14 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
 }
 
+/** Options of {@linkcode Message.nack}. */
+export interface NackOptions {
+  /** How long it stays hidden. @default {0} */
+  readonly visibilityTimeoutMs?: number;
+  /** False when the failure is not the message's fault. @default {true} */
+  readonly spendsAttempt?: boolean;
+}
+
 /** One delivery of a message. */
 export interface Message<T, R = unknown> {
   readonly id: string;
@@ -102,7 +122,7 @@ export interface Message<T, R = unknown> {
   /** It is done: removes it for good. */
   acknowledge(): Promise<void>;
   /** It failed: gives it back, hidden for as long as asked. */
-  nack(options?: { readonly visibilityTimeoutMs?: number }): Promise<void>;
+  nack(options?: NackOptions): Promise<void>;
   /** It was not touched: gives it back to the front, without spending an attempt. */
   release(): Promise<void>;
   /** It failed for good: moves it to the dead letters in one step. */

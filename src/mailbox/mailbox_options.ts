@@ -1,11 +1,14 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import type { Mailbox } from "./mailbox.ts";
+import type { ReplyMailbox } from "./mailbox.ts";
+
+/** Where a reply is sent: a mailbox for bodies of any kind, as the receiver knows which. */
+export type ReplyTarget = Pick<ReplyMailbox<never>, "send">;
 
 /** Finds the mailbox that a reply goes to by its name. */
 export type MailboxResolver = (
   name: string,
-) => Mailbox<never> | undefined | Promise<Mailbox<never> | undefined>;
+) => ReplyTarget | undefined | Promise<ReplyTarget | undefined>;
 
 /** Options that every mailbox takes. */
 export interface MailboxOptions {

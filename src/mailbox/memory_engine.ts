@@ -9,7 +9,7 @@ import {
 } from "./engine.ts";
 import { MailboxFullError } from "./errors.ts";
 import { Fifo } from "./_fifo.ts";
-import { Heap } from "./_heap.ts";
+import { Heap } from "../_heap.ts";
 import type { Capabilities } from "./mailbox.ts";
 
 /** One message and the state it is in: in line, or in the heap of those with a due time. */
@@ -140,9 +140,10 @@ export class MemoryEngine<B> implements Engine<B> {
     });
   }
 
-  retry(deliveries: readonly Delivery<B>[], delayMs: number): boolean[] {
+  retry(deliveries: readonly Delivery<B>[], delayMs: number, spendsAttempt: boolean): boolean[] {
     const results = this.#each(deliveries, (slot, now) => {
       slot.holder = undefined;
+      if (!spendsAttempt) slot.deliveryCount--;
       slot.dueAt = now + delayMs;
       this.#due.moved(slot);
     });

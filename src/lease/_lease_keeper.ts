@@ -1,0 +1,130 @@
+import type { Clock } from "../clock.ts";
+import { isMailboxError } from "../mailbox/errors.ts";
+import { MAX_BATCH } from "../mailbox/mailbox.ts";
+import type { Lease } from "./lease.ts";
+import { LeaseScheduler } from "./_lease_scheduler.ts";
+
+/** One keeper serves all leases that live by the same clock, so that a process has one timer for them. */
+const keepers = new WeakMap<Clock, LeaseKeeper>();
+
+/** After a failure the next attempt comes this much sooner. */
+const RETRY_SHARE = 0.25;
+
+/** Extends leases when they are due: those of one mailbox and one length in one call. */
+export class LeaseKeeper {
+  readonly #clock: Clock;
+  readonly #scheduler: LeaseScheduler<Lease>;
+  #holders = 0;
+
+  /** The keeper of this clock. */
+  static of(clock: Clock): LeaseKeeper {
+    const keeper = keepers.get(clock) ?? new LeaseKeeper(clock);
+    keepers.set(clock, keeper);
+    return keeper;
+  }
+
+  private constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#scheduler = new LeaseScheduler(clock, (due) => this.#onDue(due));
+  }
+
+  /** How many leases are kept. */
+  get size(): number {
+    return this.#scheduler.size;
+  }
+
+  /** As long as somebody holds it, its timer may wait for leases to come. */
+  hold(): () => void {
+    this.#holders++;
+    return () => {
+      if (--this.#holders === 0) this.#scheduler.rest();
+    };
+  }
+
+  keep(lease: Lease): void {
+    this.#scheduler.add(lease, this.#clock.monotonic() + lease.terms.intervalMs);
+  }
+
+  release(lease: Lease): void {
+    this.#scheduler.remove(lease);
+    if (this.#holders === 0) this.#scheduler.rest();
+  }
+
+  #onDue(due: readonly Lease[]): void {
+    const now = this.#clock.monotonic();
+    const batches = new Map<unknown, Map<number, Lease[]>>();
+    for (const lease of due) {
+      if (now - lease.lastBeat > lease.terms.beatWithinMs) {
+        this.#withhold(lease, now);
+        continue;
+      }
+      const { mailbox, message, terms: { extensionMs } } = lease;
+      const key = mailbox?.extendMany === undefined ? message : mailbox;
+      const byLength = batches.get(key) ?? new Map<number, Lease[]>();
+      const batch = byLength.get(extensionMs) ?? [];
+      batch.push(lease);
+      batches.set(key, byLength.set(extensionMs, batch));
+    }
+    for (const byLength of batches.values()) {
+      for (const [extensionMs, batch] of byLength) {
+        for (let i = 0; i < batch.length; i += MAX_BATCH) {
+          this.#extend(batch.slice(i, i + MAX_BATCH), extensionMs);
+        }
+      }
+    }
+  }
+
+  #extend(batch: readonly Lease[], extensionMs: number): void {
+    const extending = this.#call(batch, extensionMs).then((results) => {
+      const now = this.#clock.monotonic();
+      for (const [i, lease] of batch.entries()) {
+        lease.extending = undefined;
+        this.#onResult(lease, results[i], now);
+      }
+    });
+    for (const lease of batch) {
+      lease.extending = extending;
+      lease.owner.counters.attempts++;
+    }
+  }
+
+  /** True: extended; false: the receipt is stale; an error: it may work the next time. */
+  async #call(batch: readonly Lease[], extensionMs: number): Promise<readonly unknown[]> {
+    const [{ mailbox, message }] = batch as [Lease];
+    try {
+      if (mailbox?.extendMany !== undefined) {
+        return await mailbox.extendMany(batch.map((lease) => lease.message), extensionMs);
+      }
+      await message.extendVisibility(extensionMs);
+      return [true];
+    } catch (error) {
+      if (isMailboxError(error, "ReceiptHandleExpiredError")) return [false];
+      return batch.map(() => error);
+    }
+  }
+
+  #onResult(lease: Lease, result: unknown, now: number): void {
+    if (!lease.kept) return;
+    const { intervalMs } = lease.terms;
+    if (result === true) return this.#scheduler.add(lease, now + intervalMs);
+    if (result === false) {
+      lease.owner.counters.losses++;
+      lease.owner.log.warn(`the lease on message ${lease.message.id} was lost`);
+      return lease.lose();
+    }
+    lease.owner.counters.failures++;
+    const id = lease.message.id;
+    lease.owner.log.warn(`the lease on message ${id} could not be extended; trying again`, {
+      error: result,
+    });
+    this.#scheduler.add(lease, now + intervalMs * RETRY_SHARE);
+  }
+
+  #withhold(lease: Lease, now: number): void {
+    lease.owner.counters.withheld++;
+    lease.owner.log.warn(
+      `the lease on message ${lease.message.id} is not extended: the work gives no sign of life`,
+    );
+    this.#scheduler.add(lease, now + lease.terms.intervalMs);
+  }
+}

@@ -1,0 +1,271 @@
+import { backoffMs } from "../_backoff.ts";
+import { type Deferred, deferred, onAbort } from "../_promises.ts";
+import type { Clock } from "../clock.ts";
+import type { CancelledError } from "../errors.ts";
+import type { LeaseExtender } from "../lease/lease_extender.ts";
+import type { Lease } from "../lease/lease.ts";
+import type { LoopContext, Work } from "../lifecycle/base_loop.ts";
+import type { Figures } from "../lifecycle/figures.ts";
+import type { Heartbeat } from "../lifecycle/heartbeat.ts";
+import type { RunOptions } from "../lifecycle/runnable.ts";
+import type { Log } from "../log.ts";
+import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
+import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
+import { type Handler, MessageContext } from "./handler.ts";
+import type { StandardSchema } from "./schema.ts";
+import { Settler } from "./_settler.ts";
+import { judge, type Verdict } from "./_verdict.ts";
+
+/** What a run needs of its loop. */
+export interface MailboxRunConfig<T, R> {
+  readonly mailbox: Mailbox<T, R>;
+  readonly handler: Handler<T, R>;
+  readonly concurrency: number;
+  readonly prefetch: number;
+  readonly extender: LeaseExtender;
+  readonly policy: DeadLetterPolicy | undefined;
+  readonly schema: StandardSchema<T> | undefined;
+  readonly minBackoffMs: number;
+  readonly maxBackoffMs: number;
+  readonly clock: Clock;
+  readonly heartbeat: Heartbeat;
+  readonly log: Log;
+  readonly admission: (stopping: AbortSignal) => Promise<void>;
+  readonly track: (id: string) => Work;
+  readonly untrack: (work: Work) => void;
+}
+
+/** A message from its receipt to its end. */
+interface Item<T, R> {
+  readonly message: Message<T, R>;
+  readonly lease: Lease;
+  readonly work: Work;
+  context: MessageContext | undefined;
+}
+
+/** A failing receive is tried again after pauses up to these. */
+const RECEIVE_PAUSE_MS = { min: 100, max: 30_000 } as const;
+
+/**
+ * One run of a mailbox loop.
+ *
+ * ```text
+ * receive ─▶ waiting ─▶ at work ─▶ judged ─▶ settled
+ *               └── a stop ──▶ released
+ * ```
+ *
+ * A slot is free again when its work was judged: settling overlaps with the next receive.
+ */
+export class MailboxRun<T, R> {
+  readonly #config: MailboxRunConfig<T, R>;
+  readonly #context: LoopContext;
+  readonly #options: RunOptions;
+  readonly #settler: Settler<T, R>;
+  readonly #waiting: Item<T, R>[] = [];
+  /** Everything that was received and not settled. */
+  readonly #open = new Set<Item<T, R>>();
+  readonly #counts = {
+    received: 0,
+    acknowledged: 0,
+    released: 0,
+    nacked: 0,
+    deadLettered: 0,
+    lost: 0,
+  };
+  #atWork = 0;
+  #wait = new AbortController();
+  #slotFree: Deferred<void> | undefined;
+  #allSettled: Deferred<void> | undefined;
+  #receiveFailures = 0;
+
+  constructor(config: MailboxRunConfig<T, R>, context: LoopContext, options: RunOptions) {
+    this.#config = config;
+    this.#context = context;
+    this.#options = options;
+    this.#settler = new Settler(config.mailbox, config.clock, config.log);
+  }
+
+  get ready(): boolean {
+    return this.#receiveFailures === 0;
+  }
+
+  get figures(): Figures {
+    const { lost, ...counts } = this.#counts;
+    return { ...counts, leftToExpire: lost + this.#open.size };
+  }
+
+  async execute(): Promise<void> {
+    const { stopping, signal } = this.#context;
+    const letGo = this.#config.extender.hold();
+    const unlinks = [
+      onAbort(stopping, () => this.#onStop()),
+      onAbort(signal, () => this.#cancelAll(signal.reason)),
+    ];
+    try {
+      await this.#receiveAll();
+      if (this.#open.size > 0) await (this.#allSettled = deferred()).promise;
+    } finally {
+      for (const unlink of unlinks) unlink();
+      letGo();
+    }
+  }
+
+  /** Ends a receive that waits for messages. */
+  endWait(): void {
+    this.#wait.abort();
+  }
+
+  /** Gives back what is still at work. */
+  async abandon(): Promise<void> {
+    const items = [...this.#open].filter(({ message }) => !message.finalized);
+    for (const { lease } of items) await lease.stop();
+    this.#counts.released += await this.#settler.release(items.map(({ message }) => message));
+    for (const item of items) if (item.message.finalized) this.#open.delete(item);
+  }
+
+  async #receiveAll(): Promise<void> {
+    const { maxIterations = Infinity } = this.#options;
+    const { admission, heartbeat, mailbox } = this.#config;
+    const { stopping } = this.#context;
+    for (let received = 0; received < maxIterations && !mailbox.closed;) {
+      await admission(stopping);
+      const free = this.#free;
+      if (free === 0) await (this.#slotFree = deferred()).promise;
+      if (stopping.aborted) return;
+      if (free === 0) continue;
+      const messages = await this.#receive(free);
+      heartbeat.beat();
+      if (messages === undefined) continue;
+      received++;
+      this.#take(messages);
+    }
+  }
+
+  /** How many more messages may be received now. */
+  get #free(): number {
+    const { concurrency, prefetch } = this.#config;
+    const slots = concurrency + prefetch - this.#atWork - this.#waiting.length;
+    // What waits for its acknowledgement takes no slot, but may not pile up either.
+    const unsettled = this.#open.size - this.#atWork - this.#waiting.length;
+    return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled));
+  }
+
+  /** What was received, or undefined after a failure and the pause that it costs. */
+  async #receive(maxMessages: number): Promise<readonly Message<T, R>[] | undefined> {
+    const { visibilityTimeoutMs = 300_000, waitTimeMs = 20_000 } = this.#options;
+    const { clock, log, mailbox } = this.#config;
+    if (this.#wait.signal.aborted) this.#wait = new AbortController();
+    const { signal } = this.#wait;
+    try {
+      const messages = await mailbox.receive({
+        maxMessages,
+        visibilityTimeoutMs,
+        waitTimeMs,
+        signal,
+      });
+      if (this.#receiveFailures > 0) log.info(`receiving from "${mailbox.name}" works again`);
+      this.#receiveFailures = 0;
+      return messages;
+    } catch (error) {
+      const { min, max } = RECEIVE_PAUSE_MS;
+      const pauseMs = backoffMs(++this.#receiveFailures, min, max);
+      log.warn(`could not receive from "${mailbox.name}"; trying again`, { error, pauseMs });
+      await clock.sleep(pauseMs, { signal: this.#context.stopping }).catch(() => {
+        // A stop began: there is nothing more to receive.
+      });
+      return undefined;
+    }
+  }
+
+  #take(messages: readonly Message<T, R>[]): void {
+    const { extender, mailbox, track } = this.#config;
+    const { visibilityTimeoutMs = 300_000 } = this.#options;
+    for (const message of messages) {
+      this.#counts.received++;
+      const subject = { mailbox: mailbox as Mailbox<unknown>, visibilityTimeoutMs };
+      const lease = extender.extend(message as Message<unknown>, subject);
+      const item = { message, lease, work: track(message.id), context: undefined };
+      this.#open.add(item);
+      this.#waiting.push(item);
+    }
+    // Handed over in the very moment of the stop: nothing of it was started.
+    if (this.#context.stopping.aborted) this.#releaseWaiting();
+    else this.#startWaiting();
+  }
+
+  #startWaiting(): void {
+    while (this.#atWork < this.#config.concurrency) {
+      const item = this.#waiting.shift();
+      if (item === undefined) return;
+      this.#process(item);
+    }
+  }
+
+  async #process(item: Item<T, R>): Promise<void> {
+    const config = this.#config;
+    this.#atWork++;
+    const shared = {
+      stopping: this.#context.stopping,
+      heartbeat: config.heartbeat,
+      log: config.log,
+    };
+    item.context = new MessageContext(shared, item.message as Message<unknown, never>, item.lease);
+    const verdict = await judge(item.message, item.context, config);
+    this.#atWork--;
+    this.#startWaiting();
+    this.#slotFree?.resolve();
+    await item.lease.stop();
+    await this.#settle(item, verdict);
+    this.#finish(item);
+  }
+
+  async #settle(item: Item<T, R>, verdict: Verdict): Promise<void> {
+    const { message, lease } = item;
+    const counts = this.#counts;
+    if (!this.#open.has(item)) return; // abandoned, and counted as released
+    if (message.finalized) return void counts.acknowledged++; // by the handler itself
+    if (lease.lost) return void counts.lost++;
+    const settler = this.#settler;
+    switch (verdict.kind) {
+      case "acknowledge":
+        return void (await settler.acknowledge(message) ? counts.acknowledged++ : counts.lost++);
+      case "release":
+        return void (await settler.release([message]) ? counts.released++ : counts.lost++);
+      case "nack": {
+        const nack = () => message.nack(verdict.options);
+        return void (await settler.attempt("nack", nack) ? counts.nacked++ : counts.lost++);
+      }
+      case "bury": {
+        const bury = () => message.bury(verdict.reason);
+        return void (await settler.attempt("bury", bury) ? counts.deadLettered++ : counts.lost++);
+      }
+    }
+  }
+
+  #finish(item: Item<T, R>): void {
+    this.#config.untrack(item.work);
+    this.#open.delete(item);
+    this.#slotFree?.resolve();
+    if (this.#open.size === 0) this.#allSettled?.resolve();
+  }
+
+  #onStop(): void {
+    this.endWait();
+    this.#slotFree?.resolve();
+    this.#releaseWaiting();
+  }
+
+  async #releaseWaiting(): Promise<void> {
+    const items = this.#waiting.splice(0);
+    if (items.length === 0) return;
+    for (const { lease } of items) await lease.stop();
+    const released = await this.#settler.release(items.map(({ message }) => message));
+    this.#counts.released += released;
+    this.#counts.lost += items.length - released;
+    for (const item of items) this.#finish(item);
+  }
+
+  #cancelAll(reason: CancelledError): void {
+    for (const { context } of this.#open) context?.cancel(reason);
+  }
+}

@@ -1,0 +1,74 @@
+import { backoffMs } from "../_backoff.ts";
+import type { Log } from "../log.ts";
+import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
+import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
+import type { Handler, MessageContext } from "./handler.ts";
+import { describeIssues, type StandardSchema } from "./schema.ts";
+import { ValidatedMessage } from "./_validated_message.ts";
+
+/** What is to become of a message. */
+export type Verdict =
+  | { readonly kind: "acknowledge" }
+  | { readonly kind: "release" }
+  | { readonly kind: "nack"; readonly options: NackOptions }
+  | { readonly kind: "bury"; readonly reason: DeadLetterReason };
+
+const DONE: Verdict = { kind: "acknowledge" };
+const UNTOUCHED: Verdict = { kind: "release" };
+
+/** What the judgement depends on. */
+export interface Rules<T, R> {
+  readonly handler: Handler<T, R>;
+  readonly policy: DeadLetterPolicy | undefined;
+  readonly schema: StandardSchema<T> | undefined;
+  readonly minBackoffMs: number;
+  readonly maxBackoffMs: number;
+  readonly log: Log;
+}
+
+/** Has the message worked on, and tells what is to become of it. Never rejects. */
+export async function judge<T, R>(
+  message: Message<T, R>,
+  context: MessageContext,
+  rules: Rules<T, R>,
+): Promise<Verdict> {
+  const exhausted = rules.policy?.beforeWork(message.deliveryCount);
+  if (exhausted !== undefined) return bury(message, exhausted, rules.log);
+  try {
+    let input = message;
+    if (rules.schema !== undefined) {
+      const result = await rules.schema["~standard"].validate(message.body);
+      if (result.issues !== undefined) {
+        const error = describeIssues(result.issues);
+        return bury(message, { reason: "schema", error }, rules.log);
+      }
+      input = new ValidatedMessage(message, result.value);
+    }
+    await rules.handler(input, context);
+    return DONE;
+  } catch (error) {
+    return afterFailure(message, context, rules, error);
+  }
+}
+
+function afterFailure<T, R>(
+  message: Message<T, R>,
+  context: MessageContext,
+  { policy, log, minBackoffMs, maxBackoffMs }: Rules<T, R>,
+  error: unknown,
+): Verdict {
+  // Told to end, and it did: that is no failure of the message.
+  if (context.reason !== undefined) return UNTOUCHED;
+  const { id, deliveryCount } = message;
+  const hopeless = policy?.afterFailure(error, deliveryCount);
+  if (hopeless !== undefined) return bury(message, hopeless, log);
+  const visibilityTimeoutMs = backoffMs(deliveryCount, minBackoffMs, maxBackoffMs);
+  log.warn(`message ${id} failed, attempt ${deliveryCount}`, { error, visibilityTimeoutMs });
+  const spendsAttempt = policy === undefined || !policy.excuses(error);
+  return { kind: "nack", options: { visibilityTimeoutMs, spendsAttempt } };
+}
+
+function bury<T, R>({ id }: Message<T, R>, reason: DeadLetterReason, log: Log): Verdict {
+  log.error(`message ${id} is buried: ${reason.reason}`, { ...reason });
+  return { kind: "bury", reason };
+}

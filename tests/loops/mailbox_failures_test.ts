@@ -1,0 +1,212 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals } from "@std/assert";
+import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { silentLog } from "../../src/log.ts";
+import { MailboxConnectionError } from "../../src/mailbox/errors.ts";
+import { redrive } from "../../src/mailbox/dead_letter.ts";
+import type { StandardSchema } from "../../src/loops/schema.ts";
+import { FakeRuntime } from "../../src/testing/fake_runtime.ts";
+import { Worker } from "./_worker.ts";
+
+const fails = () => {
+  throw new Error("no luck");
+};
+
+describe("a message that fails", () => {
+  it("is tried again after growing pauses, with its attempts counted", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const at: number[] = [];
+    const attempts: number[] = [];
+    const loop = worker.loop((_, { attempt }) => {
+      at.push(worker.clock.monotonic());
+      attempts.push(attempt);
+      if (attempt < 4) fails();
+    }, { backoff: { minMs: 1_000, maxMs: 60_000 } });
+    await worker.workOff(loop);
+    assertEquals(attempts, [1, 2, 3, 4]);
+    for (const [i, pause] of at.slice(1).map((now, i) => now - at[i]!).entries()) {
+      const longest = 1_000 * 2 ** i;
+      assert(pause >= longest / 2 && pause <= longest, `pause ${i} was ${pause}`);
+    }
+    assertEquals([loop.figures.nacked, loop.figures.acknowledged], [3, 1]);
+  });
+
+  it("for good is buried with the reason, and can be sent back", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    let broken = true;
+    const loop = worker.loop(() => broken ? fails() : undefined, {
+      deadLetter: { maxDeliveries: 3 },
+    });
+    await worker.workOff(loop);
+    assertEquals([loop.figures.nacked, loop.figures.deadLettered], [2, 1]);
+    const [letter] = await worker.mailbox.deadLetters.receive();
+    const { body, reason, error, deliveryCount } = letter!.body;
+    assertEquals([body, reason, error, deliveryCount], [1, "max_deliveries", "Error: no luck", 3]);
+    await letter!.release();
+
+    broken = false;
+    assertEquals(await redrive(worker.mailbox), 1);
+    await worker.workOff(loop);
+    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(await worker.mailbox.deadLetters.approximateCount(), 0);
+  });
+
+  it("with a hopeless error is buried at once, with an excusable one never", async () => {
+    class Busy extends Error {}
+    const worker = new Worker();
+    await worker.fill(2);
+    let busy = 10;
+    const loop = worker.loop(({ body }) => {
+      if (body === 1) throw new TypeError("hopeless");
+      if (busy-- > 0) throw new Busy("later");
+    }, { deadLetter: { maxDeliveries: 3, include: [TypeError], exclude: [Busy] } });
+    await worker.workOff(loop);
+    assertEquals([loop.figures.deadLettered, loop.figures.nacked], [1, 10]);
+  });
+
+  it("that ends its process every time is buried before it can do so again", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    for (let crash = 0; crash < 3; crash++) {
+      await worker.mailbox.receive({ visibilityTimeoutMs: 1_000 }); // and the process is gone
+      await worker.clock.advance(1_000);
+    }
+    let handled = 0;
+    const loop = worker.loop(() => void handled++, { deadLetter: { maxDeliveries: 3 } });
+    await worker.workOff(loop);
+    assertEquals([handled, loop.figures.deadLettered], [0, 1]);
+  });
+
+  it("does not stop the others", async () => {
+    const worker = new Worker();
+    await worker.fill(20);
+    const loop = worker.loop(({ body }) => body % 5 === 0 ? fails() : undefined, {
+      deadLetter: { maxDeliveries: 1 },
+      concurrency: 4,
+    });
+    await worker.workOff(loop);
+    assertEquals([loop.figures.acknowledged, loop.figures.deadLettered], [16, 4]);
+  });
+
+  it("to fit its schema is buried with the reasons; what fits is what the schema made", async () => {
+    const worker = new Worker();
+    const schema: StandardSchema<number> = {
+      "~standard": {
+        version: 1,
+        vendor: "test",
+        validate: (value) =>
+          typeof value === "number"
+            ? { value: value * 10 }
+            : { issues: [{ message: "not a number", path: ["order", { key: "count" }] }] },
+      },
+    };
+    await worker.mailbox.sendMany([1, "two" as never, 3]);
+    const seen: number[] = [];
+    await worker.workOff(worker.loop(({ body }) => void seen.push(body), { schema }));
+    assertEquals(seen, [10, 30]);
+    const [letter] = await worker.mailbox.deadLetters.receive();
+    assertEquals([letter?.body.reason, letter?.body.error], [
+      "schema",
+      "order.count: not a number",
+    ]);
+  });
+
+  it("finds the progress of the attempt before", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const begunAt: unknown[] = [];
+    const loop = worker.loop(async (message, { attempt, checkpoint }) => {
+      begunAt.push(message.checkpoint);
+      await checkpoint({ page: attempt * 10 });
+      if (attempt < 3) fails();
+    });
+    await worker.workOff(loop);
+    assertEquals(begunAt, [undefined, { page: 10 }, { page: 20 }]);
+  });
+});
+
+describe("trouble with the engine", () => {
+  it("a failing receive backs off, turns readiness red, and recovers by itself", async () => {
+    const worker = new Worker();
+    const { mailbox, clock } = worker;
+    const receive = mailbox.receive.bind(mailbox);
+    let away = true;
+    let tries = 0;
+    mailbox.receive = (options) => {
+      tries++;
+      return away ? Promise.reject(new MailboxConnectionError("away")) : receive(options);
+    };
+    const loop = worker.loop(() => {});
+    const group = new LoopGroup([loop], { clock, runtime: new FakeRuntime(), log: silentLog });
+    const run = group.run({ installSignals: false });
+    await clock.advance(120_000);
+    assertEquals([group.health().ready, group.health().live, loop.running], [false, true, true]);
+    assert(tries < 20, `${tries} tries in two minutes`);
+    away = false;
+    await worker.fill(3);
+    await clock.advance(30_000);
+    assertEquals([loop.figures.acknowledged, group.health().ready], [3, true]);
+    await clock.until(group.shutdown());
+    await run;
+  });
+
+  it("a stop does not wait for the backoff of a failing receive", async () => {
+    const worker = new Worker();
+    worker.mailbox.receive = () => Promise.reject(new MailboxConnectionError("away"));
+    const loop = worker.loop(() => {});
+    const run = loop.run();
+    await worker.clock.advance(60_000);
+    assertEquals(await worker.clock.until(loop.shutdown()), true);
+    await run;
+    assertEquals([worker.clock.monotonic(), worker.clock.pending], [60_000, 0]);
+  });
+
+  it("an acknowledge that fails is tried again, and the work is not done twice", async () => {
+    const worker = new Worker();
+    const { mailbox } = worker;
+    await worker.fill(3);
+    let failures = 3;
+    let handled = 0;
+    const acknowledgeMany = mailbox.acknowledgeMany.bind(mailbox);
+    mailbox.acknowledgeMany = (messages) => {
+      if (failures-- > 0) return Promise.reject(new MailboxConnectionError("away"));
+      return acknowledgeMany(messages);
+    };
+    const loop = worker.loop(() => void handled++, { concurrency: 3 });
+    await worker.workOff(loop);
+    assertEquals([handled, loop.figures.acknowledged, loop.figures.leftToExpire], [3, 3, 0]);
+  });
+
+  it("a lease that was lost aborts the handler, and nothing is settled for it", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const reasons: string[] = [];
+    const loop = worker.loop(async (_, { signal, attempt }) => {
+      if (attempt > 1) return;
+      await worker.clock.sleep(60_000, { signal }).catch(() => reasons.push(signal.reason.name));
+    }, { lease: { intervalMs: 3_000, adaptive: false } });
+    const run = loop.run({ visibilityTimeoutMs: 2_000 });
+    await worker.clock.advance(10_000);
+    assertEquals(reasons, ["LeaseLostError"]);
+    assertEquals([loop.figures.leftToExpire, loop.figures.acknowledged], [1, 1]);
+    await worker.clock.until(loop.shutdown());
+    await run;
+    assertEquals(await worker.mailbox.approximateCount(), 0);
+  });
+
+  it("a mailbox without batch calls is settled one by one", async () => {
+    const worker = new Worker();
+    await worker.fill(5);
+    const plain = worker.mailbox as unknown as Record<string, unknown>;
+    for (const offer of ["acknowledgeMany", "releaseMany", "extendMany"]) plain[offer] = undefined;
+    const loop = worker.loop(() => worker.clock.sleep(5_000), { prefetch: 2 });
+    const run = loop.run({ visibilityTimeoutMs: 1_000 });
+    await worker.clock.advance(6_000);
+    await worker.clock.until(loop.shutdown());
+    await run;
+    const { received, acknowledged, released } = loop.figures;
+    assertEquals([acknowledged, released, received], [2, 2, 4]);
+  });
+});
