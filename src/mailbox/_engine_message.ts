@@ -21,6 +21,8 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
+  /** What this delivery has saved; the engine gave only what was there before. */
+  #progress: B | undefined;
 
   constructor(
     delivery: Delivery<B>,
@@ -58,7 +60,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   }
 
   get checkpoint(): unknown {
-    const { checkpoint } = this.delivery;
+    const checkpoint = this.#progress ?? this.delivery.checkpoint;
     return checkpoint === undefined ? undefined : this.#codec.decode(checkpoint);
   }
 
@@ -100,6 +102,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     if (!await this.#engine.checkpoint(this.delivery, encoded)) {
       throw this.#expired("save the progress of");
     }
+    this.#progress = encoded;
   }
 
   async reply(body: R): Promise<string> {

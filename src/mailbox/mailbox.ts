@@ -115,7 +115,7 @@ export interface Message<T, R = unknown> {
   readonly enqueuedAt: number;
   /** The name of the mailbox that replies go to. */
   readonly replyTo?: string | undefined;
-  /** What an earlier delivery saved as its progress. */
+  /** The progress that was saved last, by an earlier delivery or by this one. */
   readonly checkpoint?: unknown;
   /** True once it was acknowledged, nacked, released or buried. */
   readonly finalized: boolean;
