@@ -1,5 +1,6 @@
 import type { Delivery } from "./engine.ts";
-import type { DeadLetter, DeadLetterReason, Mailbox } from "./mailbox.ts";
+import { isMailboxError } from "./errors.ts";
+import type { DeadLetter, DeadLetterReason, Mailbox, Message } from "./mailbox.ts";
 
 /** Writes the letter for a delivery: everything that is known of the message, and why it is here. */
 export function deadLetterOf<T>(
@@ -44,24 +45,32 @@ export async function redrive<T>(
   if (deadLetters === undefined) {
     throw new TypeError(`Mailbox "${mailbox.name}" keeps no dead letters`);
   }
-  const passedOver = [];
+  const held: Message<DeadLetter<T>>[] = [];
   let redriven = 0;
   try {
     while (redriven < maxMessages) {
       const [message] = await deadLetters.receive({ visibilityTimeoutMs: 60_000 });
       if (message === undefined) break;
+      held.push(message);
       const { body: letter } = message;
-      if (!("body" in letter) || !only(letter)) {
-        passedOver.push(message);
-        continue;
-      }
+      if (!("body" in letter) || !only(letter)) continue;
       const { id, replyTo, body } = letter;
       await mailbox.send(body as T, replyTo === undefined ? { id } : { id, replyTo });
       await message.acknowledge();
+      held.pop();
       redriven++;
     }
   } finally {
-    for (const message of passedOver) await message.release();
+    for (const message of held) await giveBack(message);
   }
   return redriven;
+}
+
+/** A letter whose lease has ended is back already. */
+async function giveBack(message: Message<unknown>): Promise<void> {
+  try {
+    await message.release();
+  } catch (error) {
+    if (!isMailboxError(error, "ReceiptHandleExpiredError")) throw error;
+  }
 }

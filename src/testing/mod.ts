@@ -1,7 +1,7 @@
 /**
  * For tests of programs that use the package, and for proving one's own implementations of its
  * contracts: a clock that stands still, a process whose signals are sent by hand, mailboxes that
- * remember, and the cases that every {@linkcode Runnable} and every {@linkcode Mailbox} has to pass.
+ * remember, forget or fail, and the cases that every {@linkcode Runnable} and every {@linkcode Mailbox} has to pass.
  *
  * @module
  */
@@ -10,6 +10,9 @@ export { VirtualClock } from "./virtual_clock.ts";
 export { ExitError, FakeRuntime } from "./fake_runtime.ts";
 export { type LifecycleCase, lifecycleCases, type LifecycleFixture } from "./lifecycle_cases.ts";
 export { type Collected, CollectingMailbox } from "./collecting_mailbox.ts";
+export { NullMailbox } from "./null_mailbox.ts";
+export { FaultyMailbox } from "./faulty_mailbox.ts";
+export { type EngineOperation, FaultyEngine, type LostConnection } from "./faulty_engine.ts";
 export {
   type MailboxCase,
   mailboxCases,

@@ -1,0 +1,177 @@
+import { type Deferred, deferred } from "../_promises.ts";
+import type { Delivery, Engine, Entry, Maybe, Pulled } from "../mailbox/engine.ts";
+import { MailboxConnectionError } from "../mailbox/errors.ts";
+import type { Capabilities } from "../mailbox/mailbox.ts";
+
+/** The calls of an engine that can fail or hang. */
+export type EngineOperation = Exclude<
+  keyof Engine<unknown>,
+  "capabilities" | "onWake" | "deadLetters" | "close"
+>;
+
+/** How a connection is lost. */
+export interface LostConnection {
+  /** Which operations fail. @default all */
+  readonly operations?: readonly EngineOperation[];
+  /** How many calls fail, before the connection is there again. @default {Infinity} */
+  readonly calls?: number;
+  /** The engine does its part, and only its answer is lost. @default {false} */
+  readonly answersOnly?: boolean;
+}
+
+/**
+ * An engine around another one, whose connection can be lost, whose calls can hang, and whose leases
+ * can be ended, all on demand. {@linkcode FaultyMailbox} is the same for a whole mailbox.
+ *
+ * @example
+ * ```ts
+ * import { EngineMailbox, jsonCodec } from "@lastcall/lastcall";
+ * import type { Engine } from "@lastcall/lastcall";
+ * import { FaultyEngine } from "@lastcall/lastcall/testing";
+ *
+ * // A mailbox on an engine of your own, which fails to acknowledge once.
+ * function unreliable(engine: Engine<string>) {
+ *   const faulty = new FaultyEngine(engine);
+ *   faulty.loseConnection({ operations: ["acknowledge"], calls: 1 });
+ *   return new EngineMailbox<string, string, string>("orders", faulty, jsonCodec());
+ * }
+ * console.assert(unreliable.length === 1);
+ * ```
+ */
+export class FaultyEngine<B> implements Engine<B> {
+  readonly #inner: Engine<B>;
+  readonly #delivered = new Map<string, Delivery<B>>();
+  #lost: LostConnection | undefined;
+  #callsToFail = 0;
+  #frozen: readonly EngineOperation[] | undefined;
+  #thawed: Deferred<void> = deferred();
+
+  constructor(inner: Engine<B>) {
+    this.#inner = inner;
+  }
+
+  get capabilities(): Capabilities {
+    return this.#inner.capabilities;
+  }
+
+  /** From now on calls fail with `MailboxConnectionError`. */
+  loseConnection(lost: LostConnection = {}): void {
+    this.#lost = lost;
+    this.#callsToFail = lost.calls ?? Infinity;
+  }
+
+  /** Calls succeed again. */
+  restoreConnection(): void {
+    this.#callsToFail = 0;
+  }
+
+  /** From now on calls of these operations, or of all, hang. */
+  freeze(...operations: readonly EngineOperation[]): void {
+    this.#frozen = operations;
+  }
+
+  /** Calls go on, also those that hang. */
+  thaw(): void {
+    this.#frozen = undefined;
+    this.#thawed.resolve();
+    this.#thawed = deferred();
+  }
+
+  /** Ends a lease, as if its visibility timeout had passed in this moment. */
+  async expire({ receiptHandle }: { readonly receiptHandle: string }): Promise<void> {
+    const delivery = this.#delivered.get(receiptHandle);
+    if (delivery === undefined) throw new TypeError(`No delivery has receipt ${receiptHandle}`);
+    await this.#inner.retry([delivery], 0, true);
+  }
+
+  push(entries: readonly Entry<B>[]): Maybe<void> {
+    return this.#call("push", () => this.#inner.push(entries));
+  }
+
+  pull(max: number, visibilityMs: number): Maybe<Pulled<B>> {
+    return this.#call("pull", () => this.#remember(this.#inner.pull(max, visibilityMs)));
+  }
+
+  acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]> {
+    return this.#call("acknowledge", () => this.#inner.acknowledge(deliveries));
+  }
+
+  extend(deliveries: readonly Delivery<B>[], visibilityMs: number): Maybe<readonly boolean[]> {
+    return this.#call("extend", () => this.#inner.extend(deliveries, visibilityMs));
+  }
+
+  retry(
+    deliveries: readonly Delivery<B>[],
+    delayMs: number,
+    spendsAttempt: boolean,
+  ): Maybe<readonly boolean[]> {
+    return this.#call("retry", () => this.#inner.retry(deliveries, delayMs, spendsAttempt));
+  }
+
+  release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]> {
+    return this.#call("release", () => this.#inner.release(deliveries));
+  }
+
+  bury(delivery: Delivery<B>, letter: B): Maybe<boolean> {
+    return this.#call("bury", () => this.#inner.bury(delivery, letter));
+  }
+
+  checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean> {
+    return this.#call("checkpoint", () => this.#inner.checkpoint(delivery, progress));
+  }
+
+  peek(max: number): Maybe<readonly Omit<Delivery<B>, "receipt">[]> {
+    return this.#call("peek", () => this.#inner.peek(max));
+  }
+
+  count(): Maybe<number> {
+    return this.#call("count", () => this.#inner.count());
+  }
+
+  purge(): Maybe<number> {
+    return this.#call("purge", () => this.#inner.purge());
+  }
+
+  onWake(listener: () => void): () => void {
+    return this.#inner.onWake(listener);
+  }
+
+  deadLetters(): Engine<B> {
+    return this.#inner.deadLetters();
+  }
+
+  close(): Maybe<void> {
+    return this.#inner.close();
+  }
+
+  /** Without a fault nothing is added, not even a turn. */
+  #call<T>(operation: EngineOperation, act: () => Maybe<T>): Maybe<T> {
+    if (this.#frozen === undefined || !concerns(this.#frozen, operation)) {
+      return this.#answer(operation, act);
+    }
+    return this.#thawed.promise.then(() => this.#call(operation, act));
+  }
+
+  #answer<T>(operation: EngineOperation, act: () => Maybe<T>): Maybe<T> {
+    const { operations = [], answersOnly = false } = this.#lost ?? {};
+    if (this.#callsToFail <= 0 || !concerns(operations, operation)) return act();
+    this.#callsToFail--;
+    return this.#fail(operation, answersOnly ? act() : undefined);
+  }
+
+  async #fail(operation: EngineOperation, done: unknown): Promise<never> {
+    await done;
+    throw new MailboxConnectionError(`The connection is lost: no answer to ${operation}`);
+  }
+
+  #remember(pulled: Maybe<Pulled<B>>): Maybe<Pulled<B>> {
+    if (pulled instanceof Promise) return pulled.then((it) => this.#remember(it));
+    for (const delivery of pulled.deliveries) this.#delivered.set(delivery.receipt, delivery);
+    return pulled;
+  }
+}
+
+/** None named is all of them. */
+function concerns(operations: readonly EngineOperation[], operation: EngineOperation): boolean {
+  return operations.length === 0 || operations.includes(operation);
+}

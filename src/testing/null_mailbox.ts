@@ -1,0 +1,56 @@
+import { identityCodec } from "../mailbox/codec.ts";
+import type { Engine } from "../mailbox/engine.ts";
+import { EngineMailbox } from "../mailbox/engine_mailbox.ts";
+import type { Capabilities } from "../mailbox/mailbox.ts";
+import type { MailboxOptions } from "../mailbox/mailbox_options.ts";
+
+const CAPABILITIES: Capabilities = {
+  fencedAck: true,
+  perReceiveVisibility: true,
+  restoresAttempts: true,
+  fifo: true,
+  delay: true,
+  dedup: true,
+  exactCount: true,
+};
+
+/**
+ * A mailbox that drops what is sent to it, for replies that nobody wants and loops that have nothing
+ * to do.
+ *
+ * @example
+ * ```ts
+ * import { NullMailbox } from "@lastcall/lastcall/testing";
+ *
+ * const nowhere = new NullMailbox<string>();
+ * await nowhere.send("gone");
+ * console.assert(await nowhere.approximateCount() === 0);
+ * console.assert((await nowhere.receive()).length === 0);
+ * ```
+ */
+export class NullMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
+  constructor(name = "null", options: MailboxOptions = {}) {
+    super(name, nullEngine(), identityCodec, options);
+  }
+}
+
+/** Nothing is ever delivered, so nothing can be settled. */
+function nullEngine(): Engine<unknown> {
+  return {
+    capabilities: CAPABILITIES,
+    push() {},
+    pull: () => ({ deliveries: [], nextDueMs: Infinity }),
+    acknowledge: (deliveries) => deliveries.map(() => false),
+    extend: (deliveries) => deliveries.map(() => false),
+    retry: (deliveries) => deliveries.map(() => false),
+    release: (deliveries) => deliveries.map(() => false),
+    bury: () => false,
+    checkpoint: () => false,
+    peek: () => [],
+    count: () => 0,
+    purge: () => 0,
+    onWake: () => () => {},
+    deadLetters: nullEngine,
+    close() {},
+  };
+}

@@ -1,0 +1,62 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertRejects } from "@std/assert";
+import { redrive } from "../../src/mailbox/dead_letter.ts";
+import { MailboxFullError } from "../../src/mailbox/errors.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import type { Mailbox } from "../../src/mailbox/mailbox.ts";
+import { NullMailbox, VirtualClock } from "../../src/testing/mod.ts";
+
+async function withLetters(mailbox: Mailbox<number>, bodies: readonly number[]): Promise<void> {
+  for (const body of bodies) {
+    await mailbox.send(body);
+    const [message] = await mailbox.receive();
+    await message!.bury({ reason: "test" });
+  }
+}
+
+async function lettersThere(mailbox: Mailbox<number>): Promise<unknown[]> {
+  const letters = await mailbox.deadLetters!.receive({ maxMessages: 10 });
+  return letters.map(({ body }) => body.body);
+}
+
+describe("redrive", () => {
+  it("gives back at once what does not fit into the mailbox", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders", { maxSize: 1 });
+    await withLetters(mailbox, [1, 2, 3]);
+    await assertRejects(() => redrive(mailbox), MailboxFullError);
+    assertEquals(await mailbox.approximateCount(), 1, "one has found room");
+    assertEquals(await lettersThere(mailbox), [2, 3]);
+  });
+
+  it("gives back everything when the filter throws", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    await withLetters(mailbox, [1, 2, 3]);
+    const only = ({ body }: { body?: number }) => {
+      if (body === 3) throw new TypeError("cannot tell");
+      return false;
+    };
+    await assertRejects(() => redrive(mailbox, { only }), TypeError, "cannot tell");
+    assertEquals(await lettersThere(mailbox), [1, 2, 3]);
+  });
+
+  it("may take longer than it can hold what it passes over", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new InMemoryMailbox<number>("orders", { clock });
+    await withLetters(mailbox, [1, 2, 3]);
+    const send = mailbox.send.bind(mailbox);
+    mailbox.send = async (...parameters) => {
+      await clock.sleep(45_000);
+      return await send(...parameters);
+    };
+    const only = ({ body }: { body?: number }) => body !== 1;
+    assertEquals(await clock.until(redrive(mailbox, { only })), 2);
+    assertEquals(await lettersThere(mailbox), [1]);
+  });
+
+  it("cannot be had where there are no dead letters", async () => {
+    const mailbox = new NullMailbox<number>("nowhere");
+    assertEquals(await redrive(mailbox), 0);
+    const without = { name: "bare" } as Mailbox<number>;
+    await assertRejects(() => redrive(without), TypeError, "keeps no dead letters");
+  });
+});
