@@ -1,21 +1,13 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
-import { mailboxCases, type MakeMailbox, skippedMailboxCases } from "../../src/testing/mod.ts";
-import { VirtualClock } from "../../src/testing/virtual_clock.ts";
+import { skippedMailboxCases } from "../../src/testing/mod.ts";
+import { hostMailboxCases, onVirtualClock } from "./_hosts.ts";
 
-const make: MakeMailbox = (options) => {
-  const clock = new VirtualClock();
-  return {
-    mailbox: new InMemoryMailbox<unknown>("orders", { ...options, clock }),
-    tickMs: 1_000,
-    pass: (ms) => clock.advance(ms),
-    close: () => Promise.resolve(assertEquals(clock.pending, 0, "timers are left")),
-  };
-};
+const make = onVirtualClock((options) => new InMemoryMailbox<unknown>("orders", options));
 
 describe("InMemoryMailbox", () => {
-  for (const { topic, name, run } of mailboxCases) it(`${topic}: ${name}`, () => run(make));
+  hostMailboxCases(make);
 
   it("shows every case that needs no second view and no codec", async () => {
     const skipped = await skippedMailboxCases(make);

@@ -33,23 +33,24 @@ export const concurrency: readonly MailboxCase[] = [
   }),
 
   holds("receivers that wait share what comes, and nothing is left lying", async (bench) => {
-    const waits = [];
+    const waits: { readonly received: Promise<Message<unknown>[]> }[] = [];
     for (let i = 0; i < 8; i++) waits.push(await bench.waiting({ maxMessages: 2 }));
     await Promise.all(Array.from({ length: 8 }, (_, i) => bench.mailbox.send(i)));
-    const first = waits.map(async ({ received }) => {
-      const messages = await received;
-      await Promise.all(messages.map((message) => message.acknowledge()));
-      return messages.map(({ body }) => body);
-    });
     const seen = new Set<unknown>();
-    for (const got of first) {
-      if (seen.size === 8) break;
-      for (const body of await bench.soon(got)) seen.add(body);
-    }
-    assertEquals(seen.size, 8);
+    const allSeen = new Promise<void>((resolve, reject) => {
+      const work = async (received: Promise<Message<unknown>[]>) => {
+        for (const message of await received) {
+          await message.acknowledge();
+          seen.add(message.body);
+        }
+        if (seen.size === 8) resolve();
+      };
+      for (const { received } of waits) work(received).catch(reject);
+    });
+    await bench.soon(allSeen);
     assertEquals(await bench.mailbox.approximateCount(), 0);
-    await bench.mailbox.close(); // ends the waits of those that got nothing
-    await bench.soon(Promise.all(first));
+    await bench.mailbox.close();
+    await bench.soon(Promise.all(waits.map(({ received }) => received)));
   }),
 
   racing("an acknowledge at the moment its lease ends has one winner", async (bench) => {

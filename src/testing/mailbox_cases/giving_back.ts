@@ -56,6 +56,18 @@ export const givingBack: readonly MailboxCase[] = [
     assertEquals((await bench.take()).deliveryCount, 2);
   }),
 
+  restoring(
+    "a nack spends no attempt when the failure is not the message's fault",
+    async (bench) => {
+      await bench.mailbox.send("work");
+      await (await bench.take()).nack();
+      await (await bench.take()).nack({ spendsAttempt: false, visibilityTimeoutMs: bench.ms(2) });
+      await bench.hidden();
+      await bench.pass(2);
+      assertEquals((await bench.take()).deliveryCount, 2);
+    },
+  ),
+
   restoring("after five releases every further one spends its attempt", async (bench) => {
     await bench.mailbox.send("work");
     const counts: number[] = [];

@@ -1,0 +1,101 @@
+import { nextTurn } from "../../src/clock.ts";
+import type { Delivery, Engine, Entry, Pulled } from "../../src/mailbox/engine.ts";
+import type { Capabilities } from "../../src/mailbox/mailbox.ts";
+
+/**
+ * Another engine as it looks over a network: every call takes a while on its way there and on its way
+ * back, and a delivery is a copy of what was there when it was taken.
+ */
+export class RemoteEngine<B> implements Engine<B> {
+  readonly #inner: Engine<B>;
+  readonly #originals = new WeakMap<Delivery<B>, Delivery<B>>();
+
+  constructor(inner: Engine<B>) {
+    this.#inner = inner;
+  }
+
+  get capabilities(): Capabilities {
+    return this.#inner.capabilities;
+  }
+
+  push(entries: readonly Entry<B>[]): Promise<void> {
+    return travel(() => this.#inner.push(entries));
+  }
+
+  async pull(max: number, visibilityMs: number): Promise<Pulled<B>> {
+    return await travel(async () => {
+      const { deliveries, nextDueMs } = await this.#inner.pull(max, visibilityMs);
+      return { deliveries: deliveries.map((delivery) => this.#copy(delivery)), nextDueMs };
+    });
+  }
+
+  acknowledge(deliveries: readonly Delivery<B>[]): Promise<readonly boolean[]> {
+    return travel(() => this.#inner.acknowledge(this.#own(deliveries)));
+  }
+
+  extend(deliveries: readonly Delivery<B>[], ms: number): Promise<readonly boolean[]> {
+    return travel(() => this.#inner.extend(this.#own(deliveries), ms));
+  }
+
+  retry(
+    deliveries: readonly Delivery<B>[],
+    delayMs: number,
+    spendsAttempt: boolean,
+  ): Promise<readonly boolean[]> {
+    return travel(() => this.#inner.retry(this.#own(deliveries), delayMs, spendsAttempt));
+  }
+
+  release(deliveries: readonly Delivery<B>[]): Promise<readonly boolean[]> {
+    return travel(() => this.#inner.release(this.#own(deliveries)));
+  }
+
+  bury(delivery: Delivery<B>, letter: B): Promise<boolean> {
+    return travel(() => this.#inner.bury(this.#originals.get(delivery)!, letter));
+  }
+
+  checkpoint(delivery: Delivery<B>, progress: B): Promise<boolean> {
+    return travel(() => this.#inner.checkpoint(this.#originals.get(delivery)!, progress));
+  }
+
+  peek(max: number): Promise<readonly Omit<Delivery<B>, "receipt">[]> {
+    return travel(() => this.#inner.peek(max));
+  }
+
+  count(): Promise<number> {
+    return travel(() => this.#inner.count());
+  }
+
+  purge(): Promise<number> {
+    return travel(() => this.#inner.purge());
+  }
+
+  onWake(listener: () => void): () => void {
+    return this.#inner.onWake(listener);
+  }
+
+  deadLetters(): Engine<B> {
+    return new RemoteEngine(this.#inner.deadLetters());
+  }
+
+  close(): Promise<void> {
+    return travel(() => this.#inner.close());
+  }
+
+  #copy(delivery: Delivery<B>): Delivery<B> {
+    const { id, body, receipt, deliveryCount, enqueuedAt, replyTo, checkpoint } = delivery;
+    const copy = { id, body, receipt, deliveryCount, enqueuedAt, replyTo, checkpoint };
+    this.#originals.set(copy, delivery);
+    return copy;
+  }
+
+  #own(deliveries: readonly Delivery<B>[]): Delivery<B>[] {
+    return deliveries.map((delivery) => this.#originals.get(delivery)!);
+  }
+}
+
+async function travel<T>(act: () => T | Promise<T>): Promise<T> {
+  await nextTurn();
+  const answer = await act();
+  await nextTurn();
+  return answer;
+}
