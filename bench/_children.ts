@@ -16,6 +16,7 @@ const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
   deno: ["run", "--allow-all", "--no-check", "--config", join(root, "deno.json")],
 };
 
+const FIXTURE_LIMIT_MS = 20_000;
 const READY_LIMIT_MS = 10_000;
 const EXIT_LIMIT_MS = 10_000;
 
@@ -29,7 +30,7 @@ export async function resultOf<T>(
   args: readonly string[],
 ): Promise<T> {
   const { code, output } = await run(runtimeBinary(runtime), commandLine(runtime, fixture, args), {
-    timeoutMs: 30_000,
+    timeoutMs: FIXTURE_LIMIT_MS,
   });
   if (code !== 0) throw new Error(`${fixture} ended with ${code} on ${runtime}:\n${output}`);
   return JSON.parse(output.trimEnd().split("\n").at(-1) ?? "");

@@ -29,9 +29,15 @@ const subject = await takeSubject();
 try {
   const results: Part[] = [];
   for (const name of names) {
-    const result = await parts[name]!(subject);
-    results.push(result);
-    console.log(format(result));
+    try {
+      const result = await parts[name]!(subject);
+      results.push(result);
+      console.log(format(result));
+    } catch (error) {
+      // What cannot be measured is a finding as well, and no reason to leave out the others.
+      console.error(`\n${name} could not be measured:`, error);
+      process.exitCode = 1;
+    }
   }
   console.log(summary(results));
   console.log(`  ${((performance.now() - began) / 1_000).toFixed(0)} s in all`);
