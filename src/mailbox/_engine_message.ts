@@ -98,6 +98,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
 
   async saveCheckpoint(progress: unknown): Promise<void> {
     const encoded = this.#codec.encode(progress);
+    this.#codec.checkSize?.(encoded);
     this.checkSettleable();
     if (!await this.#engine.checkpoint(this.delivery, encoded)) {
       throw this.#expired("save the progress of");

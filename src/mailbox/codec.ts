@@ -7,6 +7,8 @@ export interface Codec<B> {
   decode(stored: B): unknown;
   /** What is stored, as text for the dead letters. */
   text(stored: B): string;
+  /** Throws for a body that is too large to send. A letter with a body that was sent may be larger. */
+  checkSize?(stored: B): void;
 }
 
 /** The default of {@linkcode jsonCodec}: as much as the common queues take. */
@@ -15,20 +17,7 @@ export const DEFAULT_MAX_BODY_BYTES = 262_144;
 /** Stores bodies as JSON. */
 export function jsonCodec(maxBytes: number = DEFAULT_MAX_BODY_BYTES): Codec<string> {
   return {
-    encode(value) {
-      const text = stringify(value);
-      // A character takes three bytes at the most, so most bodies need not be measured.
-      if (text.length * 3 > maxBytes) {
-        const bytes = new TextEncoder().encode(text).byteLength;
-        if (bytes > maxBytes) {
-          throw new InvalidParameterError(
-            `The body has ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
-              "a reference, or raise maxBodyBytes",
-          );
-        }
-      }
-      return text;
-    },
+    encode: stringify,
     decode(stored) {
       try {
         return JSON.parse(stored);
@@ -37,6 +26,16 @@ export function jsonCodec(maxBytes: number = DEFAULT_MAX_BODY_BYTES): Codec<stri
       }
     },
     text: (stored) => stored,
+    checkSize(stored) {
+      // A character takes three bytes at the most, so most bodies need not be measured.
+      if (stored.length * 3 <= maxBytes) return;
+      const bytes = new TextEncoder().encode(stored).byteLength;
+      if (bytes <= maxBytes) return;
+      throw new InvalidParameterError(
+        `The body has ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
+          "a reference, or raise maxBodyBytes",
+      );
+    },
   };
 }
 

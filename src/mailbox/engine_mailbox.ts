@@ -156,9 +156,11 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   #entry(body: T, { replyTo, delayMs = 0, id }: SendOptions<R>): Entry<B> {
     this.#checkOpen("send to");
+    const encoded = this.#codec.encode(body);
+    this.#codec.checkSize?.(encoded);
     return {
       id: id ?? crypto.randomUUID(),
-      body: this.#codec.encode(body),
+      body: encoded,
       delayMs: checkDelay(delayMs),
       replyTo: replyTo as StoredReplyAddress | undefined,
       dedup: id !== undefined,
