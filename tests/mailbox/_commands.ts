@@ -1,0 +1,57 @@
+import * as fc from "fast-check";
+
+/** One thing that happens to a mailbox. `pick` chooses one of all deliveries so far, also stale ones. */
+export type Command =
+  | { readonly do: "send"; readonly ms: number; readonly key: number | null }
+  | { readonly do: "sendMany"; readonly count: number; readonly ms: number }
+  | { readonly do: "receive"; readonly count: number; readonly ms: number }
+  | { readonly do: Settling; readonly pick: number; readonly ms: number }
+  | { readonly do: "acknowledgeMany" | "releaseMany"; readonly picks: readonly number[] }
+  | { readonly do: "redrive" | "bounce"; readonly count: number }
+  | { readonly do: "pass"; readonly ms: number }
+  | { readonly do: "purge" };
+
+const SETTLING = ["acknowledge", "nack", "retry", "release", "bury", "extend", "save"] as const;
+/** What is done with one delivery; a retry is a nack that spends no attempt. */
+export type Settling = typeof SETTLING[number];
+
+const ms = fc.integer({ min: 0, max: 12 });
+const count = fc.integer({ min: 1, max: 4 });
+/** Most of what is done is done to a recent delivery. */
+const pick = fc.oneof(
+  { weight: 4, arbitrary: fc.integer({ min: 0, max: 3 }) },
+  fc.nat({ max: 40 }),
+);
+
+/** Whatever can happen to a mailbox, in any order. */
+export const histories: fc.Arbitrary<Command[]> = fc.array(
+  fc.oneof(
+    { weight: 4, arbitrary: fc.record({ do: fc.constant("send"), ms: delays(), key: keys() }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant("sendMany"), count, ms: delays() }) },
+    { weight: 8, arbitrary: fc.record({ do: fc.constant("receive"), count, ms }) },
+    { weight: 14, arbitrary: fc.record({ do: fc.constantFrom(...SETTLING), pick, ms }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constantFrom("acknowledgeMany", "releaseMany"),
+        picks: fc.uniqueArray(pick, { maxLength: 4 }),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant("redrive"), count }) },
+    {
+      weight: 1,
+      arbitrary: fc.record({ do: fc.constant("bounce"), count: fc.integer({ min: 1, max: 8 }) }),
+    },
+    { weight: 6, arbitrary: fc.record({ do: fc.constant("pass"), ms }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant("purge") }) },
+  ) as fc.Arbitrary<Command>,
+  { maxLength: 60, size: "max" },
+);
+
+function delays(): fc.Arbitrary<number> {
+  return fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, ms);
+}
+
+function keys(): fc.Arbitrary<number | null> {
+  return fc.option(fc.integer({ min: 0, max: 2 }));
+}

@@ -1,0 +1,186 @@
+import { assert, assertEquals } from "@std/assert";
+import { identityCodec } from "../../src/mailbox/codec.ts";
+import { redrive } from "../../src/mailbox/dead_letter.ts";
+import type { Engine } from "../../src/mailbox/engine.ts";
+import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
+import { isMailboxError } from "../../src/mailbox/errors.ts";
+import type { Message } from "../../src/mailbox/mailbox.ts";
+import type { Command, Settling } from "./_commands.ts";
+import { ManualClock } from "./_manual_clock.ts";
+import { Model, type ModelDelivery, type Verdict } from "./_model.ts";
+
+/** Lets a history happen to a mailbox and to the model, and compares them after every command. */
+export class History {
+  readonly #clock = new ManualClock();
+  readonly #model = new Model();
+  readonly #mailbox: EngineMailbox<number, unknown, unknown>;
+  /** Every delivery so far, the newest first. */
+  readonly #deliveries: { readonly real: Message<number>; readonly model: ModelDelivery }[] = [];
+  #lastSerial = 0;
+
+  constructor(makeEngine: (clock: ManualClock) => Engine<unknown>) {
+    const clock = this.#clock;
+    this.#mailbox = new EngineMailbox("orders", makeEngine(clock), identityCodec, { clock });
+  }
+
+  async run(commands: readonly Command[]): Promise<void> {
+    for (const command of commands) {
+      await this.#do(command);
+      await this.#compare();
+    }
+    // In the end every lease and every delay is over, and everything that is there can be received.
+    await this.#do({ do: "pass", ms: 1_000 });
+    await this.#receive(1_000, 1_000);
+  }
+
+  async #do(command: Command): Promise<void> {
+    switch (command.do) {
+      case "send":
+        return await this.#send(command.ms, command.key);
+      case "sendMany":
+        return await this.#sendMany(command.count, command.ms);
+      case "receive":
+        return await this.#receive(command.count, command.ms);
+      case "redrive":
+        return same(
+          await redrive(this.#mailbox, { maxMessages: command.count }),
+          this.#model.redrive(command.count),
+        );
+      case "bounce":
+        // As a worker does that is stopped again and again.
+        for (let i = 0; i < command.count; i++) {
+          await this.#receive(1, 5);
+          await this.#settle("release", 0, 0);
+        }
+        return;
+      case "purge":
+        return same(await this.#mailbox.purge(), this.#model.purge());
+      case "pass":
+        this.#clock.elapsed = this.#model.now += command.ms;
+        return;
+      case "acknowledgeMany":
+      case "releaseMany":
+        return await this.#settleMany(command.do, command.picks);
+      default:
+        return await this.#settle(command.do, command.pick, command.ms);
+    }
+  }
+
+  async #send(delayMs: number, key: number | null): Promise<void> {
+    const serial = ++this.#lastSerial;
+    const id = key === null ? undefined : `key-${key}`;
+    // An id names one message as long as it is anywhere, dead letters included.
+    if (this.#model.dead.some((letter) => letter.id === id)) return;
+    const stored = await this.#mailbox.send(
+      serial,
+      id === undefined ? { delayMs } : { delayMs, id },
+    );
+    this.#model.send(serial, stored, delayMs);
+  }
+
+  async #sendMany(count: number, delayMs: number): Promise<void> {
+    const serials = Array.from({ length: count }, () => ++this.#lastSerial);
+    const ids = await this.#mailbox.sendMany(serials, { delayMs });
+    for (const [i, serial] of serials.entries()) this.#model.send(serial, ids[i]!, delayMs);
+  }
+
+  async #receive(maxMessages: number, visibilityTimeoutMs: number): Promise<void> {
+    const real = await this.#mailbox.receive({ maxMessages, visibilityTimeoutMs });
+    const model = this.#model.receive(maxMessages, visibilityTimeoutMs);
+    same(
+      real.map(({ body, id, deliveryCount, checkpoint }) => [body, id, deliveryCount, checkpoint]),
+      model.map(({ message: { serial, id, deliveryCount, checkpoint } }) => {
+        return [serial, id, deliveryCount, checkpoint];
+      }),
+      "the oldest visible messages are received, in order",
+    );
+    for (const [i, message] of real.entries()) {
+      const { receiptHandle } = message;
+      assert(
+        this.#deliveries.every((it) => it.real.receiptHandle !== receiptHandle),
+        "new receipt",
+      );
+      this.#deliveries.unshift({ real: message, model: model[i]! });
+    }
+  }
+
+  async #settle(what: Settling, pick: number, ms: number): Promise<void> {
+    const delivery = this.#deliveries[pick];
+    if (delivery === undefined) return;
+    const { real, model } = delivery;
+    const acts: Record<Settling, readonly [() => Promise<void>, () => Verdict]> = {
+      acknowledge: [() => real.acknowledge(), () => this.#model.acknowledge(model)],
+      nack: [
+        () => real.nack({ visibilityTimeoutMs: ms }),
+        () => this.#model.nack(model, ms, true),
+      ],
+      retry: [
+        () => real.nack({ visibilityTimeoutMs: ms, spendsAttempt: false }),
+        () => this.#model.nack(model, ms, false),
+      ],
+      release: [() => real.release(), () => this.#model.release(model)],
+      bury: [() => real.bury({ reason: "test" }), () => this.#model.bury(model)],
+      extend: [() => real.extendVisibility(ms), () => this.#model.extend(model, ms)],
+      save: [() => real.saveCheckpoint(ms), () => this.#model.checkpoint(model, ms)],
+    };
+    const [act, expected] = acts[what];
+    same(await verdict(act()), expected(), what);
+    same(real.finalized, model.final, `finalized after ${what}`);
+  }
+
+  async #settleMany(
+    what: "acknowledgeMany" | "releaseMany",
+    picks: readonly number[],
+  ): Promise<void> {
+    const open = picks.flatMap((pick) => this.#deliveries[pick] ?? [])
+      .filter(({ model }) => !model.final);
+    const real = await this.#mailbox[what](open.map((delivery) => delivery.real));
+    const single = what === "releaseMany" ? "release" : "acknowledge";
+    same(real, open.map(({ model }) => this.#model[single](model) === "done"), what);
+  }
+
+  /** The accounting: every message is in exactly one place, and it is the right one. */
+  async #compare(): Promise<void> {
+    const model = this.#model;
+    const there = await this.#mailbox.peek(1_000);
+    const dead = await this.#mailbox.deadLetters.peek!(1_000);
+    same(await this.#mailbox.approximateCount(), there.length);
+    same(
+      there.map(({ body, deliveryCount }) => [body, deliveryCount]),
+      model.messages.map(({ serial, deliveryCount }) => [serial, deliveryCount]),
+    );
+    const buried = dead.map(({ body }) => body.body!);
+    same(buried, model.dead.map(({ serial }) => serial));
+    const places = [
+      ...there.map(({ body }) => body),
+      ...buried,
+      ...model.acknowledged,
+      ...model.purged,
+    ];
+    same(places.length, model.confirmed.size, "no message is lost, none is in two places");
+    same(
+      places.sort(byNumber),
+      [...model.confirmed].sort(byNumber),
+      "nothing is there that was not sent",
+    );
+  }
+}
+
+function byNumber(a: number, b: number): number {
+  return a - b;
+}
+
+/** Tells the difference only where there is one: looking for it is what takes long. */
+function same(actual: unknown, expected: unknown, message?: string): void {
+  if (JSON.stringify(actual) !== JSON.stringify(expected)) assertEquals(actual, expected, message);
+}
+
+async function verdict(act: Promise<void>): Promise<Verdict> {
+  try {
+    await act;
+    return "done";
+  } catch (error) {
+    assert(isMailboxError(error), String(error));
+    return error.name as Verdict;
+  }
+}

@@ -1,0 +1,140 @@
+/** What a mailbox is, said as simply as possible: one list, searched from the start every time. */
+
+/** How settling a delivery ends. */
+export type Verdict = "done" | "ReceiptHandleExpiredError" | "MessageFinalizedError";
+
+/** One delivery, as the model knows it. */
+export interface ModelDelivery {
+  readonly message: ModelMessage;
+  final: boolean;
+}
+
+/** One message, by the number that is its body. */
+export interface ModelMessage {
+  readonly serial: number;
+  readonly id: string;
+  /** From when it can be received. */
+  visibleAt: number;
+  deliveryCount: number;
+  releases: number;
+  checkpoint: number | undefined;
+  /** The last delivery, as long as the message was not given back. */
+  holder: ModelDelivery | undefined;
+}
+
+/** The mailbox. */
+export class Model {
+  now = 0;
+  /** Everything that is there, oldest first. */
+  messages: ModelMessage[] = [];
+  readonly dead: { readonly serial: number; readonly id: string }[] = [];
+  readonly acknowledged: Set<number> = new Set();
+  readonly purged: Set<number> = new Set();
+  /** Every message that was stored, ever. */
+  readonly confirmed: Set<number> = new Set();
+
+  send(serial: number, id: string, delayMs: number): void {
+    if (this.messages.some((it) => it.id === id)) return;
+    this.confirmed.add(serial);
+    this.#store(serial, id, delayMs);
+  }
+
+  receive(max: number, visibilityMs: number): ModelDelivery[] {
+    const visible = this.messages.filter(({ visibleAt }) => visibleAt <= this.now).slice(0, max);
+    return visible.map((message) => {
+      message.deliveryCount++;
+      message.visibleAt = this.now + visibilityMs;
+      return message.holder = { message, final: false };
+    });
+  }
+
+  acknowledge(delivery: ModelDelivery): Verdict {
+    return this.#settle(delivery, (message) => {
+      this.#remove(message);
+      this.acknowledged.add(message.serial);
+    });
+  }
+
+  nack(delivery: ModelDelivery, delayMs: number, spendsAttempt: boolean): Verdict {
+    return this.#settle(delivery, (message) => {
+      message.visibleAt = this.now + delayMs;
+      if (!spendsAttempt) message.deliveryCount--;
+    });
+  }
+
+  release(delivery: ModelDelivery): Verdict {
+    return this.#settle(delivery, (message) => {
+      message.visibleAt = this.now;
+      message.releases++;
+      if (message.releases <= 5) message.deliveryCount--;
+    });
+  }
+
+  bury(delivery: ModelDelivery): Verdict {
+    return this.#settle(delivery, (message) => {
+      this.#remove(message);
+      this.dead.push({ serial: message.serial, id: message.id });
+    });
+  }
+
+  extend(delivery: ModelDelivery, ms: number): Verdict {
+    return this.#keep(delivery, (message) => {
+      message.visibleAt = Math.max(message.visibleAt, this.now + ms);
+    });
+  }
+
+  checkpoint(delivery: ModelDelivery, progress: number): Verdict {
+    return this.#keep(delivery, (message) => {
+      message.checkpoint = progress;
+    });
+  }
+
+  redrive(max: number): number {
+    const letters = this.dead.splice(0, max);
+    for (const { serial, id } of letters) this.#store(serial, id, 0);
+    return letters.length;
+  }
+
+  purge(): number {
+    const { length } = this.messages;
+    for (const { serial } of this.messages) this.purged.add(serial);
+    this.messages = [];
+    return length;
+  }
+
+  #store(serial: number, id: string, delayMs: number): void {
+    this.messages.push({
+      serial,
+      id,
+      visibleAt: this.now + delayMs,
+      deliveryCount: 0,
+      releases: 0,
+      checkpoint: undefined,
+      holder: undefined,
+    });
+  }
+
+  #remove(message: ModelMessage): void {
+    this.messages.splice(this.messages.indexOf(message), 1);
+  }
+
+  #keep(delivery: ModelDelivery, act: (message: ModelMessage) => void): Verdict {
+    const { message, final } = delivery;
+    if (final) return "MessageFinalizedError";
+    const there = this.messages.includes(message);
+    if (!there || message.holder !== delivery || message.visibleAt <= this.now) {
+      return "ReceiptHandleExpiredError";
+    }
+    act(message);
+    return "done";
+  }
+
+  #settle(delivery: ModelDelivery, act: (message: ModelMessage) => void): Verdict {
+    const verdict = this.#keep(delivery, (message) => {
+      act(message);
+      message.holder = undefined;
+    });
+    if (verdict === "done") delivery.final = true;
+    return verdict;
+  }
+}
