@@ -1,7 +1,8 @@
 import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { InvalidParameterError, MailboxFullError } from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
-import { skippedMailboxCases } from "../../src/testing/mod.ts";
+import { skippedMailboxCases, VirtualClock } from "../../src/testing/mod.ts";
 import { hostMailboxCases, onVirtualClock } from "./_hosts.ts";
 
 const make = onVirtualClock((options) => new InMemoryMailbox<unknown>("orders", options));
@@ -17,5 +18,88 @@ describe("InMemoryMailbox", () => {
       "there is no sendRaw",
       "there is no sibling",
     ]);
+  });
+
+  it("pushes back when it is full, and evicts nothing", async () => {
+    const mailbox = new InMemoryMailbox<number>("small", { maxSize: 3 });
+    await mailbox.sendMany([1, 2]);
+    await assertRejects(() => mailbox.sendMany([3, 4]), MailboxFullError, "holds 2 of 3");
+    await mailbox.send(3);
+    await assertRejects(() => mailbox.send(4), MailboxFullError, '"small" is full');
+    const messages = await mailbox.receive({ maxMessages: 10 });
+    assertEquals(messages.map(({ body }) => body), [1, 2, 3]);
+    await assertRejects(() => mailbox.send(4), MailboxFullError, "", "what is in flight counts");
+    await messages[0]!.release();
+    await messages[1]!.nack();
+    await messages[2]!.acknowledge();
+    await mailbox.send(4);
+    assertEquals(await mailbox.approximateCount(), 3);
+  });
+
+  it("takes a message again that it has, even when it is full", async () => {
+    const mailbox = new InMemoryMailbox<number>("small", { maxSize: 1 });
+    await mailbox.send(1, { id: "one" });
+    assertEquals(await mailbox.send(1, { id: "one" }), "one");
+    await assertRejects(() => mailbox.send(2, { id: "two" }), MailboxFullError);
+    assertEquals(await mailbox.approximateCount(), 1);
+  });
+
+  it("has room for its dead letters", async () => {
+    const mailbox = new InMemoryMailbox<number>("small", { maxSize: 1 });
+    for (const body of [1, 2, 3]) {
+      await mailbox.send(body);
+      const [message] = await mailbox.receive();
+      await message!.bury({ reason: "test" });
+    }
+    assertEquals(await mailbox.deadLetters.approximateCount(), 3);
+  });
+
+  it("keeps a body as it is, not a copy", async () => {
+    const mailbox = new InMemoryMailbox<() => string>();
+    const body = () => "called";
+    await mailbox.send(body);
+    const [message] = await mailbox.receive();
+    assertEquals(message!.body, body);
+  });
+
+  it("refuses a name that could not be told apart, and a senseless size", () => {
+    for (const name of ["", " ", "it's", 'a"b', "a\nb", "a\u0000b", "ü", "x".repeat(201)]) {
+      assertThrows(() => new InMemoryMailbox(name), InvalidParameterError, "Invalid mailbox name");
+    }
+    for (const maxSize of [-1, 1.5, NaN]) {
+      assertThrows(() => new InMemoryMailbox("orders", { maxSize }), RangeError, String(maxSize));
+    }
+  });
+
+  it("shares nothing with another of the same name", async () => {
+    await new InMemoryMailbox<number>("orders").send(1);
+    assertEquals(await new InMemoryMailbox<number>("orders").approximateCount(), 0);
+  });
+
+  it("has no timer while nobody waits, and one for each who does", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new InMemoryMailbox<number>("orders", { clock });
+    await mailbox.sendMany([1, 2, 3], { delayMs: 1_000 });
+    await mailbox.send(4);
+    const [message] = await mailbox.receive({ visibilityTimeoutMs: 5_000 });
+    await message!.extendVisibility(9_000);
+    assertEquals(clock.pending, 0, "delays and leases need none");
+    const waits = [1, 2].map(() => mailbox.receive({ waitTimeMs: Infinity }));
+    await clock.settle();
+    assertEquals(clock.pending, 2);
+    await clock.advance(1_000);
+    assertEquals((await Promise.all(waits)).flat().map(({ body }) => body), [1, 2]);
+    assertEquals(clock.pending, 0);
+  });
+
+  it("a stepped wall clock changes no lease and no delay", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new InMemoryMailbox<number>("orders", { clock });
+    await mailbox.sendMany([1, 2]);
+    await mailbox.send(3, { delayMs: 1_000 });
+    const [message] = await mailbox.receive({ visibilityTimeoutMs: 1_000 });
+    clock.stepWallClock(3_600_000);
+    assertEquals((await mailbox.receive({ maxMessages: 10 })).length, 1, "only what was ready");
+    await message!.acknowledge();
   });
 });

@@ -1,0 +1,135 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Log, silentLog } from "../../src/log.ts";
+import { jsonCodec } from "../../src/mailbox/codec.ts";
+import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
+import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../src/mailbox/errors.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
+import { FaultyEngine, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
+
+/** A mailbox that fails on demand, and a second view of what it stores that does not. */
+function bench(log: Log = silentLog) {
+  const clock = new VirtualClock();
+  const storage = new MemoryEngine<string>("orders", Infinity, clock);
+  const faulty = new FaultyEngine<string>(storage);
+  const open = (engine: typeof storage | typeof faulty) =>
+    new EngineMailbox<unknown, unknown, string>("orders", engine, jsonCodec(), { clock, log });
+  return { clock, storage, faulty, mailbox: open(faulty), sibling: open(storage) };
+}
+
+describe("a mailbox whose engine fails", () => {
+  it("gives back what is handed over after the abort", async () => {
+    const { clock, faulty, mailbox, sibling } = bench();
+    await mailbox.sendMany([1, 2]);
+    const controller = new AbortController();
+    faulty.freeze("pull");
+    const { signal } = controller;
+    const received = mailbox.receive({ maxMessages: 2, waitTimeMs: 60_000, signal });
+    await clock.settle();
+    controller.abort();
+    faulty.thaw();
+    assertEquals(await received, []);
+    const messages = await sibling.receive({ maxMessages: 10 });
+    assertEquals(messages.map(({ body, deliveryCount }) => [body, deliveryCount]), [[1, 1], [
+      2,
+      1,
+    ]]);
+  });
+
+  it("gives back what is handed over after the close", async () => {
+    const { clock, faulty, mailbox, sibling } = bench();
+    await mailbox.send(1);
+    faulty.freeze("pull");
+    const received = mailbox.receive({ waitTimeMs: 60_000 });
+    await clock.settle();
+    const closed = mailbox.close();
+    faulty.thaw();
+    assertEquals(await received, []);
+    await closed;
+    assertEquals((await sibling.receive())[0]?.deliveryCount, 1);
+  });
+
+  it("lets another receiver look when a look fails", async () => {
+    const { clock, faulty, mailbox } = bench();
+    const waits = [1, 2].map(() => mailbox.receive({ waitTimeMs: 60_000 }));
+    await clock.settle();
+    faulty.loseConnection({ operations: ["pull"], calls: 1 });
+    await mailbox.send("work");
+    const ends = await Promise.allSettled(waits);
+    assertEquals(ends.map(({ status }) => status), ["rejected", "fulfilled"]);
+    assertEquals(clock.monotonic(), 0, "at once");
+    assertEquals(clock.pending, 0);
+  });
+
+  it("stores nothing of a batch that could not be sent", async () => {
+    const { faulty, mailbox } = bench();
+    faulty.loseConnection({ calls: 1 });
+    await assertRejects(() => mailbox.sendMany([1, 2]), MailboxConnectionError);
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("leaves a delivery open that could not be settled", async () => {
+    const { faulty, mailbox } = bench();
+    await mailbox.sendMany([1, 2, 3]);
+    const [first, second, third] = await mailbox.receive({ maxMessages: 3 });
+    faulty.loseConnection();
+    for (
+      const act of [
+        () => first!.acknowledge(),
+        () => first!.nack(),
+        () => first!.release(),
+        () => first!.bury({ reason: "test" }),
+        () => first!.extendVisibility(1_000),
+        () => first!.saveCheckpoint(1),
+        () => mailbox.acknowledgeMany([second!, third!]),
+        () => mailbox.releaseMany([second!, third!]),
+      ]
+    ) {
+      await assertRejects(act, MailboxConnectionError);
+    }
+    assertEquals([first, second, third].map((it) => it!.finalized), [false, false, false]);
+    faulty.restoreConnection();
+    await first!.acknowledge();
+    assertEquals(await mailbox.acknowledgeMany([second!, third!]), [true, true]);
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("finds out by the next call what became of one whose answer was lost", async () => {
+    const { faulty, mailbox } = bench();
+    await mailbox.send("work");
+    const [message] = await mailbox.receive();
+    faulty.loseConnection({ operations: ["acknowledge"], calls: 1, answersOnly: true });
+    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    await assertRejects(() => message!.acknowledge(), ReceiptHandleExpiredError);
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("delivers the rest when an unreadable body cannot be buried, and tries again later", async () => {
+    const errors: string[] = [];
+    const log = { ...silentLog, error: (message: string) => errors.push(message) };
+    const { clock, storage, faulty, mailbox } = bench(log);
+    storage.push([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
+    await mailbox.send("good");
+    faulty.loseConnection({ operations: ["bury"], calls: 1 });
+    const messages = await mailbox.receive({ maxMessages: 10, visibilityTimeoutMs: 1_000 });
+    assertEquals(messages.map(({ body }) => body), ["good"]);
+    assert(errors[0]?.includes("message bad"), `${errors}`);
+    await messages[0]!.acknowledge();
+    await clock.advance(1_000);
+    assertEquals(await mailbox.receive(), []);
+    const [letter] = await mailbox.deadLetters.receive();
+    assertEquals([letter?.body.id, letter?.body.raw], ["bad", "{ no JSON"]);
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("goes on after an outage with nothing lost", async () => {
+    const mailbox = new FaultyMailbox<number>();
+    await mailbox.sendMany([1, 2]);
+    mailbox.loseConnection();
+    await assertRejects(() => mailbox.receive(), MailboxConnectionError);
+    await assertRejects(() => mailbox.send(3), MailboxConnectionError);
+    mailbox.restoreConnection();
+    const messages = await mailbox.receive({ maxMessages: 10 });
+    assertEquals(messages.map(({ body }) => body), [1, 2]);
+  });
+});
