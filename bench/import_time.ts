@@ -14,7 +14,7 @@ import type { Subject } from "./_subject.ts";
 type Modules = readonly (readonly [name: string, url: string])[];
 
 const ROUNDS = 25;
-const LIMIT_MS = 12_000;
+const LIMIT_MS = 9_000;
 
 /** Measures on every runtime. There is no goal but to see it grow. */
 export async function importTime(subject: Subject): Promise<Part> {

@@ -22,8 +22,8 @@ interface Measured {
 const FEW = 1_000;
 const MANY = 10_000;
 const PROCESSES = 5;
-const LIMIT_MS = 12_000;
-const WARM_ROUNDS = 5;
+const LIMIT_MS = 8_000;
+const WARM_ROUNDS = 3;
 const GOAL_MS = 1_000;
 const GOAL_GROWTH = 1.5;
 

@@ -16,7 +16,7 @@ interface Variant {
 }
 
 const ROUNDS = 31;
-const LIMIT_MS = 25_000;
+const LIMIT_MS = 22_000;
 const SETTLE_MS = 100;
 const GOAL = 1.3;
 
