@@ -51,7 +51,8 @@ export class Lease implements AsyncDisposable, HeapItem {
   /** The extension that is under way. */
   extending: Promise<void> | undefined;
   lastBeat: number;
-  onLost: ((error: LeaseLostError) => void) | undefined;
+  /** Told when the lease is lost. */
+  worker: { cancel(error: LeaseLostError): void } | undefined;
   readonly #clock: Clock;
   #state: "kept" | "lost" | "ended" = "kept";
   #abort: AbortController | undefined;
@@ -102,7 +103,7 @@ export class Lease implements AsyncDisposable, HeapItem {
     this.#state = "lost";
     const error = this.#lostError();
     this.#abort?.abort(error);
-    this.onLost?.(error);
+    this.worker?.cancel(error);
   }
 
   /** Ends the extension, and waits for one that is under way: after this the message can be settled. */

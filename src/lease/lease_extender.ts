@@ -97,21 +97,25 @@ export class LeaseExtender {
     workOrSubject: ((lease: Lease) => Promise<T> | T) | LeaseSubject = {},
     subject: LeaseSubject = {},
   ): Lease | Promise<T> {
-    if (typeof workOrSubject !== "function") return this.#start(message, workOrSubject);
-    return this.#during(this.#start(message, subject), workOrSubject);
+    if (typeof workOrSubject !== "function") return this.extendAll(workOrSubject)(message);
+    return this.#during(this.extendAll(subject)(message), workOrSubject);
+  }
+
+  /** The same for many messages of which the same is known: works it out once. */
+  extendAll(subject: LeaseSubject): (message: Message<unknown>) => Lease {
+    checkOptions(subject);
+    const { enabled = this.#options.enabled ?? true, mailbox } = subject;
+    const terms = this.#terms(subject);
+    return (message) => {
+      const lease = new Lease(message, mailbox, terms, this.#owner, this.#clock);
+      if (enabled) this.#keeper.keep(lease);
+      return lease;
+    };
   }
 
   /** Lets the timer wait for leases to come, until the returned function is called. */
   hold(): () => void {
     return this.#keeper.hold();
-  }
-
-  #start(message: Message<unknown>, subject: LeaseSubject): Lease {
-    checkOptions(subject);
-    const { enabled = this.#options.enabled ?? true, mailbox } = subject;
-    const lease = new Lease(message, mailbox, this.#terms(subject), this.#owner, this.#clock);
-    if (enabled) this.#keeper.keep(lease);
-    return lease;
   }
 
   async #during<T>(lease: Lease, work: (lease: Lease) => Promise<T> | T): Promise<T> {

@@ -174,9 +174,13 @@ export abstract class BaseLoop implements Runnable {
     }
   }
 
+  /** True between `drain` and `resume`. */
+  protected get drained(): boolean {
+    return this.#resumed !== undefined;
+  }
+
   /** Counts a piece of work as in flight until `untrack`. */
-  protected track(id: string): Work {
-    const work = { id, since: this.clock.monotonic() };
+  protected track<W extends Work>(work: W): W {
     this.#inFlight.add(work);
     return work;
   }

@@ -10,8 +10,8 @@ import type { Heartbeat } from "../lifecycle/heartbeat.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
-import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
-import { type Handler, MessageContext } from "./handler.ts";
+import { type Mailbox, MAX_BATCH, type Message, type ReceiveOptions } from "../mailbox/mailbox.ts";
+import { type Handler, MessageContext, type WorkShared } from "./handler.ts";
 import type { StandardSchema } from "./schema.ts";
 import { Settler } from "./_settler.ts";
 import { judge, type Verdict } from "./_verdict.ts";
@@ -30,21 +30,43 @@ export interface MailboxRunConfig<T, R> {
   readonly clock: Clock;
   readonly heartbeat: Heartbeat;
   readonly log: Log;
-  readonly admission: (stopping: AbortSignal) => Promise<void>;
-  readonly track: (id: string) => Work;
+  /** Undefined when work may be taken; otherwise resolves when it may. */
+  readonly admission: (stopping: AbortSignal) => Promise<void> | undefined;
+  readonly track: (work: Work) => void;
   readonly untrack: (work: Work) => void;
 }
 
 /** A message from its receipt to its end. */
-interface Item<T, R> {
+class Item<T, R> implements Work {
   readonly message: Message<T, R>;
   readonly lease: Lease;
-  readonly work: Work;
+  readonly since: number;
   context: MessageContext | undefined;
+
+  constructor(message: Message<T, R>, lease: Lease) {
+    this.message = message;
+    this.lease = lease;
+    this.since = lease.lastBeat;
+  }
+
+  get id(): string {
+    return this.message.id;
+  }
 }
 
 /** A failing receive is tried again after pauses up to these. */
 const RECEIVE_PAUSE_MS = { min: 100, max: 30_000 } as const;
+
+const NO_COUNTS = {
+  received: 0,
+  acknowledged: 0,
+  released: 0,
+  nacked: 0,
+  deadLettered: 0,
+  lost: 0,
+};
+
+type Counts = typeof NO_COUNTS;
 
 /**
  * One run of a mailbox loop.
@@ -64,14 +86,9 @@ export class MailboxRun<T, R> {
   readonly #waiting: Item<T, R>[] = [];
   /** Everything that was received and not settled. */
   readonly #open = new Set<Item<T, R>>();
-  readonly #counts = {
-    received: 0,
-    acknowledged: 0,
-    released: 0,
-    nacked: 0,
-    deadLettered: 0,
-    lost: 0,
-  };
+  readonly #counts: Counts = { ...NO_COUNTS };
+  readonly #shared: WorkShared;
+  readonly #lease: (message: Message<unknown>) => Lease;
   #atWork = 0;
   #wait = new AbortController();
   #slotFree: Deferred<void> | undefined;
@@ -83,6 +100,11 @@ export class MailboxRun<T, R> {
     this.#context = context;
     this.#options = options;
     this.#settler = new Settler(config.mailbox, config.clock, config.log);
+    this.#shared = { stopping: context.stopping, heartbeat: config.heartbeat, log: config.log };
+    this.#lease = config.extender.extendAll({
+      mailbox: config.mailbox as Mailbox<unknown>,
+      visibilityTimeoutMs: options.visibilityTimeoutMs ?? 300_000,
+    });
   }
 
   get ready(): boolean {
@@ -128,16 +150,21 @@ export class MailboxRun<T, R> {
     const { admission, heartbeat, mailbox } = this.#config;
     const { stopping } = this.#context;
     for (let received = 0; received < maxIterations && !mailbox.closed;) {
-      await admission(stopping);
+      const waiting = admission(stopping);
+      if (waiting !== undefined) await waiting;
       const free = this.#free;
       if (free === 0) await (this.#slotFree = deferred()).promise;
       if (stopping.aborted) return;
       if (free === 0) continue;
-      const messages = await this.#receive(free);
+      try {
+        const messages = await mailbox.receive(this.#receiveOptions(free));
+        this.#receiveFailures = 0;
+        this.#take(messages);
+        received++;
+      } catch (error) {
+        await this.#pauseAfter(error);
+      }
       heartbeat.beat();
-      if (messages === undefined) continue;
-      received++;
-      this.#take(messages);
     }
   }
 
@@ -150,41 +177,28 @@ export class MailboxRun<T, R> {
     return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled));
   }
 
-  /** What was received, or undefined after a failure and the pause that it costs. */
-  async #receive(maxMessages: number): Promise<readonly Message<T, R>[] | undefined> {
+  #receiveOptions(maxMessages: number): ReceiveOptions {
     const { visibilityTimeoutMs = 300_000, waitTimeMs = 20_000 } = this.#options;
-    const { clock, log, mailbox } = this.#config;
     if (this.#wait.signal.aborted) this.#wait = new AbortController();
-    const { signal } = this.#wait;
-    try {
-      const messages = await mailbox.receive({
-        maxMessages,
-        visibilityTimeoutMs,
-        waitTimeMs,
-        signal,
-      });
-      if (this.#receiveFailures > 0) log.info(`receiving from "${mailbox.name}" works again`);
-      this.#receiveFailures = 0;
-      return messages;
-    } catch (error) {
-      const { min, max } = RECEIVE_PAUSE_MS;
-      const pauseMs = backoffMs(++this.#receiveFailures, min, max);
-      log.warn(`could not receive from "${mailbox.name}"; trying again`, { error, pauseMs });
-      await clock.sleep(pauseMs, { signal: this.#context.stopping }).catch(() => {
-        // A stop began: there is nothing more to receive.
-      });
-      return undefined;
-    }
+    return { maxMessages, visibilityTimeoutMs, waitTimeMs, signal: this.#wait.signal };
+  }
+
+  /** The longer a receive keeps failing, the rarer it is tried. */
+  async #pauseAfter(error: unknown): Promise<void> {
+    const { clock, log, mailbox } = this.#config;
+    const { min, max } = RECEIVE_PAUSE_MS;
+    const pauseMs = backoffMs(++this.#receiveFailures, min, max);
+    log.warn(`could not receive from "${mailbox.name}"; trying again`, { error, pauseMs });
+    await clock.sleep(pauseMs, { signal: this.#context.stopping }).catch(() => {
+      // A stop began: there is nothing more to receive.
+    });
   }
 
   #take(messages: readonly Message<T, R>[]): void {
-    const { extender, mailbox, track } = this.#config;
-    const { visibilityTimeoutMs = 300_000 } = this.#options;
+    this.#counts.received += messages.length;
     for (const message of messages) {
-      this.#counts.received++;
-      const subject = { mailbox: mailbox as Mailbox<unknown>, visibilityTimeoutMs };
-      const lease = extender.extend(message as Message<unknown>, subject);
-      const item = { message, lease, work: track(message.id), context: undefined };
+      const item = new Item(message, this.#lease(message as Message<unknown>));
+      this.#config.track(item);
       this.#open.add(item);
       this.#waiting.push(item);
     }
@@ -202,48 +216,47 @@ export class MailboxRun<T, R> {
   }
 
   async #process(item: Item<T, R>): Promise<void> {
-    const config = this.#config;
+    const { message, lease } = item;
     this.#atWork++;
-    const shared = {
-      stopping: this.#context.stopping,
-      heartbeat: config.heartbeat,
-      log: config.log,
-    };
-    item.context = new MessageContext(shared, item.message as Message<unknown, never>, item.lease);
-    const verdict = await judge(item.message, item.context, config);
+    const context = new MessageContext(this.#shared, message as Message<unknown, never>, lease);
+    item.context = context;
+    const verdict = await judge(message, context, this.#config);
     this.#atWork--;
     this.#startWaiting();
     this.#slotFree?.resolve();
-    await item.lease.stop();
-    await this.#settle(item, verdict);
-    this.#finish(item);
+    const extending = lease.stop();
+    if (extending !== undefined) await extending;
+    this.#settle(item, verdict);
   }
 
+  /** Settles what was judged, once, and counts what came of it. */
   async #settle(item: Item<T, R>, verdict: Verdict): Promise<void> {
     const { message, lease } = item;
-    const counts = this.#counts;
-    if (!this.#open.has(item)) return; // abandoned, and counted as released
-    if (message.finalized) return void counts.acknowledged++; // by the handler itself
-    if (lease.lost) return void counts.lost++;
+    if (!this.#open.has(item)) return this.#finish(item); // abandoned, and counted as released
+    if (message.finalized) return this.#finish(item, "acknowledged"); // by the handler itself
+    if (lease.lost) return this.#finish(item, "lost");
     const settler = this.#settler;
     switch (verdict.kind) {
       case "acknowledge":
-        return void (await settler.acknowledge(message) ? counts.acknowledged++ : counts.lost++);
+        return settler.acknowledge(message, (settled) => {
+          this.#finish(item, settled ? "acknowledged" : "lost");
+        });
       case "release":
-        return void (await settler.release([message]) ? counts.released++ : counts.lost++);
+        return this.#finish(item, await settler.release([message]) > 0 ? "released" : "lost");
       case "nack": {
-        const nack = () => message.nack(verdict.options);
-        return void (await settler.attempt("nack", nack) ? counts.nacked++ : counts.lost++);
+        const nacked = await settler.attempt("nack", () => message.nack(verdict.options));
+        return this.#finish(item, nacked ? "nacked" : "lost");
       }
       case "bury": {
-        const bury = () => message.bury(verdict.reason);
-        return void (await settler.attempt("bury", bury) ? counts.deadLettered++ : counts.lost++);
+        const buried = await settler.attempt("bury", () => message.bury(verdict.reason));
+        return this.#finish(item, buried ? "deadLettered" : "lost");
       }
     }
   }
 
-  #finish(item: Item<T, R>): void {
-    this.#config.untrack(item.work);
+  #finish(item: Item<T, R>, end?: keyof Counts): void {
+    if (end !== undefined) this.#counts[end]++;
+    this.#config.untrack(item);
     this.#open.delete(item);
     this.#slotFree?.resolve();
     if (this.#open.size === 0) this.#allSettled?.resolve();

@@ -19,7 +19,8 @@ export class Settler<T, R> {
   readonly #mailbox: Mailbox<T, R>;
   readonly #clock: Clock;
   readonly #log: Log;
-  #queue: { readonly message: Message<T, R>; readonly done: (settled: boolean) => void }[] = [];
+  #messages: Message<T, R>[] = [];
+  #callbacks: ((settled: boolean) => void)[] = [];
   #flushing = false;
 
   constructor(mailbox: Mailbox<T, R>, clock: Clock, log: Log) {
@@ -28,15 +29,14 @@ export class Settler<T, R> {
     this.#log = log;
   }
 
-  /** True when the message was removed. Never rejects. */
-  acknowledge(message: Message<T, R>): Promise<boolean> {
-    return new Promise((done) => {
-      this.#queue.push({ message, done });
-      if (this.#flushing) return;
-      this.#flushing = true;
-      // After this turn's promises, so that all that has ended by now travels together.
-      queueMicrotask(() => this.#flush());
-    });
+  /** Removes the message, and tells whether that worked. */
+  acknowledge(message: Message<T, R>, done: (settled: boolean) => void): void {
+    this.#messages.push(message);
+    this.#callbacks.push(done);
+    if (this.#flushing) return;
+    this.#flushing = true;
+    // After this turn's promises, so that all that has ended by now travels together.
+    queueMicrotask(() => this.#flush());
   }
 
   /** Gives messages back, all in one call where the engine can; returns how many that worked for. */
@@ -59,12 +59,13 @@ export class Settler<T, R> {
   }
 
   async #flush(): Promise<void> {
-    while (this.#queue.length > 0) {
-      const batch = this.#queue;
-      this.#queue = [];
-      const messages = batch.map(({ message }) => message);
+    while (this.#messages.length > 0) {
+      const callbacks = this.#callbacks;
+      const messages = this.#messages;
+      this.#callbacks = [];
+      this.#messages = [];
       const settled = await this.#acknowledgeAll(messages);
-      for (const [i, { done }] of batch.entries()) done(settled[i] ?? false);
+      for (const [i, done] of callbacks.entries()) done(settled[i] ?? false);
     }
     this.#flushing = false;
   }

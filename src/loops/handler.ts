@@ -50,7 +50,7 @@ export class MessageContext implements HandlerContext {
     this.#shared = shared;
     this.#message = message;
     this.#lease = lease;
-    lease.onLost = (error) => this.cancel(error);
+    lease.worker = this;
   }
 
   get stopping(): AbortSignal {

@@ -89,8 +89,8 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       clock: this.clock,
       heartbeat: this.heartbeat,
       log,
-      admission: (stopping) => this.admission(stopping),
-      track: (id) => this.track(id),
+      admission: (stopping) => this.drained ? this.admission(stopping) : undefined,
+      track: (work) => this.track(work),
       untrack: (work) => this.untrack(work),
     };
   }

@@ -67,12 +67,13 @@ export class StepLoop extends BaseLoop {
   /** Takes one step; false when it was the last. While it pauses it is not in flight. */
   async #take(context: LoopContext, iteration: number): Promise<boolean> {
     const { signal, stopping } = context;
-    let work = this.track(`step ${iteration}`);
+    const begin = () => this.track({ id: `step ${iteration}`, since: this.clock.monotonic() });
+    let work = begin();
     let over = false;
     const pause = async (ms: number) => {
       this.untrack(work);
       await this.#rest(ms, stopping);
-      if (!over) work = this.track(`step ${iteration}`);
+      if (!over) work = begin();
     };
     try {
       return await this.#step({ ...context, iteration, pause }) !== false;

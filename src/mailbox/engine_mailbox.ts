@@ -8,7 +8,7 @@ import {
   checkWait,
 } from "./_bounds.ts";
 import type { Codec } from "./codec.ts";
-import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
+import type { Delivery, Engine, Entry, Maybe, Pulled, StoredReplyAddress } from "./engine.ts";
 import { EngineMessage } from "./_engine_message.ts";
 import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
 import type {
@@ -23,6 +23,12 @@ import type {
 import { deadLetterOf } from "./dead_letter.ts";
 import type { MailboxOptions } from "./mailbox_options.ts";
 import { WaitingRoom } from "./_waiting_room.ts";
+
+/** What one look into the engine gave. */
+interface Taken<T, R> {
+  readonly messages: Message<T, R>[];
+  readonly nextDueMs: number;
+}
 
 /**
  * The mailbox that every engine gets: checks, waiting, settling once, replies and dead letters are done
@@ -87,7 +93,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const waitMs = checkWait(options.waitTimeMs ?? 0);
     const { signal } = options;
 
-    const first = await this.#take(max, visibilityMs, signal);
+    const taken = this.#take(max, visibilityMs, signal);
+    const first = taken instanceof Promise ? await taken : taken;
     if (first.messages.length > 0 || waitMs === 0) return first.messages;
 
     const endsAt = this.#clock.monotonic() + waitMs;
@@ -168,33 +175,32 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   /** Takes what is there. What comes at the moment of an abort or a close is given back. */
-  async #take(
-    max: number,
-    visibilityMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<{ messages: Message<T, R>[]; nextDueMs: number }> {
+  #take(max: number, visibilityMs: number, signal: AbortSignal | undefined): Maybe<Taken<T, R>> {
     if (this.#closed || signal?.aborted) return { messages: [], nextDueMs: Infinity };
     const pulled = this.#engine.pull(max, visibilityMs);
-    const { deliveries, nextDueMs } = pulled instanceof Promise ? await pulled : pulled;
-    if (deliveries.length === 0) return { messages: [], nextDueMs };
-    if (this.#closed || signal?.aborted) {
-      await this.#engine.release(deliveries);
+    if (!(pulled instanceof Promise)) return this.#open(pulled);
+    return pulled.then(async (late) => {
+      if (!this.#closed && !signal?.aborted) return await this.#open(late);
+      if (late.deliveries.length > 0) await this.#engine.release(late.deliveries);
       return { messages: [], nextDueMs: Infinity };
-    }
-    return { messages: await this.#open(deliveries), nextDueMs: 0 };
+    });
   }
 
-  async #open(deliveries: readonly Delivery<B>[]): Promise<Message<T, R>[]> {
+  /** Makes messages of deliveries. Those that cannot be read are buried, and hold up nobody. */
+  #open({ deliveries, nextDueMs }: Pulled<B>): Maybe<Taken<T, R>> {
+    if (deliveries.length === 0) return { messages: [], nextDueMs };
     const messages: Message<T, R>[] = [];
+    const burials: Promise<void>[] = [];
     for (const delivery of deliveries) {
       try {
         const body = this.#codec.decode(delivery.body) as T;
         messages.push(new EngineMessage(delivery, body, this.#engine, this.#codec, this.#options));
       } catch (error) {
-        await this.#buryUnreadable(delivery, error);
+        burials.push(this.#buryUnreadable(delivery, error));
       }
     }
-    return messages;
+    const taken = { messages, nextDueMs: 0 };
+    return burials.length === 0 ? taken : Promise.all(burials).then(() => taken);
   }
 
   async #buryUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {
