@@ -1,23 +1,24 @@
-import { constants } from "node:os";
-import process from "node:process";
-import { isatty } from "node:tty";
 import type { Runtime, SignalName } from "../src/runtime.ts";
 import { watchEventLoop } from "./_thread.ts";
+
+// Importing `node:process` would open the standard streams, and `node:tty` costs more than the rest.
+const { process } = globalThis;
 
 /** What Bun and Node share: everything goes through `process`. */
 export function processRuntime(name: string): Runtime {
   return {
     name,
-    // Asking `process.stdin` would open it.
     get interactive() {
-      return isatty(0);
+      return process.getBuiltinModule("node:tty").isatty(0);
     },
-    stopSignals: process.platform === "win32"
-      ? ["SIGTERM", "SIGINT", "SIGBREAK"]
-      : ["SIGTERM", "SIGINT"],
+    get stopSignals() {
+      return process.platform === "win32"
+        ? ["SIGTERM", "SIGINT", "SIGBREAK"] as const
+        : ["SIGTERM", "SIGINT"] as const;
+    },
     onSignal(signal: SignalName, listener: () => void) {
       // `process.on` takes any name, and then never calls.
-      if (!(signal in constants.signals)) {
+      if (!(signal in process.getBuiltinModule("node:os").constants.signals)) {
         throw new TypeError(`${signal} does not exist on ${process.platform}`);
       }
       process.on(signal, listener);

@@ -1,4 +1,3 @@
-import { Worker } from "node:worker_threads";
 import type { EventLoopWatch, EventLoopWatchOptions } from "../src/runtime.ts";
 
 /**
@@ -39,6 +38,7 @@ function endFirstProcess() {
 
 /** Watches the event loop from a thread, on every runtime that has Node's worker threads. */
 export function watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
+  const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
   const worker = new Worker(PROGRAM, { eval: true, workerData: options });
   worker.unref();
   return {

@@ -28,17 +28,24 @@ export interface Clock {
   schedule(ms: number, task: () => void): Cancel;
 }
 
+/** Runtimes turn a longer timer into one of 1 ms. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** The clock of the machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   sleep: (ms, options) => delay(ms, options),
   schedule(ms, task) {
-    const cancelled = new AbortController();
-    delay(ms, cancelled).then(task, () => {
-      // Only the remover below aborts the delay: the task is not wanted any more.
-    });
-    return () => cancelled.abort();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const wait = (leftMs: number) => {
+      if (leftMs === Infinity) return;
+      timer = leftMs <= LONGEST_TIMER_MS
+        ? setTimeout(task, leftMs)
+        : setTimeout(() => wait(leftMs - LONGEST_TIMER_MS), LONGEST_TIMER_MS);
+    };
+    wait(ms);
+    return () => clearTimeout(timer);
   },
 };
 

@@ -1,5 +1,5 @@
 import { deferred, onAbort, settlesWithin } from "../_promises.ts";
-import { CancelledError, type CancelReason } from "../errors.ts";
+import { CancelledError, type CancelReason, TerminatingError } from "../errors.ts";
 import type { SignalName } from "../runtime.ts";
 import { Deadline } from "./deadline.ts";
 import { DrainReport, type LoopReport } from "./drain_report.ts";
@@ -11,6 +11,7 @@ import type { Phase, PhaseEvent } from "./phase.ts";
 import { RestartBudget } from "./restart.ts";
 import type { RunOptions } from "./runnable.ts";
 import { linkToProcess, type ProcessLink } from "./_process_link.ts";
+import type { Support } from "./support.ts";
 import { stopByPriority } from "./_stop_by_priority.ts";
 import type { StopReason } from "./stop_reason.ts";
 import { SupportStack } from "./_support_stack.ts";
@@ -82,8 +83,8 @@ export class GroupRun {
         log,
       });
     }
-    const support = this.#watchdog === undefined ? [] : [this.#watchdog];
-    this.#support = new SupportStack([...support, ...config.support], clock, onProblem);
+    const support = [...this.#watchdogSupport(), ...config.support];
+    this.#support = new SupportStack(support, clock, onProblem);
   }
 
   get reason(): StopReason {
@@ -106,7 +107,7 @@ export class GroupRun {
     this.#reason = reason;
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
     this.#stopBeganAt = this.#config.clock.monotonic();
-    this.#stop.abort();
+    this.#stop.abort(new TerminatingError(`The group is stopping: ${reason.text}`));
     this.#stopRequested.resolve();
   }
 
@@ -131,6 +132,14 @@ export class GroupRun {
       this.#finish();
     }
     return this.#report();
+  }
+
+  /** A process that ends takes the watching thread along, sooner than it could be ended before. */
+  #watchdogSupport(): readonly Support[] {
+    const watchdog = this.#watchdog;
+    if (watchdog === undefined) return [];
+    if (!this.#options.endsProcess) return [watchdog];
+    return [{ name: watchdog.name, start: () => watchdog.start(), stop() {} }];
   }
 
   /** Listens to signals and to the caller, and holds the process open. */
@@ -204,7 +213,7 @@ export class GroupRun {
 
   async #stopTheRest(): Promise<void> {
     const { endsProcess } = this.#options;
-    if (endsProcess) {
+    if (endsProcess && this.members.some(({ state }) => state === "hung")) {
       const abandoned = Promise.all(this.members.map((member) => member.abandon()));
       await settlesWithin(abandoned, this.#deadline.remainingMs / 2, this.#config.clock);
     }

@@ -29,7 +29,8 @@ export class Member {
   readonly #clock: Clock;
   readonly #restarts: RestartBudget | undefined;
   readonly #events: MemberEvents;
-  readonly #stopping = new AbortController();
+  /** Ends a backoff; only a loop that is restarted has any. */
+  readonly #stopping: AbortController | undefined;
   #state: LoopState = "waiting";
   restarts = 0;
   error: unknown;
@@ -49,6 +50,7 @@ export class Member {
     this.#finish = resolve;
     this.#clock = clock;
     this.#restarts = restarts;
+    this.#stopping = restarts && new AbortController();
     this.#events = events;
   }
 
@@ -79,7 +81,7 @@ export class Member {
   stop(timeoutMs: number): void {
     if (!this.active || this.#toldAt !== undefined) return;
     this.#toldAt = this.#clock.monotonic();
-    this.#stopping.abort();
+    this.#stopping?.abort();
     this.#contain("shutdown", () => this.loop.shutdown({ timeoutMs }));
   }
 
@@ -105,13 +107,13 @@ export class Member {
     } catch (error) {
       this.error = error;
     }
-    if (this.#stopping.signal.aborted || this.#restarts === undefined) return "failed";
+    if (this.#restarts === undefined || this.#toldAt !== undefined) return "failed";
     const pauseMs = this.#restarts.nextPauseMs(this.#clock.monotonic());
     if (pauseMs === undefined) return "failed";
 
     this.#enter("backing_off");
     try {
-      await this.#clock.sleep(pauseMs, { signal: this.#stopping.signal });
+      await this.#clock.sleep(pauseMs, this.#stopping);
     } catch {
       return "ended"; // told to stop while it was not running: there is nothing to finish
     }

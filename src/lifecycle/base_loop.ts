@@ -1,7 +1,7 @@
 import { checkDuration, show } from "../_checks.ts";
 import { type Deferred, deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { CancelledError } from "../errors.ts";
+import { CancelledError, TerminatingError } from "../errors.ts";
 import { reserveOf } from "./deadline.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import {
@@ -39,6 +39,9 @@ export interface Work {
   readonly id: string;
   readonly since: number;
 }
+
+/** One for all, because an error of its own for each of many loops is most of what a stop costs. */
+const STOPPING = new TerminatingError("The loop is stopping");
 
 /** One call of `run`, from its start to its end. */
 class Run {
@@ -112,7 +115,7 @@ export abstract class BaseLoop implements Runnable {
     if (this.#stopped) return;
 
     const run = this.#run = new Run();
-    const unlink = onAbort(options.signal, () => run.stopping.abort());
+    const unlink = onAbort(options.signal, () => run.stopping.abort(STOPPING));
     this.heartbeat.beat();
     try {
       await this.work({
@@ -136,7 +139,7 @@ export abstract class BaseLoop implements Runnable {
       this.#stopNext = !this.#stopped;
       return true;
     }
-    run.stopping.abort();
+    run.stopping.abort(STOPPING);
     const reserveMs = reserveOf(timeoutMs);
     if (await settlesWithin(run.ended.promise, timeoutMs - reserveMs, this.clock)) return true;
     run.cancelling.abort(new CancelledError("deadline", `loop "${this.name}"`));
@@ -144,7 +147,7 @@ export abstract class BaseLoop implements Runnable {
   }
 
   cancel(reason: CancelledError): void {
-    this.#run?.stopping.abort();
+    this.#run?.stopping.abort(STOPPING);
     this.#run?.cancelling.abort(reason);
   }
 

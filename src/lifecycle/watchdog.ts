@@ -74,7 +74,6 @@ export class Watchdog implements Support {
   /** Stops watching a loop, which is due when it has ended. */
   unwatch(name: string): void {
     this.#watched.delete(name);
-    this.#tellSoon();
   }
 
   /** Begins to look. */

@@ -56,6 +56,7 @@ export class StepLoop extends BaseLoop {
       await this.admission(context.stopping);
       if (context.stopping.aborted || !await this.#take(context, iteration)) return;
       this.heartbeat.beat();
+      if (context.stopping.aborted) return;
 
       if (this.clock.monotonic() - turnBegan >= LONGEST_TURN_MS) {
         await this.clock.sleep(0);
