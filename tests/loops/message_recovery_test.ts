@@ -1,0 +1,92 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { FaultyMailbox } from "../../src/testing/faulty_mailbox.ts";
+import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
+import { silentLog } from "../../src/log.ts";
+import { VirtualClock } from "../../src/testing/virtual_clock.ts";
+import { Worker } from "./_worker.ts";
+
+describe("when a stop interrupts", () => {
+  it("what is in flight completes and is acknowledged", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const loop = worker.loop(() => worker.clock.sleep(5_000));
+    const run = loop.run();
+    await worker.clock.advance(1_000);
+    await worker.clock.until(loop.shutdown());
+    await run;
+    assertEquals([loop.figures.acknowledged, await worker.mailbox.approximateCount()], [1, 0]);
+  });
+
+  it("what was received and not started goes to another worker at once", async () => {
+    const worker = new Worker();
+    await worker.fill(3);
+    const seen: string[] = [];
+    const first = worker.loop(() => worker.clock.sleep(5_000), { prefetch: 2 });
+    const second = worker.loop(({ body, deliveryCount }) => {
+      seen.push(`${body}, delivery ${deliveryCount}, at ${worker.clock.monotonic()}`);
+    });
+    const runs = [first.run()];
+    await worker.clock.advance(1_000);
+    runs.push(second.run());
+    const stopped = first.shutdown();
+    await worker.clock.settle();
+    assertEquals(seen, ["2, delivery 1, at 1000", "3, delivery 1, at 1000"]);
+    await worker.clock.until(Promise.all([stopped, second.shutdown()]));
+    await Promise.all(runs);
+  });
+
+  it("what was never received is picked up by another worker", async () => {
+    const worker = new Worker();
+    await worker.fill(2);
+    const first = worker.loop(() => worker.clock.sleep(1_000));
+    const run = first.run();
+    await worker.clock.advance(500);
+    await worker.clock.until(first.shutdown());
+    await run;
+    const seen: number[] = [];
+    await worker.workOff(worker.loop(({ body }) => void seen.push(body)));
+    assertEquals(seen, [2]);
+  });
+
+  it("what outlives its visibility timeout is delivered again", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const loop = worker.loop(() => new Promise(() => {}), { lease: false });
+    loop.run({ visibilityTimeoutMs: 2_000 });
+    await worker.clock.advance(100);
+    assertEquals(await worker.clock.until(loop.shutdown({ timeoutMs: 5_000 })), false);
+    const [again] = await worker.mailbox.receive();
+    assertEquals([again?.body, again?.deliveryCount], [1, 2]);
+  });
+});
+
+describe("a burial that fails", () => {
+  it("loses nothing: the message comes back and is buried then", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
+    await mailbox.send(1);
+    mailbox.loseConnection({ operations: ["bury"] });
+    let attempts = 0;
+    const loop = new MailboxLoop({
+      mailbox,
+      clock,
+      log: silentLog,
+      deadLetter: { maxDeliveries: 1 },
+      handler: () => {
+        attempts++;
+        throw new Error("no luck");
+      },
+    });
+    const run = loop.run({ visibilityTimeoutMs: 10_000 });
+    await clock.advance(9_000);
+    assertEquals([loop.figures.deadLettered, loop.figures.leftToExpire], [0, 1]);
+    assertEquals(await mailbox.approximateCount(), 1, "it is still there");
+    mailbox.restoreConnection();
+    await clock.advance(10_000);
+    assertEquals([attempts, loop.figures.deadLettered], [1, 1], "and is not worked on again");
+    assertEquals(await mailbox.deadLetters.approximateCount(), 1);
+    await clock.until(loop.shutdown());
+    await run;
+  });
+});
