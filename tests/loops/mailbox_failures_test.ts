@@ -182,6 +182,12 @@ describe("trouble with the engine", () => {
   it("a lease that was lost aborts the handler, and nothing is settled for it", async () => {
     const worker = new Worker();
     await worker.fill(1);
+    const acknowledgeMany = worker.mailbox.acknowledgeMany.bind(worker.mailbox);
+    const acknowledged: number[] = [];
+    worker.mailbox.acknowledgeMany = (messages) => {
+      acknowledged.push(...messages.map(({ deliveryCount }) => deliveryCount));
+      return acknowledgeMany(messages);
+    };
     const reasons: string[] = [];
     const loop = worker.loop(async (_, { signal, attempt }) => {
       if (attempt > 1) return;
@@ -191,6 +197,7 @@ describe("trouble with the engine", () => {
     await worker.clock.advance(10_000);
     assertEquals(reasons, ["LeaseLostError"]);
     assertEquals([loop.figures.leftToExpire, loop.figures.acknowledged], [1, 1]);
+    assertEquals(acknowledged, [2], "an engine without a fence would take it for the new owner's");
     await worker.clock.until(loop.shutdown());
     await run;
     assertEquals(await worker.mailbox.approximateCount(), 0);
