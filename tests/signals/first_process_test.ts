@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { describe, it } from "node:test";
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { Child } from "./_child.ts";
 
 /** Starts a program as the first process of a namespace, as containers do. */
@@ -25,6 +25,16 @@ describe("as the first process of a container", () => {
     const { code, signal, stderr } = await child.exit();
     assertEquals([code, signal], [137, null]);
     assertMatch(stderr, /no sign of life from "stalled"/);
+  });
+
+  it("a blocked event loop ends the process by a limit of its time", {
+    skip: skip || spawnSync("prlimit", ["--version"]).status !== 0 && "needs prlimit(1)",
+  }, async () => {
+    await using child = Child.start("blocked", { wrapper });
+    // It would go on for ever; unshare(1) does not tell by which signal its child ended.
+    const { code, stderr } = await child.exit();
+    assertNotEquals(code, 0);
+    assertMatch(stderr, /the event loop is blocked for \d+ ms, and with it "blocked"/);
   });
 });
 
