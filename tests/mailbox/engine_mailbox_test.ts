@@ -1,6 +1,9 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
-import { skippedMailboxCases } from "../../src/testing/mod.ts";
+import { identityCodec } from "../../src/mailbox/codec.ts";
+import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
+import { skippedMailboxCases, VirtualClock } from "../../src/testing/mod.ts";
 import { hostMailboxCases, onSharedEngine } from "./_hosts.ts";
 import { RemoteEngine } from "./_remote_engine.ts";
 
@@ -12,4 +15,34 @@ describe("EngineMailbox, with bodies as JSON and storage that several share", ()
 
 describe("EngineMailbox, on an engine that takes its time", () => {
   hostMailboxCases(onSharedEngine((engine) => new RemoteEngine(engine)));
+});
+
+describe("EngineMailbox", () => {
+  it("watches its engine only while somebody waits", async () => {
+    const clock = new VirtualClock();
+    const engine = new MemoryEngine<unknown>("orders", Infinity, clock);
+    let listening = 0;
+    const { onWake } = engine;
+    engine.onWake = (listener) => {
+      listening++;
+      const stop = onWake.call(engine, listener);
+      return () => {
+        listening--;
+        stop();
+      };
+    };
+    const mailbox = new EngineMailbox<string, unknown, unknown>("orders", engine, identityCodec, {
+      clock,
+    });
+    assertEquals(await mailbox.receive(), []);
+    for (let round = 0; round < 3; round++) {
+      assertEquals(listening, 0);
+      const waits = [1_000, 2_000].map((waitTimeMs) => mailbox.receive({ waitTimeMs }));
+      await clock.settle();
+      assertEquals(listening, 1, "once for all who wait");
+      await clock.advance(2_000);
+      assertEquals(await Promise.all(waits), [[], []]);
+    }
+    assertEquals(listening, 0);
+  });
 });

@@ -45,6 +45,18 @@ export const longPoll: readonly MailboxCase[] = [
     }
   }),
 
+  holds("a message sent while a receiver looks is not overlooked", async (bench) => {
+    for (let turns = 0; turns < 8; turns++) {
+      const received = bench.mailbox.receive({ waitTimeMs: bench.ms(1_000) });
+      // It is sent a little later each time, so that it meets every step of the look.
+      for (let i = 0; i < turns; i++) await bench.pass(0);
+      await bench.mailbox.send(turns);
+      const [message] = await bench.soon(received);
+      assertEquals(message?.body, turns);
+      await message?.acknowledge();
+    }
+  }),
+
   holds("many messages end the waits of as many receivers", async (bench) => {
     const waits = [];
     for (let i = 0; i < 4; i++) waits.push(await bench.waiting());

@@ -130,4 +130,16 @@ export const receipts: readonly MailboxCase[] = [
       assertEquals(await mailbox.acknowledgeMany([b!]), [true]);
     },
   ),
+
+  topic("receipts", { requires: ["fencedAck"], needs: ["extendMany"] })(
+    "an extension of many leaves out what was given back",
+    async (bench) => {
+      await bench.mailbox.send("work");
+      const message = await bench.take();
+      await message.nack({ visibilityTimeoutMs: bench.ms(3) });
+      assertEquals(await bench.mailbox.extendMany([message], bench.ms(100)), [false]);
+      await bench.pass(3);
+      assertEquals((await bench.take()).id, message.id);
+    },
+  ),
 ];

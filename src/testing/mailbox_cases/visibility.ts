@@ -61,6 +61,16 @@ export const visibility: readonly MailboxCase[] = [
     await message.acknowledge();
   }),
 
+  holds("an extension changes the lease of no other message", async (bench) => {
+    await bench.mailbox.sendMany(["a", "b"]);
+    const options = { maxMessages: 2, visibilityTimeoutMs: bench.ms(3) };
+    const [extended, other] = await bench.mailbox.receive(options);
+    await extended!.extendVisibility(bench.ms(100));
+    await bench.pass(3);
+    assertEquals((await bench.take()).id, other!.id);
+    await bench.hidden();
+  }),
+
   holds("an extension can be repeated", async (bench) => {
     await bench.mailbox.send("work");
     const message = await bench.take({ visibilityTimeoutMs: bench.ms(3) });
