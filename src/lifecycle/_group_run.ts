@@ -109,6 +109,8 @@ export class GroupRun {
     this.#stopBeganAt = this.#config.clock.monotonic();
     this.#stop.abort(new TerminatingError(`The group is stopping: ${reason.text}`));
     this.#stopRequested.resolve();
+    // The process ends, whatever the reason: those who registered for that are to hear of it.
+    if (this.#options.endsProcess) this.#link?.announce(reason);
   }
 
   /** Tells every loop at once to stop and to end its work in flight. */
@@ -119,8 +121,9 @@ export class GroupRun {
 
   async execute(): Promise<DrainReport> {
     this.#enter("starting", "run() was called");
-    const disconnect = this.#connect();
+    let disconnect = () => {};
     try {
+      disconnect = this.#connect();
       await this.#start();
       if (!this.#stop.signal.aborted) this.#launch();
       await this.#stopRequested.promise;
@@ -146,7 +149,6 @@ export class GroupRun {
   #connect(): () => void {
     const { runtime } = this.#config;
     const { installSignals, signal } = this.#options;
-    const release = runtime().keepAlive();
     if (installSignals) {
       this.#link = linkToProcess(this.#config, {
         onStop: (reason) => this.requestStop(reason),
@@ -156,6 +158,7 @@ export class GroupRun {
     }
     const aborted = { kind: "aborted", text: "the caller's signal was aborted" } as const;
     const unlink = onAbort(signal, () => this.requestStop(aborted));
+    const release = runtime().keepAlive();
     return () => {
       unlink();
       this.#link?.disconnect();
@@ -186,7 +189,7 @@ export class GroupRun {
     if (this.members.some(({ active }) => active)) {
       this.#enter("unready", this.#reason.text);
       await this.#unreadyDelay();
-      this.#enter("draining", this.#reason.text);
+      if (this.phase === "unready") this.#enter("draining", this.#reason.text);
     }
     await stopByPriority(this.members, this.#deadline, clock, (members) => {
       this.#cancel(members, "deadline", "the time is nearly up");

@@ -62,10 +62,6 @@ export class Member {
     return this.#state === "running" || this.#state === "backing_off";
   }
 
-  get priority(): number {
-    return this.loop.priority ?? 0;
-  }
-
   /** Runs the loop, again after failures where that is the policy. Never rejects. */
   async run(options: RunOptions): Promise<void> {
     let end: LoopState | undefined;

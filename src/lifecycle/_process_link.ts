@@ -13,6 +13,8 @@ export interface ProcessEvents {
 
 /** The tie between one run and the process's signals. */
 export interface ProcessLink {
+  /** Begins the stop of the whole process, if it has not begun. */
+  announce(reason: StopReason): void;
   /** Waits for the shutdown callbacks of others; returns the names of those that did not end. */
   unfinished(timeoutMs: number): Promise<readonly string[]>;
   /** Leaves nothing behind. */
@@ -33,6 +35,7 @@ export function linkToProcess(config: GroupConfig, events: ProcessEvents): Proce
   const { forceSignal } = coordinator;
   const unlink = onAbort(forceSignal, () => events.onForce(forceSignal.reason));
   return {
+    announce: (reason) => void coordinator.trigger(reason),
     unfinished: (timeoutMs) => coordinator.unfinished(timeoutMs, stopLoopGroup),
     disconnect() {
       unlink();

@@ -46,6 +46,13 @@ export interface DrainReportInit {
   readonly forcedBy?: SignalName | undefined;
 }
 
+const EXIT_CODES: Readonly<Record<Outcome, number>> = {
+  forced: 1, // without a signal nobody forces
+  failed: 1,
+  timed_out: 124,
+  drained: 0,
+};
+
 /** The account of a run: how it ended, what each loop did, and what was left. */
 export class DrainReport implements DrainReportInit {
   readonly reason: StopReason;
@@ -90,7 +97,7 @@ export class DrainReport implements DrainReportInit {
   /** 0 drained, 1 a loop failed, 124 the deadline passed with work left, 128 + n forced by signal n. */
   get exitCode(): number {
     if (this.forcedBy !== undefined) return exitCodeOf(this.forcedBy);
-    return { forced: 1, failed: 1, timed_out: 124, drained: 0 }[this.outcome];
+    return EXIT_CODES[this.outcome];
   }
 
   /** What became of the messages of all loops. */

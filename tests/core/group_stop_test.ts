@@ -142,6 +142,8 @@ describe("a second signal", () => {
     bench.runtime.send("SIGINT");
     const report = await bench.clock.until(run);
     assertEquals([report.stopMs, report.exitCode], [500, 130]);
+    const phases = report.phases.map(({ phase }) => phase);
+    assertEquals(phases, ["starting", "running", "unready", "cancelling", "stopped"]);
   });
 
   it("a third ends the process although something hangs", async () => {
@@ -231,6 +233,23 @@ describe("main()", () => {
     assertEquals(await codeOf(bench, main), 124);
     assertEquals(order, ["abandoned after 0 exits"]);
     assert(bench.clock.monotonic() <= 5_000);
+  });
+
+  it("calls and awaits shutdown callbacks also when it ends without a signal", async () => {
+    for (const end of ["finished", "failure"]) {
+      const bench = new Bench();
+      const { clock, runtime } = bench;
+      const events: string[] = [];
+      ShutdownCoordinator.install({ runtime, clock }).register(async ({ kind }) => {
+        await clock.sleep(1_000);
+        events.push(`closed after ${kind}`);
+      });
+      const loop = end === "failure" ? bench.failing("a", 5) : bench.busy("a", 5);
+      const main = bench.group([loop]).main({ maxIterations: 1 });
+      assertEquals(await codeOf(bench, main), end === "failure" ? 1 : 0);
+      assertEquals(events, [`closed after ${end}`]);
+      ShutdownCoordinator.reset();
+    }
   });
 
   it("gives other shutdown callbacks until the deadline, and names those that never end", async () => {

@@ -198,6 +198,19 @@ describe("LoopGroup", () => {
     assertEquals(report.loops[0]?.state, "waiting");
   });
 
+  it("that cannot listen to its signals has not begun, and can be run again", async () => {
+    const bench = new Bench();
+    const { onSignal } = bench.runtime;
+    bench.runtime.onSignal = () => {
+      throw new TypeError("no signals here");
+    };
+    const group = bench.group([bench.busy("worker", 10)]);
+    await assertRejects(() => group.run(), TypeError, "no signals here");
+    assertEquals([group.running, bench.runtime.held], [false, 0]);
+    bench.runtime.onSignal = onSignal;
+    assertEquals((await bench.clock.until(group.run({ maxIterations: 1 }))).exitCode, 0);
+  });
+
   it("refuses to run twice at a time, and the first run goes on", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("worker")]);
