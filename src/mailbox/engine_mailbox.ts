@@ -1,5 +1,4 @@
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
 import {
   checkDelay,
   checkMailboxName,
@@ -8,8 +7,8 @@ import {
   checkWait,
 } from "./_bounds.ts";
 import type { Codec } from "./codec.ts";
-import type { Delivery, Engine, Entry, Maybe, Pulled, StoredReplyAddress } from "./engine.ts";
-import { EngineMessage } from "./_engine_message.ts";
+import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
+import type { EngineMessage } from "./_engine_message.ts";
 import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
 import type {
   Capabilities,
@@ -20,15 +19,9 @@ import type {
   ReceiveOptions,
   SendOptions,
 } from "./mailbox.ts";
-import { deadLetterOf } from "./dead_letter.ts";
+import { Intake } from "./_intake.ts";
 import type { MailboxOptions } from "./mailbox_options.ts";
 import { WaitingRoom } from "./_waiting_room.ts";
-
-/** What one look into the engine gave. */
-interface Taken<T, R> {
-  readonly messages: Message<T, R>[];
-  readonly nextDueMs: number;
-}
 
 /**
  * The mailbox that every engine gets: checks, waiting, settling once, replies and dead letters are done
@@ -40,9 +33,9 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
   readonly #clock: Clock;
-  readonly #log: Log;
+  readonly #intake: Intake<T, R, B>;
   readonly #waiting: WaitingRoom;
-  #closed = false;
+  readonly #closing = new AbortController();
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
   constructor(name: string, engine: Engine<B>, codec: Codec<B>, options: MailboxOptions = {}) {
@@ -51,7 +44,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#codec = codec;
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#intake = new Intake(name, engine, codec, options, this.#closing.signal);
     this.#waiting = new WaitingRoom(this.#clock, (wake) => engine.onWake(wake));
   }
 
@@ -93,7 +86,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const waitMs = checkWait(options.waitTimeMs ?? 0);
     const { signal } = options;
 
-    const taken = this.#take(max, visibilityMs, signal);
+    const taken = this.#intake.take(max, visibilityMs, signal);
     const first = taken instanceof Promise ? await taken : taken;
     if (first.messages.length > 0 || waitMs === 0) return first.messages;
 
@@ -103,7 +96,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     try {
       for (;;) {
         const { wakes } = this.#waiting;
-        const { messages, nextDueMs } = await this.#take(max, visibilityMs, signal);
+        const { messages, nextDueMs } = await this.#intake.take(max, visibilityMs, signal);
         const leftMs = endsAt - this.#clock.monotonic();
         if (messages.length > 0 || leftMs <= 0 || over()) return messages;
         if (wakes === this.#waiting.wakes) {
@@ -151,7 +144,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   async close(): Promise<void> {
     if (this.#closed) return;
-    this.#closed = true;
+    this.#closing.abort();
     this.#waiting.wakeAll();
     await this.#deadLetters?.close();
     await this.#engine.close();
@@ -159,6 +152,10 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  get #closed(): boolean {
+    return this.#closing.signal.aborted;
   }
 
   #entry(body: T, { replyTo, delayMs = 0, id }: SendOptions<R>): Entry<B> {
@@ -172,47 +169,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       replyTo: replyTo as StoredReplyAddress | undefined,
       dedup: id !== undefined,
     };
-  }
-
-  /** Takes what is there. What comes at the moment of an abort or a close is given back. */
-  #take(max: number, visibilityMs: number, signal: AbortSignal | undefined): Maybe<Taken<T, R>> {
-    if (this.#closed || signal?.aborted) return { messages: [], nextDueMs: Infinity };
-    const pulled = this.#engine.pull(max, visibilityMs);
-    if (!(pulled instanceof Promise)) return this.#open(pulled);
-    return pulled.then(async (late) => {
-      if (!this.#closed && !signal?.aborted) return await this.#open(late);
-      if (late.deliveries.length > 0) await this.#engine.release(late.deliveries);
-      return { messages: [], nextDueMs: Infinity };
-    });
-  }
-
-  /** Makes messages of deliveries. Those that cannot be read are buried, and hold up nobody. */
-  #open({ deliveries, nextDueMs }: Pulled<B>): Maybe<Taken<T, R>> {
-    if (deliveries.length === 0) return { messages: [], nextDueMs };
-    const messages: Message<T, R>[] = [];
-    const burials: Promise<void>[] = [];
-    for (const delivery of deliveries) {
-      try {
-        const body = this.#codec.decode(delivery.body) as T;
-        messages.push(new EngineMessage(delivery, body, this.#engine, this.#codec, this.#options));
-      } catch (error) {
-        burials.push(this.#buryUnreadable(delivery, error));
-      }
-    }
-    const taken = { messages, nextDueMs: 0 };
-    return burials.length === 0 ? taken : Promise.all(burials).then(() => taken);
-  }
-
-  async #buryUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {
-    const raw = this.#codec.text(delivery.body);
-    const reason = { reason: "unreadable", error: String(error) };
-    try {
-      const letter = deadLetterOf(delivery, { raw }, undefined, reason, this.#clock.now());
-      await this.#engine.bury(delivery, this.#codec.encode(letter));
-      this.#log.warn(`message ${delivery.id} of "${this.name}" is unreadable: buried`, { error });
-    } catch (error) {
-      this.#log.error(`message ${delivery.id} of "${this.name}" could not be buried`, { error });
-    }
   }
 
   async #settleMany(

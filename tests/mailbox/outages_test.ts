@@ -36,6 +36,22 @@ describe("a mailbox whose engine fails", () => {
     ]]);
   });
 
+  it("waits for an engine that hangs only so long, and gives back later what it hands over", async () => {
+    const { clock, faulty, mailbox } = bench();
+    await mailbox.send("tea");
+    faulty.freeze("pull");
+    const controller = new AbortController();
+    const receiving = mailbox.receive({ waitTimeMs: 20_000, signal: controller.signal });
+    await clock.advance(5_000);
+    controller.abort();
+    assertEquals(await clock.until(receiving), []);
+    assertEquals(clock.monotonic(), 6_000);
+    faulty.thaw();
+    await clock.settle();
+    const [message] = await mailbox.receive();
+    assertEquals([message?.body, message?.deliveryCount, clock.pending], ["tea", 1, 0]);
+  });
+
   it("gives back what is handed over after the close", async () => {
     const { clock, faulty, mailbox, sibling } = bench();
     await mailbox.send(1);
