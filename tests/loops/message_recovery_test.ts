@@ -90,3 +90,36 @@ describe("a burial that fails", () => {
     await run;
   });
 });
+
+describe("an engine that hangs", () => {
+  it("does not hold the stop of a loop that has nothing in flight", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
+    mailbox.freeze();
+    const loop = new MailboxLoop({ mailbox, clock, log: silentLog, handler: () => {} });
+    const run = loop.run();
+    await clock.advance(60_000);
+    assertEquals(await clock.until(loop.shutdown({ timeoutMs: 30_000 })), true);
+    await run;
+    assertEquals(clock.monotonic(), 61_000, "a second for what it may still hand over");
+    mailbox.thaw();
+    await clock.settle();
+    assertEquals(clock.pending, 0);
+  });
+
+  it("bounds the stop of a loop with work in flight by its deadline, and tells what is left", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
+    await mailbox.send(1);
+    const handler = () => clock.sleep(5_000);
+    const loop = new MailboxLoop({ mailbox, clock, log: silentLog, handler });
+    loop.run();
+    await clock.advance(1_000);
+    mailbox.freeze();
+    assertEquals(await clock.until(loop.shutdown({ timeoutMs: 10_000 })), false);
+    assertEquals([loop.figures.leftToExpire, clock.monotonic()], [1, 11_000]);
+    mailbox.thaw();
+    await clock.settle();
+    assertEquals([loop.figures.acknowledged, loop.running], [1, false], "it goes on by itself");
+  });
+});
