@@ -74,6 +74,7 @@ export type { HealthSnapshot, LoopHealth } from "./src/lifecycle/health_snapshot
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 
+export { FULL_CAPABILITIES, MAX_BATCH, MAX_VISIBILITY_MS } from "./src/mailbox/mailbox.ts";
 export type {
   Capabilities,
   DeadLetter,

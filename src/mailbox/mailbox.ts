@@ -23,6 +23,17 @@ export interface Capabilities {
   readonly exactCount: boolean;
 }
 
+/** What an engine has that can do everything. */
+export const FULL_CAPABILITIES: Capabilities = {
+  fencedAck: true,
+  perReceiveVisibility: true,
+  restoresAttempts: true,
+  fifo: true,
+  delay: true,
+  dedup: true,
+  exactCount: true,
+};
+
 /** Twelve hours, as queues in the cloud have it: nothing is hidden for longer. */
 export const MAX_VISIBILITY_MS = 43_200_000;
 

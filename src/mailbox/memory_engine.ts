@@ -10,7 +10,7 @@ import {
 import { MailboxFullError } from "./errors.ts";
 import { Fifo } from "./_fifo.ts";
 import { Heap } from "../_heap.ts";
-import type { Capabilities } from "./mailbox.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "./mailbox.ts";
 
 /** One message and the state it is in: in line, or in the heap of those with a due time. */
 class Slot<B> {
@@ -69,19 +69,9 @@ class MemoryDelivery<B> implements Delivery<B> {
   }
 }
 
-const CAPABILITIES: Capabilities = {
-  fencedAck: true,
-  perReceiveVisibility: true,
-  restoresAttempts: true,
-  fifo: true,
-  delay: true,
-  dedup: true,
-  exactCount: true,
-};
-
 /** Messages in the memory of this process. Due times stand in a heap; nothing ticks. */
 export class MemoryEngine<B> implements Engine<B> {
-  readonly capabilities: Capabilities = CAPABILITIES;
+  readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly #name: string;
   readonly #maxSize: number;
   readonly #clock: Clock;

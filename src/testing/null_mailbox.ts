@@ -1,18 +1,8 @@
 import { identityCodec } from "../mailbox/codec.ts";
 import type { Engine } from "../mailbox/engine.ts";
 import { EngineMailbox } from "../mailbox/engine_mailbox.ts";
-import type { Capabilities } from "../mailbox/mailbox.ts";
+import { FULL_CAPABILITIES } from "../mailbox/mailbox.ts";
 import type { MailboxOptions } from "../mailbox/mailbox_options.ts";
-
-const CAPABILITIES: Capabilities = {
-  fencedAck: true,
-  perReceiveVisibility: true,
-  restoresAttempts: true,
-  fifo: true,
-  delay: true,
-  dedup: true,
-  exactCount: true,
-};
 
 /**
  * A mailbox that drops what is sent to it, for replies that nobody wants and loops that have nothing
@@ -37,7 +27,7 @@ export class NullMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
 /** Nothing is ever delivered, so nothing can be settled. */
 function nullEngine(): Engine<unknown> {
   return {
-    capabilities: CAPABILITIES,
+    capabilities: FULL_CAPABILITIES,
     push() {},
     pull: () => ({ deliveries: [], nextDueMs: Infinity }),
     acknowledge: (deliveries) => deliveries.map(() => false),
