@@ -31,6 +31,7 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["core that imports the testing assertions", "src/a.ts", 'import { assert } from "@std/assert";', '"@std/assert"'],
   ["hono outside of health and service", "src/lifecycle/a.ts", 'import { Hono } from "hono";', '"hono"'],
   ["hono in an engine", "src/engines/a.ts", 'import { Hono } from "hono";', '"hono"'],
+  ["more of node: than SQLite needs", "src/engines/sqlite/a.ts", 'import os from "node:os";', '"node:os"'],
   ["node: in an engine", "src/engines/a.ts", 'import fs from "node:fs";', '"node:fs"'],
   ["Deno in core", "src/a.ts", "Deno.exit(1);", "runtime: Deno"],
   ["Deno through globalThis in core", "src/a.ts", "globalThis.Deno?.exit(1);", "runtime: Deno"],
@@ -79,6 +80,8 @@ test("layering accepts what the rules allow", () => {
     "src/a.ts": 'import { b } from "./_b.ts";\nimport { c } from "./loops/c.ts";',
     "src/loops/c.ts": 'import { b } from "../_b.ts";\nimport { d } from "./_d.ts";',
     "src/health/app.ts": 'import { Hono } from "hono";',
+    "src/engines/sqlite/a.ts":
+      'await import("node:sqlite");\nimport { open } from "node:fs/promises";',
     "src/engines/redis.ts": 'import { Redis } from "ioredis";',
     "runtime_adapters/detect.ts": 'const { a } = await import("./node.ts");',
     "runtime_adapters/node.ts":

@@ -16,6 +16,8 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/(health|service)\//, /^hono(\/|$)/],
   // An engine may use its client, an optional peer, but never the runtime.
   [/^src\/engines\//, /^(?!node:|bun|deno|hono)[@a-z]/],
+  // SQLite is a file, and comes with the runtime: the modules that all of them share.
+  [/^src\/engines\/sqlite\//, /^node:(sqlite|fs\/promises)$/],
   [/^runtime_adapters\//, /^node:/],
 ];
 

@@ -1,0 +1,39 @@
+import type { Delivery } from "../../mailbox/engine.ts";
+
+/** A message as the file has it. */
+export interface Row {
+  readonly seq: number;
+  readonly id: string;
+  readonly body: string;
+  readonly deliveries: number;
+  readonly enqueued_at: number;
+  readonly reply_to: string | null;
+  readonly checkpoint: string | null;
+}
+
+/** A message that was taken from the file. Everything of one pull has the same nonce. */
+export class SqliteDelivery implements Delivery<string> {
+  readonly seq: number;
+  readonly nonce: number;
+  readonly id: string;
+  readonly body: string;
+  readonly deliveryCount: number;
+  readonly enqueuedAt: number;
+  readonly replyTo: string | undefined;
+  readonly checkpoint: string | undefined;
+
+  constructor(row: Row, nonce: number) {
+    this.seq = row.seq;
+    this.nonce = nonce;
+    this.id = row.id;
+    this.body = row.body;
+    this.deliveryCount = row.deliveries;
+    this.enqueuedAt = row.enqueued_at;
+    this.replyTo = row.reply_to ?? undefined;
+    this.checkpoint = row.checkpoint ?? undefined;
+  }
+
+  get receipt(): string {
+    return `${this.seq}-${this.nonce}`;
+  }
+}

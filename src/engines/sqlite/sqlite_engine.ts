@@ -1,0 +1,246 @@
+import type { Clock } from "../../clock.ts";
+import {
+  type Delivery,
+  type Engine,
+  type Entry,
+  FREE_RELEASES,
+  type Maybe,
+  type Pulled,
+} from "../../mailbox/engine.ts";
+import { MailboxFullError } from "../../mailbox/errors.ts";
+import type { Capabilities } from "../../mailbox/mailbox.ts";
+import type { Connection } from "./_connection.ts";
+import type { SqliteValue } from "./database.ts";
+import { type Row, SqliteDelivery } from "./_delivery.ts";
+import { listen, wake } from "./_neighbours.ts";
+import type { Statements } from "./_statements.ts";
+
+const CAPABILITIES: Capabilities = {
+  fencedAck: true,
+  perReceiveVisibility: true,
+  restoresAttempts: true,
+  fifo: true,
+  delay: true,
+  dedup: true,
+  exactCount: true,
+};
+
+/**
+ * How many messages go back in line in one step when their time has come. Only when more than this fall
+ * due between two pulls, some of them may be taken before an older one.
+ */
+const SURFACE_AT_ONCE = 10_000;
+
+/** The statements that act on what a delivery holds. */
+type Settlement = "remove" | "extend" | "retry" | "release" | "checkpoint";
+
+/**
+ * One queue of a file.
+ *
+ * Due times are by the machine's wall clock, which all its processes share. When that is set, leases and
+ * delays last longer or shorter by as much; receipts do not depend on it.
+ */
+export class SqliteEngine implements Engine<string> {
+  readonly capabilities: Capabilities = CAPABILITIES;
+  readonly #queue: string;
+  readonly #connection: Connection;
+  readonly #clock: Clock;
+  readonly #maxSize: number;
+
+  constructor(queue: string, connection: Connection, clock: Clock, maxSize: number) {
+    this.#queue = queue;
+    this.#connection = connection;
+    this.#clock = clock;
+    this.#maxSize = maxSize;
+  }
+
+  async push(entries: readonly Entry<string>[]): Promise<void> {
+    await this.#connection.write(() => {
+      if (this.#maxSize !== Infinity) this.#checkRoom(entries);
+      this.#insert(this.#queue, entries);
+    });
+    this.#wake(this.#queue);
+  }
+
+  async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
+    // Looking does not need the lock that taking needs.
+    const nextDueMs = await this.#connection.read(() => this.#nextDueMs());
+    if (nextDueMs > 0) return { deliveries: [], nextDueMs };
+    return await this.#connection.write(() => this.#lease(max, visibilityMs));
+  }
+
+  acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    return this.#connection.write(() => {
+      const results = this.#settle("remove", deliveries);
+      this.#resize(this.#queue, -results.filter(Boolean).length);
+      return results;
+    });
+  }
+
+  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
+    return this.#connection.write(() => {
+      return this.#settle("extend", deliveries, this.#dueAt(visibilityMs));
+    });
+  }
+
+  async retry(
+    deliveries: readonly Delivery<string>[],
+    delayMs: number,
+    spendsAttempt: boolean,
+  ): Promise<boolean[]> {
+    const results = await this.#connection.write(() => {
+      const dueAt = delayMs === 0 ? 0 : this.#dueAt(delayMs);
+      return this.#settle("retry", deliveries, dueAt, spendsAttempt ? 0 : 1);
+    });
+    this.#wake(this.#queue);
+    return results;
+  }
+
+  async release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    const results = await this.#connection.write(() => {
+      return this.#settle("release", deliveries, FREE_RELEASES);
+    });
+    this.#wake(this.#queue);
+    return results;
+  }
+
+  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+    const { id, replyTo } = delivery;
+    const buried = await this.#connection.write(() => {
+      const [removed = false] = this.#settle("remove", [delivery]);
+      if (!removed) return false;
+      this.#resize(this.#queue, -1);
+      this.#insert(this.#deadQueue, [{ id, body: letter, delayMs: 0, replyTo, dedup: true }]);
+      return true;
+    });
+    this.#wake(this.#deadQueue);
+    return buried;
+  }
+
+  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
+    const [saved = false] = await this.#connection.write(() => {
+      return this.#settle("checkpoint", [delivery], progress);
+    });
+    return saved;
+  }
+
+  peek(max: number): Maybe<SqliteDelivery[]> {
+    return this.#connection.read(() => {
+      const rows = this.#statements.peek.all(this.#queue, max) as Row[];
+      return rows.map((row) => new SqliteDelivery(row, 0));
+    });
+  }
+
+  count(): Maybe<number> {
+    return this.#connection.read(() => this.#size());
+  }
+
+  purge(): Promise<number> {
+    return this.#connection.write(() => {
+      const { purge, empty } = this.#statements;
+      const count = Number(purge.run(this.#queue).changes);
+      empty.run(this.#queue);
+      return count;
+    });
+  }
+
+  onWake(listener: () => void): () => void {
+    if (this.#connection.closing) return () => {};
+    const stopListening = listen(this.#connection.realPath, this.#queue, listener);
+    const stopWatching = this.#connection.onForeignChange(listener);
+    return () => {
+      stopListening();
+      stopWatching();
+    };
+  }
+
+  /** On the same connection, which this engine closes for both. */
+  deadLetters(): SqliteEngine {
+    return new DeadLetterEngine(this.#deadQueue, this.#connection, this.#clock, Infinity);
+  }
+
+  close(): Maybe<void> {
+    return this.#connection.close();
+  }
+
+  get #statements(): Statements {
+    return this.#connection.opened.statements;
+  }
+
+  get #deadQueue(): string {
+    return `${this.#queue}.dead`;
+  }
+
+  #dueAt(ms: number): number {
+    return Math.ceil(this.#clock.now() + ms);
+  }
+
+  #nextDueMs(): number {
+    const { due_at } = this.#statements.firstDue.get(this.#queue) as { due_at: number | null };
+    return due_at === null ? Infinity : Math.max(0, due_at - this.#clock.now());
+  }
+
+  #lease(max: number, visibilityMs: number): Pulled<string> {
+    if (this.#connection.closing) return { deliveries: [], nextDueMs: Infinity };
+    const { surface, lease } = this.#statements;
+    surface.run(this.#queue, this.#clock.now(), SURFACE_AT_ONCE);
+    const nonce = Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
+    const rows = lease.all(this.#dueAt(visibilityMs), nonce, this.#queue, max) as Row[];
+    if (rows.length === 0) return { deliveries: [], nextDueMs: this.#nextDueMs() };
+    rows.sort((a, b) => a.seq - b.seq); // they come in no order
+    return { deliveries: rows.map((row) => new SqliteDelivery(row, nonce)), nextDueMs: 0 };
+  }
+
+  /** Tells for each whether its receipt was still good. */
+  #settle(
+    how: Settlement,
+    deliveries: readonly Delivery<string>[],
+    ...values: SqliteValue[]
+  ): boolean[] {
+    const statement = this.#statements[how];
+    const now = this.#clock.now();
+    return (deliveries as readonly SqliteDelivery[]).map(({ seq, nonce }) => {
+      return Number(statement.run(...values, seq, nonce, now).changes) > 0;
+    });
+  }
+
+  #insert(queue: string, entries: readonly Entry<string>[]): void {
+    const { insert } = this.#statements;
+    const now = this.#clock.now();
+    let stored = 0;
+    for (const { id, body, delayMs, replyTo, dedup } of entries) {
+      const dueAt = delayMs === 0 ? 0 : this.#dueAt(delayMs);
+      const address = typeof replyTo === "object" ? replyTo.name : replyTo ?? null;
+      stored += Number(insert.run(queue, dueAt, dedup ? 1 : 0, id, now, address, body).changes);
+    }
+    this.#resize(queue, stored);
+  }
+
+  #checkRoom(entries: readonly Entry<string>[]): void {
+    const { isThere } = this.#statements;
+    const fresh = entries.filter(({ id, dedup }) => !dedup || !isThere.get(this.#queue, id));
+    const size = this.#size();
+    if (size + fresh.length <= this.#maxSize) return;
+    throw new MailboxFullError(
+      `Mailbox "${this.#queue}" is full: it holds ${size} of ${this.#maxSize} messages and cannot ` +
+        `take ${fresh.length} more; receive some, or raise maxSize`,
+    );
+  }
+
+  #size(): number {
+    const row = this.#statements.size.get(this.#queue) as { size: number } | null | undefined;
+    return row?.size ?? 0;
+  }
+
+  #resize(queue: string, by: number): void {
+    if (by !== 0) this.#statements.resize.run(queue, by);
+  }
+
+  #wake(queue: string): void {
+    if (!this.#connection.closing) wake(this.#connection.realPath, queue);
+  }
+}
+
+class DeadLetterEngine extends SqliteEngine {
+  override close(): void {}
+}

@@ -1,0 +1,44 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { Connection } from "../../../src/engines/sqlite/_connection.ts";
+import { nodeSqlite, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
+import { SqliteEngine } from "../../../src/engines/sqlite/sqlite_engine.ts";
+import { type MakeMailbox, skippedMailboxCases, VirtualClock } from "../../../src/testing/mod.ts";
+import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { TempFolder } from "./_folder.ts";
+
+const make: MakeMailbox = async (options) => {
+  const folder = new TempFolder();
+  const clock = new VirtualClock();
+  const path = folder.file();
+  const maxBodyBytes = 4_096;
+  const open = () =>
+    SqliteMailbox.open<unknown>(path, { ...options, name: "orders", clock, maxBodyBytes });
+  return {
+    mailbox: await open(),
+    tickMs: 1_000,
+    pass: (ms) => clock.advance(ms),
+    sibling: open,
+    async sendRaw(body) {
+      const fileOptions = { driver: nodeSqlite, durability: "normal", clock } as const;
+      const connection = new Connection(path, fileOptions, 50);
+      await connection.open();
+      const engine = new SqliteEngine("orders", connection, clock, Infinity);
+      await engine.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
+      await engine.close();
+    },
+    maxBodyBytes,
+    close() {
+      folder[Symbol.dispose]();
+      return Promise.resolve(assertEquals(clock.pending, 0, "timers are left"));
+    },
+  };
+};
+
+describe("SqliteMailbox", () => {
+  hostMailboxCases(make);
+
+  it("shows every case", async () => {
+    assertEquals(await skippedMailboxCases(make), []);
+  });
+});
