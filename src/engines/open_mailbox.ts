@@ -1,0 +1,107 @@
+import { show } from "../_checks.ts";
+import { InvalidParameterError } from "../mailbox/errors.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MailboxOptions } from "../mailbox/mailbox_options.ts";
+import { checkParams, countParam, type MailboxUrl, parseMailboxUrl } from "./mailbox_url.ts";
+
+/** Opens the mailbox of a URL. It refuses what it does not understand before it does anything. */
+export type MailboxOpener = (
+  url: MailboxUrl,
+  options: MailboxOptions,
+) => Mailbox<unknown> | Promise<Mailbox<unknown>>;
+
+/** Options of {@linkcode openMailbox}. */
+export interface OpenMailboxOptions extends MailboxOptions {
+  /** Further engines by their scheme. One that has the scheme of a built-in one replaces it. */
+  readonly engines?: Readonly<Record<string, MailboxOpener>>;
+}
+
+/** Engines are loaded when they are asked for, so that nobody pays for those of others. */
+const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
+  async memory(url, options) {
+    checkParams(url, ["maxSize"]);
+    const { InMemoryMailbox } = await import("../mailbox/in_memory_mailbox.ts");
+    return new InMemoryMailbox(
+      url.path || undefined,
+      given({
+        ...options,
+        maxSize: countParam(url, "maxSize"),
+      }),
+    );
+  },
+
+  async sqlite(url, options) {
+    checkParams(url, ["queue", "durability", "maxSize"]);
+    const { SqliteMailbox } = await import("./sqlite/mod.ts");
+    return await SqliteMailbox.open(
+      filePath(url),
+      given({
+        ...options,
+        name: url.params.get("queue"),
+        durability: url.params.get("durability") as "full" | undefined,
+        maxSize: countParam(url, "maxSize"),
+      }),
+    );
+  },
+};
+
+/**
+ * Opens the mailbox that a URL names, for programs that take their engine from the configuration.
+ *
+ * | URL | mailbox |
+ * |---|---|
+ * | `memory:`, `memory:orders?maxSize=100` | `InMemoryMailbox` |
+ * | `sqlite:./jobs.db?queue=orders&durability=full&maxSize=100` | `SqliteMailbox` |
+ *
+ * @example
+ * ```ts no-eval
+ * import { openMailbox } from "@lastcall/lastcall";
+ *
+ * const orders = await openMailbox<{ item: string }>("sqlite:./jobs.db?queue=orders");
+ * ```
+ *
+ * @example An engine of your own
+ * ```ts no-eval
+ * import { openMailbox } from "@lastcall/lastcall";
+ *
+ * const orders = await openMailbox("carrier-pigeon://roof/orders", {
+ *   engines: { "carrier-pigeon": (url, options) => PigeonMailbox.open(url.path, options) },
+ * });
+ * ```
+ */
+export async function openMailbox<T, R = unknown>(
+  url: string,
+  options: OpenMailboxOptions = {},
+): Promise<Mailbox<T, R>> {
+  const { engines, ...mailboxOptions } = options;
+  const openers = new Map(Object.entries({ ...BUILT_IN, ...engines }));
+  const parsed = parseMailboxUrl(url);
+  const open = openers.get(parsed.scheme);
+  if (open === undefined) {
+    throw new InvalidParameterError(
+      `Unknown scheme ${show(parsed.scheme)} of a mailbox URL: expected one of ${
+        [...openers.keys()].join(", ")
+      }; pass further ones as \`engines\``,
+    );
+  }
+  return await open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
+}
+
+/** `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */
+function filePath({ path }: MailboxUrl): string {
+  if (path.startsWith("//") && !path.startsWith("///")) {
+    throw new InvalidParameterError(
+      `Invalid path ${
+        show(path)
+      } of a sqlite: URL: a file has no host; write sqlite:./jobs.db or ` +
+        "sqlite:///var/jobs.db",
+    );
+  }
+  return path.startsWith("///") ? path.slice(2) : path;
+}
+
+/** Leaves out what is undefined, which is not the same as not given. */
+function given<O extends object>(options: O): { [K in keyof O]?: NonNullable<O[K]> } {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof O]?: NonNullable<O[K]> };
+}

@@ -1,0 +1,105 @@
+import { readdirSync } from "node:fs";
+import process from "node:process";
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { openMailbox } from "../../src/engines/open_mailbox.ts";
+import { SqliteMailbox } from "../../src/engines/sqlite/mod.ts";
+import { InvalidParameterError, MailboxFullError } from "../../src/mailbox/errors.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import { TempFolder } from "./sqlite/_folder.ts";
+
+describe("openMailbox", () => {
+  it("opens a mailbox in memory, with a name and without", async () => {
+    await using unnamed = await openMailbox<number>("memory:");
+    await using named = await openMailbox<number>("memory:orders?maxSize=1");
+    assert(unnamed instanceof InMemoryMailbox && named instanceof InMemoryMailbox);
+    assertEquals([unnamed.name, named.name], ["memory", "orders"]);
+    await named.send(1);
+    await assertRejects(() => named.send(2), MailboxFullError);
+  });
+
+  it("opens a queue of a SQLite file, by every way to write its path", async () => {
+    using folder = new TempFolder();
+    const path = folder.file("my jobs.db");
+    const encoded = path.replaceAll(" ", "%20");
+    const urls = [`sqlite:${path}`, `sqlite:${encoded}`, `SQLITE://${path}?queue=default`];
+    for (const url of urls) {
+      await using mailbox = await openMailbox<string>(url);
+      assert(mailbox instanceof SqliteMailbox);
+      await mailbox.send(url);
+    }
+    await using orders = await openMailbox(`sqlite:${path}?queue=orders&durability=full`);
+    assertEquals([orders.name, await orders.approximateCount()], ["orders", 0]);
+    await using all = await openMailbox(`sqlite:${path}`);
+    assertEquals(await all.approximateCount(), 3);
+  });
+
+  it("opens a file beside the program", async () => {
+    using folder = new TempFolder();
+    const before = process.cwd();
+    process.chdir(folder.path);
+    try {
+      await using mailbox = await openMailbox<number>("sqlite:./jobs.db");
+      await mailbox.send(1);
+      assert(readdirSync(".").includes("jobs.db"));
+    } finally {
+      process.chdir(before);
+    }
+  });
+
+  it("opens what further engines bring, and hands the options over", async () => {
+    const log = { debug() {}, info() {}, warn() {}, error() {} };
+    const seen: unknown[] = [];
+    await using mailbox = await openMailbox("pigeon://roof/a%20b?speed=1&x", {
+      log,
+      engines: {
+        pigeon(url, options) {
+          seen.push(url.scheme, url.path, [...url.params], options);
+          return new InMemoryMailbox("roof");
+        },
+      },
+    });
+    assertEquals(mailbox.name, "roof");
+    assertEquals(seen, ["pigeon", "//roof/a b", [["speed", "1"], ["x", ""]], { log }]);
+  });
+
+  // deno-fmt-ignore -- a table: one bad URL a line
+  const bad: readonly (readonly [what: string, url: string, said: string])[] = [
+    ["no scheme", "./jobs.db", 'URL "./jobs.db": expected "<scheme>:<path>'],
+    ["nothing", "", 'URL "": expected'],
+    ["a fragment", "memory:a#b", "Malformed"],
+    ["a control character", "memory:a\nb", "without control characters"],
+    ["a lone percent sign", "sqlite:FOLDER/100%.db", "write %25"],
+    ["an unknown scheme", "carrier://x", '"carrier" of a mailbox URL: expected one of memory, sqlite;'],
+    ["a scheme that every object has", "constructor:x", "Unknown scheme"],
+    ["an unknown parameter", "sqlite:FOLDER/a.db?quue=a", '"quue" of a sqlite: URL: expected one of queue,'],
+    ["an unknown parameter of memory", "memory:?queue=a", '"queue" of a memory: URL'],
+    ["a parameter twice", "sqlite:FOLDER/a.db?queue=a&queue=b", '"queue" is there twice'],
+    ["a queue name with quotes", "sqlite:FOLDER/a.db?queue=a'b", `got "a'b"`],
+    ["a queue name with a control character", "sqlite:FOLDER/a.db?queue=a%0Ab", 'got "a\\nb"'],
+    ["an empty queue name", "sqlite:FOLDER/a.db?queue=", 'got ""'],
+    ["a name with quotes in memory", 'memory:"a"', "Invalid mailbox name"],
+    ["an unknown durability", "sqlite:FOLDER/a.db?durability=some", 'expected "normal" or "full", got "some"'],
+    ["a size that is none", "sqlite:FOLDER/a.db?maxSize=-1", 'Invalid maxSize: expected a whole number, got "-1"'],
+    ["no path", "sqlite:", 'Invalid path: expected that of a file, got ""'],
+    ["a path in memory", "sqlite::memory:", "InMemoryMailbox"],
+    ["a path with a control character", "sqlite:FOLDER/a%00.db", "Invalid path"],
+    ["a host", "sqlite://jobs.db", "a file has no host"],
+  ];
+  for (const [what, url, said] of bad) {
+    it(`refuses ${what}, and makes nothing`, async () => {
+      using folder = new TempFolder();
+      const error = await assertRejects(
+        () => openMailbox(url.replace("FOLDER", folder.path)),
+        InvalidParameterError,
+      );
+      assertStringIncludes(error.message, said);
+      assertEquals(readdirSync(folder.path), []);
+    });
+  }
+
+  it("does not tell passwords", async () => {
+    const error = await assertRejects(() => openMailbox("redis://me:secret@host/%"));
+    assert(error instanceof InvalidParameterError && !error.message.includes("secret"));
+  });
+});
