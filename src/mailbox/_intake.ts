@@ -71,9 +71,7 @@ export class Intake<T, R, B> {
     const unlinks = [signal, this.#closing].map((abort) =>
       onAbort(abort, () => {
         cancel ??= this.#clock.schedule(LATE_MS, () => {
-          taking.catch((error) =>
-            this.#log.warn(`a late receive from "${this.#name}" failed`, { error })
-          );
+          this.#giveBackLate(taking);
           gaveUp.resolve({ messages: [], nextDueMs: Infinity });
         });
       })
@@ -83,6 +81,15 @@ export class Intake<T, R, B> {
     } finally {
       for (const unlink of unlinks) unlink();
       cancel?.();
+    }
+  }
+
+  async #giveBackLate(taking: Promise<Taken<T, R>>): Promise<void> {
+    try {
+      const { messages } = await taking;
+      for (const message of messages) await message.release();
+    } catch (error) {
+      this.#log.warn(`a late receive from "${this.#name}" failed`, { error });
     }
   }
 

@@ -52,6 +52,27 @@ describe("a mailbox whose engine fails", () => {
     assertEquals([message?.body, message?.deliveryCount, clock.pending], ["tea", 1, 0]);
   });
 
+  it("gives back a batch that an unreadable body held up for too long", async () => {
+    const { clock, storage, faulty, mailbox, sibling } = bench();
+    storage.push([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
+    await mailbox.send("good");
+    const controller = new AbortController();
+    const { signal } = controller;
+    faulty.freeze("pull", "bury");
+    const received = mailbox.receive({ maxMessages: 2, signal });
+    faulty.thaw();
+    faulty.freeze("bury");
+    await clock.settle();
+    controller.abort();
+    await clock.advance(1_000);
+    assertEquals(await received, []);
+    faulty.thaw();
+    await clock.settle();
+    const messages = await sibling.receive({ maxMessages: 10 });
+    assertEquals(messages.map(({ body, deliveryCount }) => [body, deliveryCount]), [["good", 1]]);
+    assertEquals(await sibling.deadLetters.approximateCount(), 1);
+  });
+
   it("gives back what is handed over after the close", async () => {
     const { clock, faulty, mailbox, sibling } = bench();
     await mailbox.send(1);
