@@ -9,7 +9,7 @@ export const BUSY_TIMEOUT_MS = 5_000;
 export const BLOCKING_MS = 5;
 
 const FIRST_PAUSE_MS = 1;
-const LONGEST_PAUSE_MS = 25;
+const LONGEST_PAUSE_MS = 50;
 
 /**
  * Does `act`, again and again while another process holds the file. It waits without blocking, so that

@@ -20,7 +20,7 @@ export const MIGRATIONS: readonly string[] = [
   CREATE TABLE message (
     seq INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
-    due_at INTEGER NOT NULL,
+    due_at REAL NOT NULL,
     nonce INTEGER,
     deliveries INTEGER NOT NULL DEFAULT 0,
     releases INTEGER NOT NULL DEFAULT 0,

@@ -172,7 +172,7 @@ export class SqliteEngine implements Engine<string> {
   }
 
   #dueAt(ms: number): number {
-    return Math.ceil(this.#clock.now() + ms);
+    return this.#clock.now() + ms;
   }
 
   #nextDueMs(): number {
@@ -206,7 +206,7 @@ export class SqliteEngine implements Engine<string> {
 
   #insert(queue: string, entries: readonly Entry<string>[]): void {
     const { insert } = this.#statements;
-    const now = this.#clock.now();
+    const now = Math.floor(this.#clock.now());
     let stored = 0;
     for (const { id, body, delayMs, replyTo, dedup } of entries) {
       const dueAt = delayMs === 0 ? 0 : this.#dueAt(delayMs);
