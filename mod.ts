@@ -129,3 +129,9 @@ export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
 export { MailboxLoop, type MailboxLoopOptions } from "./src/loops/mailbox_loop.ts";
 export type { Handler, HandlerContext } from "./src/loops/handler.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";
+export {
+  type MailboxOpener,
+  openMailbox,
+  type OpenMailboxOptions,
+} from "./src/engines/open_mailbox.ts";
+export type { MailboxUrl } from "./src/engines/mailbox_url.ts";

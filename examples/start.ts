@@ -1,38 +1,75 @@
 /**
- * A group of three loops that shows how it is doing and stops well. Start it with `npm start`; end it
- * with Ctrl+C, or with `kill` from another terminal.
+ * A small kitchen: customers order, three cooks work, and everything is in a SQLite file. Start it with
+ * `npm start`. Ctrl+C is the last call: no new orders, what is on the stove is finished, the rest waits
+ * in the file. Start it again and it goes on where it stopped.
  */
 
-import { LoopGroup, StepLoop } from "../mod.ts";
+import { fileURLToPath } from "node:url";
+import { LoopGroup, MailboxLoop, silentLog, StepLoop } from "../mod.ts";
+import { SqliteMailbox } from "../src/engines/sqlite/mod.ts";
 
-const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
+interface Order {
+  readonly dish: string;
+  readonly minutes: number;
+}
 
-/** Each order takes its time, and is finished even when the stop comes in the middle of it. */
-const orders = new StepLoop("orders", async ({ iteration, stopping, pause }) => {
-  const workMs = 1_500 + 500 * (iteration % 3);
-  await new Promise((resolve) => setTimeout(resolve, workMs));
-  console.log(`order ${iteration} packed${stopping.aborted ? ", although we are closing" : ""}`);
-  await pause(300);
+const MENU = ["soup", "pasta", "curry", "salad", "cake", "tea"];
+const pick = (count: number) => Math.floor(Math.random() * count);
+const cook = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const file = fileURLToPath(new URL("../kitchen.db", import.meta.url));
+const orders = await SqliteMailbox.open<Order>(file, { name: "orders" });
+const left = await orders.approximateCount();
+console.log(left === 0 ? "A new day, no orders yet." : `${left} orders are left from last time.`);
+console.log("Press Ctrl+C for the last call.\n");
+
+/** Orders a little faster than the cooks can work, up to twenty. They stop first. */
+const customers = new StepLoop("customers", async ({ pause }) => {
+  if (await orders.approximateCount() < 20) {
+    await orders.send({ dish: MENU[pick(MENU.length)]!, minutes: 2 + pick(4) });
+  }
+  await pause(350);
+}, { priority: -1 });
+
+/** Three dishes at a time, and two more taken from the queue ahead: a stop gives those back. */
+const kitchen = new MailboxLoop({
+  name: "kitchen",
+  mailbox: orders,
+  concurrency: 3,
+  prefetch: 2,
+  deadLetter: { maxDeliveries: 3 },
+  backoff: { minMs: 500 },
+  log: silentLog,
+  handler: async ({ body: { dish, minutes } }, { attempt, stopping }) => {
+    await cook(minutes * 500);
+    if (pick(8) === 0) throw new Error("burnt");
+    const notes = [attempt > 1 && `attempt ${attempt}`, stopping.aborted && "after the last call"];
+    console.log(`${dish} is served`, ...notes.filter(Boolean).map((note) => `(${note})`));
+  },
 });
 
-/** Nothing to do most of the time: it stops at once. */
-const emails = new StepLoop("emails", async ({ iteration, pause }) => {
-  console.log(`email round ${iteration}`);
-  await pause(4_000);
-});
-
-/** Looks at the group once a second, and stops after the others. */
-const health = new StepLoop("health", async ({ pause }) => {
+/** Looks at the kitchen once a second, until it has closed. */
+const board = new StepLoop("board", async ({ pause }) => {
   await pause(1_000);
-  const { ready, phase, loops } = group.health();
-  const busy = loops.filter(({ inFlight, name }) => inFlight > 0 && name !== "health");
-  const work = busy.map(({ name, oldestMs }) => `${name} for ${seconds(oldestMs)}`);
-  console.log(`  ${ready ? "ready" : "not ready"}, ${phase}; at work: ${work.join(", ") || "-"}`);
+  const { ready, phase } = group.health();
+  const { acknowledged, nacked } = kitchen.figures;
+  const waiting = await orders.approximateCount();
+  const cooking = kitchen.inFlight.length;
+  console.log(
+    `  ${ready ? "open" : phase} · ${waiting} in the book · ${cooking} in the kitchen · ` +
+      `${acknowledged} served · ${nacked} burnt`,
+  );
 }, { priority: 1 });
 
-const group = new LoopGroup([orders, emails, health], { shutdownTimeoutMs: 10_000 });
+const group = new LoopGroup([customers, kitchen, board], {
+  shutdownTimeoutMs: 10_000,
+  support: [{
+    name: "order book",
+    stop: async () => {
+      console.log(`\n${await orders.approximateCount()} orders wait for the next start.`);
+      await orders.close();
+    },
+  }],
+});
 group.on("phase", ({ phase, reason }) => console.log(`> ${phase} (${reason})`));
-
-console.log("Press Ctrl+C to stop.");
-const report = await group.run();
-console.log(`\n${report}`);
+console.log(String(await group.run()));

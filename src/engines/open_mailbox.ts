@@ -54,14 +54,14 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
  * | `sqlite:./jobs.db?queue=orders&durability=full&maxSize=100` | `SqliteMailbox` |
  *
  * @example
- * ```ts no-eval
+ * ```ts ignore
  * import { openMailbox } from "@lastcall/lastcall";
  *
  * const orders = await openMailbox<{ item: string }>("sqlite:./jobs.db?queue=orders");
  * ```
  *
  * @example An engine of your own
- * ```ts no-eval
+ * ```ts ignore
  * import { openMailbox } from "@lastcall/lastcall";
  *
  * const orders = await openMailbox("carrier-pigeon://roof/orders", {
