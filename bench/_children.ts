@@ -16,6 +16,13 @@ const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
   deno: ["run", "--allow-all", "--no-check", "--config", join(root, "deno.json")],
 };
 
+/** Lets a fixture collect garbage when it wants to; Bun's do so anyway. */
+const WITH_GC: Readonly<Record<RuntimeName, readonly string[]>> = {
+  node: ["--expose-gc"],
+  bun: [],
+  deno: ["--v8-flags=--expose-gc"],
+};
+
 const FIXTURE_LIMIT_MS = 20_000;
 const READY_LIMIT_MS = 10_000;
 const EXIT_LIMIT_MS = 10_000;
@@ -23,15 +30,26 @@ const EXIT_LIMIT_MS = 10_000;
 const alive = new Set<Child>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 
+/** How a fixture is run to its end. */
+export interface ResultOptions {
+  /** Whether it may ask for a collection of garbage. @default {false} */
+  readonly gc?: boolean;
+  /** Another program than the runtime of the devDependencies. */
+  readonly program?: string;
+  /** @default {20_000} */
+  readonly timeoutMs?: number;
+}
+
 /** Runs a fixture to its end; what it prints last is JSON. */
 export async function resultOf<T>(
   runtime: RuntimeName,
   fixture: string,
   args: readonly string[],
+  options: ResultOptions = {},
 ): Promise<T> {
-  const { code, output } = await run(runtimeBinary(runtime), commandLine(runtime, fixture, args), {
-    timeoutMs: FIXTURE_LIMIT_MS,
-  });
+  const { gc = false, program = runtimeBinary(runtime), timeoutMs = FIXTURE_LIMIT_MS } = options;
+  const line = commandLine(runtime, fixture, args, gc ? WITH_GC[runtime] : []);
+  const { code, output } = await run(program, line, { timeoutMs });
   if (code !== 0) throw new Error(`${fixture} ended with ${code} on ${runtime}:\n${output}`);
   return JSON.parse(output.trimEnd().split("\n").at(-1) ?? "");
 }
@@ -74,8 +92,13 @@ export async function startWaiting(
   };
 }
 
-function commandLine(runtime: RuntimeName, fixture: string, args: readonly string[]): string[] {
-  return [...RUN[runtime], join(root, "bench", "fixtures", fixture), ...args];
+function commandLine(
+  runtime: RuntimeName,
+  fixture: string,
+  args: readonly string[],
+  flags: readonly string[] = [],
+): string[] {
+  return [...RUN[runtime], ...flags, join(root, "bench", "fixtures", fixture), ...args];
 }
 
 /** The first of these promises; a child that takes too long is ended, and `exited` settles then. */

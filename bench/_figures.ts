@@ -14,6 +14,8 @@ export interface Part {
   /** The first row holds the headings. */
   readonly table: readonly (readonly string[])[];
   readonly goals: readonly Goal[];
+  /** What one must know to read the table, and what was left out and why. */
+  readonly notes?: readonly string[];
 }
 
 /** The middle value; with an even number of values the mean of the two in the middle. */
@@ -50,6 +52,12 @@ export function over(value: number, baseline: number): string {
   return `+ ${ms(Math.max(0, value - baseline))}`;
 }
 
+/** Thousands in a second, of `count` things in `ms`. */
+export function rate(count: number, ms: number): string {
+  const thousands = count / ms;
+  return thousands.toFixed(thousands < 100 ? 1 : 0);
+}
+
 /** A ratio for people. */
 export function times(ratio: number): string {
   return `${ratio.toFixed(2)} ×`;
@@ -65,9 +73,20 @@ export function atMost(
   return { goal: `${goal} ≤ ${show(limit)}`, measured: show(value), met: value <= limit };
 }
 
-/** The part as text: the title, then columns aligned. */
-export function format({ title, table }: Part): string {
-  return `\n${title}\n\n${columns(table)}\n`;
+/** A goal that is met when `value` is no less than `limit`. */
+export function atLeast(
+  goal: string,
+  value: number,
+  limit: number,
+  show: (value: number) => string,
+): Goal {
+  return { goal: `${goal} ≥ ${show(limit)}`, measured: show(value), met: value >= limit };
+}
+
+/** The part as text: the title, then columns aligned, then the notes. */
+export function format({ title, table, notes = [] }: Part): string {
+  const lines = notes.map((note) => `\n  ${note}`).join("");
+  return `\n${title}\n\n${columns(table)}\n${lines}${lines && "\n"}`;
 }
 
 /** All goals of all parts as text. */

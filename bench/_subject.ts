@@ -13,8 +13,8 @@ import { root, type RuntimeName } from "../tools/runtimes.ts";
 export interface Subject {
   /** A folder for whatever a part writes; it goes with the subject. */
   readonly folder: string;
-  /** The URL of the main module, as the users of this runtime import it. */
-  entry(runtime: RuntimeName): string;
+  /** The URL of a module, the main one unless named, as the users of this runtime import it. */
+  entry(runtime: RuntimeName, module?: string): string;
   dispose(): Promise<void>;
 }
 
@@ -30,8 +30,10 @@ export async function takeSubject(): Promise<Subject> {
   await cp(join(root, "dist"), join(folder, "dist"), { recursive: true });
   return {
     folder,
-    entry(runtime) {
-      const path = runtime === "deno" ? join(root, "mod.ts") : join(folder, "dist", "mod.js");
+    entry(runtime, module = "mod") {
+      const path = runtime === "deno"
+        ? join(root, `${module}.ts`)
+        : join(folder, "dist", `${module}.js`);
       return pathToFileURL(path).href;
     },
     dispose: () => rm(folder, { recursive: true, force: true }),

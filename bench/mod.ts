@@ -3,9 +3,13 @@
 // Nothing here fails because of time: the last table says which goals were met on this machine, now.
 
 import process from "node:process";
+import { backlogMemory, backlogSqlite } from "./backlog.ts";
 import { format, type Part, summary } from "./_figures.ts";
 import { type Subject, takeSubject } from "./_subject.ts";
 import { importTime } from "./import_time.ts";
+import { mailboxMemory } from "./mailbox_memory.ts";
+import { mailboxSqlite } from "./mailbox_sqlite.ts";
+import { manyLeases } from "./many_leases.ts";
 import { manyLoops } from "./many_loops.ts";
 import { size } from "./size.ts";
 import { stopLatency } from "./stop_latency.ts";
@@ -15,6 +19,11 @@ const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
   many_loops: manyLoops,
   size,
   import_time: importTime,
+  mailbox_memory: mailboxMemory,
+  mailbox_sqlite: mailboxSqlite,
+  backlog_memory: backlogMemory,
+  backlog_sqlite: backlogSqlite,
+  many_leases: manyLeases,
 };
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts);
