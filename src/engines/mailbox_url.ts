@@ -17,7 +17,7 @@ export interface MailboxUrl {
  * Takes a URL apart.
  *
  * @example
- * ```ts no-eval
+ * ```ts ignore
  * const { scheme, path, params } = parseMailboxUrl("sqlite:./jobs.db?queue=orders");
  * ```
  */

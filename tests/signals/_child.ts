@@ -34,7 +34,7 @@ process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 /**
  * A fixture in a process of its own, on the runtime that hosts the test.
  *
- * ```ts no-eval
+ * ```ts ignore
  * await using child = Child.start("idle");
  * await child.line("ready");
  * child.kill("SIGTERM");

@@ -19,7 +19,7 @@ export interface SqliteDatabase {
  * Opens the file at `path` for reading and writing, and makes it if it is not there.
  *
  * @example
- * ```ts no-eval
+ * ```ts ignore
  * import Database from "better-sqlite3";
  * import { SqliteMailbox } from "@lastcall/lastcall/engines/sqlite";
  *
