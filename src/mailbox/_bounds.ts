@@ -29,9 +29,10 @@ export function checkMaxMessages(value: number): number {
 
 /** Refuses a name that could not be told apart in logs, keys and file names. */
 export function checkMailboxName(name: string): string {
-  if (typeof name !== "string" || !/^[\w.:@/-]{1,200}$/.test(name)) {
+  // Dead letters have the name of their mailbox and an ending of their own.
+  if (typeof name !== "string" || !/^[\w.:@/-]{1,180}?(\.dead)*$/.test(name)) {
     throw new InvalidParameterError(
-      `Invalid mailbox name: expected 1 to 200 letters, digits or any of _ . : @ / -, got ${
+      `Invalid mailbox name: expected 1 to 180 letters, digits or any of _ . : @ / -, got ${
         show(name)
       }`,
     );

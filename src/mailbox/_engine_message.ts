@@ -82,9 +82,9 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   }
 
   async bury(reason: DeadLetterReason): Promise<void> {
-    const { body, checkpoint, delivery } = this;
+    const { body, delivery } = this;
     const now = (this.#options.clock ?? systemClock).now();
-    const letter = deadLetterOf(delivery, { body }, checkpoint, reason, now);
+    const letter = deadLetterOf(delivery, { body }, this.#readableCheckpoint(), reason, now);
     const encoded = this.#codec.encode(letter);
     await this.#settle("bury", async () => [await this.#engine.bury(delivery, encoded)]);
   }
@@ -116,6 +116,16 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   checkSettleable(): void {
     if (this.state === "open") return;
     throw new MessageFinalizedError(`Message ${this.id} was settled already`);
+  }
+
+  /** Progress that cannot be read must not keep a message from its burial. */
+  #readableCheckpoint(): unknown {
+    try {
+      return this.checkpoint;
+    } catch {
+      const checkpoint = this.#progress ?? this.delivery.checkpoint;
+      return checkpoint === undefined ? undefined : this.#codec.text(checkpoint);
+    }
   }
 
   async #replyMailbox(): Promise<ReplyMailbox<R>> {

@@ -26,6 +26,7 @@ export class Intake<T, R, B> {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #closing: AbortSignal;
+  readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(
     name: string,
@@ -48,7 +49,16 @@ export class Intake<T, R, B> {
     if (this.#closing.aborted || signal?.aborted) return { messages: [], nextDueMs: Infinity };
     const pulled = this.#engine.pull(max, visibilityMs);
     if (!(pulled instanceof Promise)) return this.#open(pulled);
-    return this.#notForEver(this.#openLate(pulled, signal), signal);
+    const taking = this.#notForEver(this.#openLate(pulled, signal), signal);
+    this.#underWay.add(taking);
+    const over = () => void this.#underWay.delete(taking);
+    taking.then(over, over);
+    return taking;
+  }
+
+  /** Resolves when no look into the engine is under way; after a close, that is soon. */
+  async quiet(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
   }
 
   async #openLate(
@@ -57,7 +67,11 @@ export class Intake<T, R, B> {
   ): Promise<Taken<T, R>> {
     const late = await pulled;
     if (!this.#closing.aborted && !signal?.aborted) return await this.#open(late);
-    if (late.deliveries.length > 0) await this.#engine.release(late.deliveries);
+    try {
+      if (late.deliveries.length > 0) await this.#engine.release(late.deliveries);
+    } catch (error) {
+      this.#log.warn(`could not give back to "${this.#name}"; the leases decide`, { error });
+    }
     return { messages: [], nextDueMs: Infinity };
   }
 

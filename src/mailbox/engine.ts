@@ -70,7 +70,10 @@ export interface Engine<B> {
   ): Maybe<readonly boolean[]>;
   /** Gives messages back to their place, taking the attempt back the first five times. */
   release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
-  /** Removes a message and stores `letter` with the dead letters, in one step. */
+  /**
+   * Removes a message and stores `letter` with the dead letters, in one step. A letter is always
+   * stored, also when one of the same id is there: ids may be used again.
+   */
   bury(delivery: Delivery<B>, letter: B): Maybe<boolean>;
   /** Keeps progress with the message. */
   checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean>;

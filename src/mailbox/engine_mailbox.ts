@@ -146,6 +146,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     if (this.#closed) return;
     this.#closing.abort();
     this.#waiting.wakeAll();
+    await this.#intake.quiet();
     await this.#deadLetters?.close();
     await this.#engine.close();
   }
@@ -182,7 +183,11 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     try {
       results = await settle(own.map(({ delivery }) => delivery));
     } finally {
-      for (const [i, message] of own.entries()) message.state = results[i] ? "final" : "open";
+      for (const [i, message] of own.entries()) {
+        if (results[i]) message.state = "final";
+        // Unless it was listed twice, and the first time counted.
+        else if (message.state === "settling") message.state = "open";
+      }
     }
     return results;
   }

@@ -156,7 +156,7 @@ export class MemoryEngine<B> implements Engine<B> {
     const { id, replyTo } = delivery;
     const [buried = false] = this.#each([delivery], (slot) => {
       this.#forget(slot);
-      this.deadLetters().push([{ id, body: letter, delayMs: 0, replyTo, dedup: true }]);
+      this.deadLetters().push([{ id, body: letter, delayMs: 0, replyTo, dedup: false }]);
     });
     return buried;
   }

@@ -4,6 +4,7 @@ import { type Log, silentLog } from "../../src/log.ts";
 import { jsonCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../src/mailbox/errors.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { FaultyEngine, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 
@@ -168,5 +169,67 @@ describe("a mailbox whose engine fails", () => {
     mailbox.restoreConnection();
     const messages = await mailbox.receive({ maxMessages: 10 });
     assertEquals(messages.map(({ body }) => body), [1, 2]);
+  });
+});
+
+describe("a mailbox at its edges", () => {
+  it("answers an aborted receive although what came late could not be given back", async () => {
+    const { clock, faulty, mailbox } = bench();
+    await mailbox.send(1);
+    const controller = new AbortController();
+    faulty.freeze("pull");
+    const received = mailbox.receive({ waitTimeMs: 60_000, signal: controller.signal });
+    await clock.settle();
+    controller.abort();
+    faulty.loseConnection({ operations: ["release"] });
+    faulty.thaw();
+    assertEquals(await received, []);
+  });
+
+  it("closes its engine after what is under way has been given back", async () => {
+    const { clock, faulty, mailbox, sibling } = bench();
+    await mailbox.send(1);
+    const closings: number[] = [];
+    const close = faulty.close.bind(faulty);
+    faulty.close = () => {
+      closings.push(clock.monotonic());
+      return close();
+    };
+    faulty.freeze("pull");
+    const received = mailbox.receive({ waitTimeMs: 60_000 });
+    await clock.settle();
+    const closed = mailbox.close();
+    await clock.advance(300);
+    assertEquals(closings, []);
+    faulty.thaw();
+    await closed;
+    assertEquals([await received, closings], [[], [300]]);
+    assertEquals((await sibling.receive()).length, 1);
+  });
+
+  it("a message that is listed twice is settled once, and final", async () => {
+    const { mailbox } = bench();
+    await mailbox.send(1);
+    const [message] = await mailbox.receive();
+    assertEquals(await mailbox.acknowledgeMany([message!, message!]), [true, false]);
+    assertEquals(message!.finalized, true);
+  });
+
+  it("progress that cannot be read does not keep a message from its burial", async () => {
+    const { storage, sibling } = bench();
+    await sibling.send(1);
+    storage.checkpoint(storage.pull(1, 0).deliveries[0]!, "x");
+    const { deliveries } = storage.pull(1, 60_000);
+    storage.checkpoint(deliveries[0]!, "{broken");
+    storage.retry(deliveries, 0, true);
+    const [message] = await sibling.receive();
+    await message!.bury({ reason: "test" });
+    const [letter] = await sibling.deadLetters.receive();
+    assertEquals([letter?.body.body, letter?.body.checkpoint], [1, "{broken"]);
+  });
+
+  it("the longest name still has dead letters", async () => {
+    const mailbox = new InMemoryMailbox("x".repeat(180));
+    assertEquals(await mailbox.deadLetters.deadLetters?.approximateCount(), 0);
   });
 });

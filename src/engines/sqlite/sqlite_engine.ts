@@ -110,7 +110,7 @@ export class SqliteEngine implements Engine<string> {
       const [removed = false] = this.#settle("remove", [delivery]);
       if (!removed) return false;
       this.#resize(this.#queue, -1);
-      this.#insert(this.#deadQueue, [{ id, body: letter, delayMs: 0, replyTo, dedup: true }]);
+      this.#insert(this.#deadQueue, [{ id, body: letter, delayMs: 0, replyTo, dedup: false }]);
       return true;
     });
     this.#wake(this.#deadQueue);

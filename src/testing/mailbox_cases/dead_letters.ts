@@ -45,6 +45,16 @@ export const deadLetters: readonly MailboxCase[] = [
     assertEquals((await takeLetter(bench)).checkpoint, { step: 2 }, "of this delivery");
   }),
 
+  holds("an id that is used and buried again leaves two letters, not one", async (bench) => {
+    const { deadLetters } = bench.mailbox;
+    for (const body of ["first", "second"]) {
+      await bench.mailbox.send(body, { id: "same" });
+      await (await bench.take()).bury({ reason: "test" });
+    }
+    const letters = await deadLetters.receive({ maxMessages: 10 });
+    assertEquals(letters.map(({ body }) => body.body).sort(), ["first", "second"]);
+  }),
+
   holds("dead letters are a mailbox like any other", async (bench) => {
     const { deadLetters } = bench.mailbox;
     for (const body of [1, 2]) {
