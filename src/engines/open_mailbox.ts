@@ -43,7 +43,23 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
       }),
     );
   },
+
+  redis: openRedis,
+  rediss: openRedis,
 };
+
+async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
+  checkParams(url, ["queue", "maxSize"]);
+  const { RedisMailbox } = await import("./redis/mod.ts");
+  return await RedisMailbox.open(
+    url.href.replace(/\?.*$/s, ""),
+    given({
+      ...options,
+      name: url.params.get("queue"),
+      maxSize: countParam(url, "maxSize"),
+    }),
+  );
+}
 
 /**
  * Opens the mailbox that a URL names, for programs that take their engine from the configuration.
@@ -52,6 +68,7 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
  * |---|---|
  * | `memory:`, `memory:orders?maxSize=100` | `InMemoryMailbox` |
  * | `sqlite:./jobs.db?queue=orders&durability=full&maxSize=100` | `SqliteMailbox` |
+ * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
  *
  * @example
  * ```ts ignore

@@ -1,0 +1,94 @@
+import { settlesWithin } from "../../_promises.ts";
+import type { Clock } from "../../clock.ts";
+import type { Log } from "../../log.ts";
+import { MailboxConnectionError } from "../../mailbox/errors.ts";
+import { connectionError } from "./_errors.ts";
+import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
+
+/** A client of `ioredis` that was made here. */
+interface OwnClient extends RedisClient, RedisSubscriber {
+  connect(): Promise<void>;
+  readonly status: string;
+}
+
+interface IoredisModule {
+  readonly Redis: new (url: string, options: object) => OwnClient;
+}
+
+/** A connection of our own, and how it ends. */
+export interface OwnConnection {
+  readonly client: RedisClient;
+  disconnect(): Promise<void>;
+}
+
+/** Not a literal: an optional peer need not be there when imports are checked. */
+const MODULE: string = "ioredis";
+
+const LONGEST_PAUSE_MS = 1_000;
+const GOODBYE_MS = 200;
+
+/** Connects to the server at `url`. */
+export async function connect(
+  url: string,
+  timeoutMs: number,
+  clock: Clock,
+  log: Log,
+): Promise<OwnConnection> {
+  const { Redis } = await loadIoredis();
+  const client = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: timeoutMs,
+    // A connection that hears nothing is dead, though nobody may have said so: make a new one.
+    socketTimeout: timeoutMs,
+    disconnectTimeout: GOODBYE_MS,
+    retryStrategy: (times: number) =>
+      Math.min(50 * times, LONGEST_PAUSE_MS) * (0.5 + Math.random()),
+    // What was under way when the connection broke has failed, and is not done a second time.
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+  });
+  client.on("error", (error) => log.debug("the connection to Redis failed", { error }));
+  const disconnect = () => end(client, clock);
+  try {
+    await within(client.connect(), timeoutMs, clock);
+  } catch (error) {
+    await disconnect();
+    throw connectionError(`connect to ${place(url)}`, error);
+  }
+  return { client, disconnect };
+}
+
+async function loadIoredis(): Promise<IoredisModule> {
+  try {
+    return await import(MODULE) as IoredisModule;
+  } catch (error) {
+    throw new MailboxConnectionError(
+      "A mailbox on Redis needs the package ioredis, which cannot be loaded: install it " +
+        "(npm install ioredis, deno add npm:ioredis, bun add ioredis), or hand in a client",
+      { cause: error },
+    );
+  }
+}
+
+async function within(promise: Promise<void>, ms: number, clock: Clock): Promise<void> {
+  if (await settlesWithin(promise, ms, clock)) return await promise;
+  promise.catch(() => {}); // nobody waits for it any more
+  throw new Error(`no answer within ${ms} ms`);
+}
+
+async function end(client: OwnClient, clock: Clock): Promise<void> {
+  if (client.status === "end") return;
+  const ended = new Promise((resolve) => client.on("end", resolve));
+  client.disconnect();
+  await settlesWithin(ended, 2 * GOODBYE_MS, clock);
+}
+
+/** Where a URL leads to, without what opens the door there. */
+function place(url: string): string {
+  try {
+    const { protocol, host, pathname } = new URL(url);
+    return `${protocol}//${host}${pathname}`;
+  } catch {
+    return "the server of that URL";
+  }
+}

@@ -1,0 +1,76 @@
+import type { Delivery, Entry } from "../../mailbox/engine.ts";
+
+/** The fields of one message in an answer: number, deliveries, record, progress. */
+export const FIELDS = 4;
+
+/** A message that was taken from Redis. Everything of one pull has the same nonce. */
+export class RedisDelivery implements Delivery<string> {
+  readonly seq: string;
+  readonly nonce: string;
+  readonly id: string;
+  /** The id was chosen by the sender. */
+  readonly dedup: boolean;
+  readonly body: string;
+  readonly deliveryCount: number;
+  readonly enqueuedAt: number;
+  readonly replyTo: string | undefined;
+  readonly checkpoint: string | undefined;
+
+  constructor(
+    seq: string,
+    deliveries: number,
+    record: string,
+    progress: string | null,
+    nonce: string,
+  ) {
+    const headAt = record.indexOf(" ");
+    const headEnd = record.indexOf("\n");
+    const [id, dedup, replyTo] = JSON.parse(record.slice(headAt + 1, headEnd)) as Head;
+    this.seq = seq;
+    this.nonce = nonce;
+    this.id = id;
+    this.dedup = dedup === 1;
+    this.body = record.slice(headEnd + 1);
+    this.deliveryCount = deliveries;
+    this.enqueuedAt = Number(record.slice(0, headAt));
+    this.replyTo = replyTo;
+    this.checkpoint = progress ?? undefined;
+  }
+
+  get receipt(): string {
+    return `${this.seq}-${this.nonce}`;
+  }
+
+  /** The id, where it has to be free again once the message is gone. */
+  get chosenId(): string {
+    return this.dedup ? this.id : "";
+  }
+}
+
+type Head = readonly [id: string, dedup: 0 | 1, replyTo?: string];
+
+/** What is stored of a message beside its body. JSON has no line break, which ends it. */
+export function headOf({ id, dedup, replyTo }: Omit<Entry<string>, "body" | "delayMs">): string {
+  const address = typeof replyTo === "object" ? replyTo.name : replyTo;
+  const head: Head = address === undefined ? [id, dedup ? 1 : 0] : [id, dedup ? 1 : 0, address];
+  return JSON.stringify(head);
+}
+
+/** The deliveries of an answer, from `first` on. */
+export function deliveriesOf(
+  reply: readonly unknown[],
+  first: number,
+  nonce: string,
+): RedisDelivery[] {
+  const deliveries: RedisDelivery[] = [];
+  for (let i = first; i < reply.length; i += FIELDS) {
+    const [seq, count, record, progress] = reply.slice(i, i + FIELDS) as [
+      string,
+      number,
+      string,
+      string | null,
+    ];
+    deliveries.push(new RedisDelivery(seq, count, record, progress, nonce));
+  }
+  return deliveries;
+}

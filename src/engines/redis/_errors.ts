@@ -1,0 +1,32 @@
+import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
+
+/** What a client threw, as callers of a mailbox know it. */
+export function connectionError(what: string, error: unknown): Error {
+  if (isMailboxError(error)) return error;
+  const text = error instanceof Error ? error.message : String(error);
+  return new MailboxConnectionError(`Redis failed to ${what}: ${text}${advice(text)}`, {
+    cause: withoutCommand(error),
+  });
+}
+
+/** True when the server does not know a script: it was restarted, or somebody has flushed them. */
+export function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("NOSCRIPT");
+}
+
+/** Clients hang the command on their errors, with all it had: bodies, and passwords on connecting. */
+function withoutCommand(error: unknown): unknown {
+  if (!(error instanceof Error) || !("command" in error)) return error;
+  const { name, message, stack } = error;
+  return Object.assign(new Error(message), { name, stack });
+}
+
+function advice(text: string): string {
+  if (/ECONNREFUSED|ENOTFOUND|ETIMEDOUT|closed|writeable|max retries/i.test(text)) {
+    return "; is the server there? It is tried again with the next call";
+  }
+  if (/WRONGPASS|NOAUTH|NOPERM/.test(text)) return "; check the user, the password and the ACL";
+  if (/^OOM/.test(text)) return "; the server has no memory left: nothing was stored";
+  if (/unknown (redis )?command/i.test(text)) return "; Redis 6.2 or later is needed";
+  return "";
+}

@@ -1,0 +1,70 @@
+import type { Backend } from "./_backend.ts";
+import type { CallWindow } from "./_calls.ts";
+import type { Keys } from "./_keys.ts";
+import { RECOVER } from "./scripts/pull.ts";
+
+/** A pull that may have taken messages which nobody got. */
+interface LostPull extends CallWindow {
+  readonly nonce: string;
+}
+
+/**
+ * Pulls whose answer never came: the connection broke, or they were given up. What they took would be
+ * hidden until its visibility timeout has passed; it is given back as soon as the server answers again.
+ */
+export class LostPulls {
+  readonly #backend: Backend;
+  readonly #keys: Keys;
+  readonly #channel: string;
+  readonly #name = crypto.randomUUID().slice(0, 13);
+  readonly #lost = new Set<LostPull>();
+  #last = 0;
+
+  constructor(backend: Backend, keys: Keys, channel: string) {
+    this.#backend = backend;
+    this.#keys = keys;
+    this.#channel = channel;
+  }
+
+  /** Makes a pull under a nonce of its own, and remembers it when it fails. */
+  async watch<T>(visibilityUs: number, pull: (nonce: string) => Promise<T>): Promise<T> {
+    const nonce = `${this.#name}-${++this.#last}`;
+    const { fromUs, untilUs } = this.#backend.calls.window;
+    try {
+      return await pull(nonce);
+    } catch (error) {
+      // By the server's clock, as it is known before and after.
+      const late = this.#backend.calls.window.untilUs;
+      this.#lost.add({
+        nonce,
+        fromUs: fromUs + visibilityUs,
+        untilUs: Math.max(untilUs, late) + visibilityUs,
+      });
+      throw error;
+    }
+  }
+
+  /** Gives back what was lost. Fails when the server still does not answer. */
+  async giveBack(): Promise<void> {
+    for (const pull of this.#lost) {
+      const { nonce, fromUs, untilUs } = pull;
+      const values = [this.#channel, nonce, fromUs, untilUs];
+      await this.#backend.calls.run(
+        "give back what a lost answer took",
+        RECOVER,
+        this.#keys,
+        values,
+      );
+      this.#lost.delete(pull);
+    }
+  }
+
+  /** The last chance. Where it is missed, the messages come back by their visibility timeout. */
+  async giveBackLast(): Promise<void> {
+    try {
+      await this.giveBack();
+    } catch {
+      // Whoever closes has heard of the outage by the pull that failed.
+    }
+  }
+}

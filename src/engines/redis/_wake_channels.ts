@@ -1,0 +1,81 @@
+import type { Log } from "../../log.ts";
+import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
+
+/** One connection for all that listens on a client; a client's mailboxes have only the client in common. */
+const shared = new WeakMap<RedisClient, WakeChannels>();
+
+/**
+ * The channels on which mailboxes tell that messages have come, on one connection of their own: a
+ * connection that listens can do nothing else. It is there from the first listener on until the last
+ * mailbox of the client is closed.
+ *
+ * A notification may be lost while the connection is. So whenever it is there again, and whenever a
+ * channel was joined, the listeners are woken: whatever came before that, they find themselves.
+ */
+export class WakeChannels {
+  readonly #client: RedisClient;
+  readonly #log: Log;
+  readonly #listeners = new Map<string, Set<() => void>>();
+  #users = 0;
+  #subscriber: RedisSubscriber | undefined;
+
+  private constructor(client: RedisClient, log: Log) {
+    this.#client = client;
+    this.#log = log;
+  }
+
+  /** The channels of this client. Whoever asks for them leaves them in the end. */
+  static enter(client: RedisClient, log: Log): WakeChannels {
+    const channels = shared.get(client) ?? new WakeChannels(client, log);
+    shared.set(client, channels);
+    channels.#users++;
+    return channels;
+  }
+
+  /** Ends the connection when nobody is left. Resolves when it has ended. */
+  leave(): void {
+    if (--this.#users > 0) return;
+    shared.delete(this.#client);
+    this.#subscriber?.disconnect();
+    this.#subscriber = undefined;
+  }
+
+  /** Calls `listener` whenever something is told on the channel, or may have been. */
+  listen(channel: string, listener: () => void): () => void {
+    const own = () => listener();
+    const listeners = this.#listeners.get(channel);
+    if (listeners === undefined) {
+      this.#listeners.set(channel, new Set([own]));
+      this.#join([channel]);
+    } else {
+      listeners.add(own);
+    }
+    return () => void this.#listeners.get(channel)?.delete(own);
+  }
+
+  /** A channel stays joined while it is used every now and then: to join takes a round trip. */
+  #join(channels: readonly string[]): void {
+    if (channels.length === 0) return;
+    this.#connect().subscribe(...channels).then(
+      () => channels.forEach((channel) => this.#wake(channel)),
+      (error) => this.#log.debug("could not listen for messages on Redis", { error }),
+    );
+  }
+
+  #connect(): RedisSubscriber {
+    if (this.#subscriber !== undefined) return this.#subscriber;
+    const subscriber = this.#subscriber = this.#client.duplicate();
+    subscriber.on("error", (error) => {
+      this.#log.debug("the connection that listens for messages on Redis failed", { error });
+    });
+    subscriber.on("message", (channel: string) => this.#wake(channel));
+    subscriber.on("ready", () => {
+      if (this.#subscriber === subscriber) this.#join([...this.#listeners.keys()]);
+    });
+    return subscriber;
+  }
+
+  #wake(channel: string): void {
+    for (const listener of this.#listeners.get(channel) ?? []) listener();
+  }
+}

@@ -1,0 +1,216 @@
+import {
+  type Delivery,
+  type Engine,
+  type Entry,
+  FREE_RELEASES,
+  type Pulled,
+} from "../../mailbox/engine.ts";
+import {
+  InvalidParameterError,
+  MailboxConnectionError,
+  MailboxFullError,
+} from "../../mailbox/errors.ts";
+import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
+import type { Backend } from "./_backend.ts";
+import { deliveriesOf, headOf, type RedisDelivery } from "./_delivery.ts";
+import { pollNowAndThen } from "./_fallback_poll.ts";
+import { channelOf, type Keys, keysOf } from "./_keys.ts";
+import { LostPulls } from "./_lost_pulls.ts";
+import { COUNT, GREET, PEEK, PURGE } from "./scripts/look.ts";
+import { PULL } from "./scripts/pull.ts";
+import { PUSH } from "./scripts/push.ts";
+import { ACKNOWLEDGE, BURY, CHECKPOINT, EXTEND, RELEASE, RETRY } from "./scripts/settle.ts";
+import type { Script } from "./scripts/script.ts";
+
+/** More at once would hold up everybody else on the server. */
+const MAX_PUSH = 10_000;
+
+type Values = readonly (string | number)[];
+
+/** One queue on a server. Its times are the server's, which all its users share. */
+export class RedisEngine implements Engine<string> {
+  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly #name: string;
+  readonly #backend: Backend;
+  readonly #maxSize: number;
+  readonly #keys: Keys;
+  readonly #channel: string;
+  readonly #lost: LostPulls;
+
+  constructor(name: string, backend: Backend, maxSize: number) {
+    this.#name = name;
+    this.#backend = backend;
+    this.#maxSize = maxSize;
+    this.#keys = keysOf(name);
+    this.#channel = channelOf(name);
+    this.#lost = new LostPulls(backend, this.#keys, this.#channel);
+  }
+
+  /** Makes sure that what is there is ours, and learns the server's time. */
+  async greet(): Promise<void> {
+    const [, format, key, type] = await this.#run("open", GREET, []);
+    if (format === 0 || format === 1) return;
+    const found = format === -1 ? `the key "${key}" is a ${type}` : `its format is not 1`;
+    throw new MailboxConnectionError(
+      `Mailbox "${this.#name}" cannot be opened: ${found}, so it was written by something else; ` +
+        "it is left alone, choose another name",
+    );
+  }
+
+  async push(entries: readonly Entry<string>[]): Promise<void> {
+    if (entries.length > MAX_PUSH) {
+      throw new InvalidParameterError(
+        `Cannot send ${entries.length} messages to "${this.#name}" in one step: at most ${MAX_PUSH}, ` +
+          "send them in several",
+      );
+    }
+    const room = Math.min(this.#maxSize, Number.MAX_SAFE_INTEGER);
+    const [, stored, count, fresh] = await this.#run("send", PUSH, [
+      this.#channel,
+      room,
+      ...entries.flatMap((entry) => [
+        entry.dedup ? entry.id : "",
+        microseconds(entry.delayMs),
+        headOf(entry),
+        entry.body,
+      ]),
+    ]);
+    if (stored === 1) return;
+    throw new MailboxFullError(
+      `Mailbox "${this.#name}" is full: it holds ${count} of ${this.#maxSize} messages and cannot ` +
+        `take ${fresh} more; receive some, or raise maxSize`,
+    );
+  }
+
+  async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
+    await this.#lost.giveBack();
+    const visibilityUs = microseconds(visibilityMs);
+    const [reply, nonce] = await this.#lost.watch(visibilityUs, async (nonce) => {
+      return [await this.#run("receive", PULL, [max, visibilityUs, nonce]), nonce] as const;
+    });
+    const [, nextDueUs, ghosts] = reply as [number, number, number];
+    if (ghosts > 0) {
+      this.#backend.options.log.error(
+        `${ghosts} messages of "${this.#name}" are lost: something has deleted their bodies from Redis`,
+        { mailbox: this.#name, count: ghosts },
+      );
+    }
+    return {
+      deliveries: deliveriesOf(reply, 3, nonce),
+      nextDueMs: nextDueUs < 0 ? Infinity : nextDueUs / 1_000,
+    };
+  }
+
+  acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, [], ({ chosenId }) => [chosenId]);
+  }
+
+  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
+    return this.#settle("extend", EXTEND, deliveries, [microseconds(visibilityMs)]);
+  }
+
+  retry(
+    deliveries: readonly Delivery<string>[],
+    delayMs: number,
+    spendsAttempt: boolean,
+  ): Promise<boolean[]> {
+    const values = [this.#channel, microseconds(delayMs), spendsAttempt ? 0 : 1];
+    return this.#settle("nack", RETRY, deliveries, values);
+  }
+
+  release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    return this.#settle("release", RELEASE, deliveries, [this.#channel, FREE_RELEASES]);
+  }
+
+  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+    const { id, replyTo, seq, nonce, chosenId } = delivery as RedisDelivery;
+    const keys = [...this.#keys, ...keysOf(this.#deadName)];
+    const head = headOf({ id, replyTo, dedup: false });
+    const values = [channelOf(this.#deadName), head, letter, chosenId, seq, nonce];
+    const [, results] = await this.#backend.calls.run(this.#what("bury"), BURY, keys, values);
+    return (results as number[])[0] === 1;
+  }
+
+  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
+    const [saved = false] = await this.#settle("checkpoint", CHECKPOINT, [delivery], [progress]);
+    return saved;
+  }
+
+  async peek(max: number): Promise<RedisDelivery[]> {
+    return deliveriesOf(await this.#run("peek", PEEK, [max]), 2, "");
+  }
+
+  async count(): Promise<number> {
+    const [, count] = await this.#run("count", COUNT, []);
+    return count as number;
+  }
+
+  async purge(): Promise<number> {
+    const [, count] = await this.#run("purge", PURGE, []);
+    return count as number;
+  }
+
+  onWake(listener: () => void): () => void {
+    if (this.#backend.closed) return () => {};
+    const { clock, pollIntervalMs } = this.#backend.options;
+    const stopListening = this.#backend.channels.listen(this.#channel, listener);
+    const stopPolling = pollNowAndThen(clock, pollIntervalMs, listener);
+    return () => {
+      stopListening();
+      stopPolling();
+    };
+  }
+
+  /** On the same connection, which this engine closes for both. */
+  deadLetters(): RedisEngine {
+    return new DeadLetterEngine(this.#deadName, this.#backend, Infinity);
+  }
+
+  async close(): Promise<void> {
+    await this.#backend.calls.settle();
+    await this.#lost.giveBackLast();
+    await this.#backend.close();
+  }
+
+  get #deadName(): string {
+    return `${this.#name}.dead`;
+  }
+
+  #what(what: string): string {
+    return `${what} ("${this.#name}")`;
+  }
+
+  #run(what: string, script: Script, values: Values): Promise<unknown[]> {
+    return this.#backend.calls.run(this.#what(what), script, this.#keys, values);
+  }
+
+  /** Tells for each whether its receipt was still good. */
+  async #settle(
+    what: string,
+    script: Script,
+    deliveries: readonly Delivery<string>[],
+    values: Values,
+    more: (delivery: RedisDelivery) => Values = () => [],
+  ): Promise<boolean[]> {
+    const own = deliveries as readonly RedisDelivery[];
+    const results: boolean[] = [];
+    for (let i = 0; i < own.length; i += MAX_BATCH) {
+      const batch = own.slice(i, i + MAX_BATCH).flatMap((it) => [it.seq, it.nonce, ...more(it)]);
+      const [, good] = await this.#run(what, script, [...values, ...batch]);
+      for (const one of good as number[]) results.push(one === 1);
+    }
+    return results;
+  }
+}
+
+/** Shares everything with its mailbox, which closes it. */
+class DeadLetterEngine extends RedisEngine {
+  override close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** Never less than was asked for. */
+function microseconds(ms: number): number {
+  return Math.ceil(ms * 1_000);
+}

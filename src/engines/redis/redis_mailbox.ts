@@ -1,0 +1,103 @@
+import { checkCount, checkInterval, show } from "../../_checks.ts";
+import { systemClock } from "../../clock.ts";
+import { consoleLog } from "../../log.ts";
+import { jsonCodec } from "../../mailbox/codec.ts";
+import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
+import { InvalidParameterError } from "../../mailbox/errors.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import { Backend } from "./_backend.ts";
+import type { RedisClient } from "./redis_client.ts";
+import { RedisEngine } from "./redis_engine.ts";
+
+/** Options of {@linkcode RedisMailbox.open}. */
+export interface RedisMailboxOptions extends MailboxOptions {
+  /** The queue on the server; its dead letters are in `<name>.dead`. @default {"default"} */
+  readonly name?: string;
+  /** Above this `send` is refused; nothing is ever evicted. @default {Infinity} */
+  readonly maxSize?: number;
+  /** The longest body, as JSON in UTF-8. @default {262_144} */
+  readonly maxBodyBytes?: number;
+  /** No call takes longer than this; it fails then, and has no effect later. @default {5_000} */
+  readonly callTimeoutMs?: number;
+  /**
+   * How often a waiting receiver looks although nothing was heard of a message, in case that a
+   * notification was lost. @default {5_000}
+   */
+  readonly pollIntervalMs?: number;
+}
+
+/**
+ * A mailbox on a Redis server, of version 6.2 or later, or a cluster: shared by the processes of many
+ * machines, with the whole contract. What a confirmed message survives is decided by the server: with
+ * `appendonly yes` and `appendfsync always` everything, by default the last second may be lost in a crash.
+ *
+ * @example
+ * ```ts ignore
+ * import { RedisMailbox } from "@lastcall/lastcall/engines/redis";
+ *
+ * const orders = await RedisMailbox.open<{ item: string }>("redis://localhost", { name: "orders" });
+ * await orders.send({ item: "tea" });
+ * const [message] = await orders.receive({ waitTimeMs: 20_000 });
+ * console.log(message?.body.item);
+ * await message?.acknowledge();
+ * await orders.close();
+ * ```
+ */
+export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
+  private constructor(name: string, engine: RedisEngine, options: RedisMailboxOptions) {
+    super(name, engine, jsonCodec(options.maxBodyBytes), options);
+  }
+
+  /**
+   * Opens a queue of the server at a URL (`redis://` or `rediss://`), or of a client of yours.
+   *
+   * A client that is handed in is shared by all mailboxes that get it, and is not closed with them. Make
+   * it with `maxRetriesPerRequest: 0` and `autoResendUnfulfilledCommands: false`: a client that repeats
+   * commands after a broken connection may send a message twice.
+   */
+  static async open<T, R = unknown>(
+    server: string | RedisClient,
+    options: RedisMailboxOptions = {},
+  ): Promise<RedisMailbox<T, R>> {
+    const { name = "default", clock = systemClock, log = consoleLog } = options;
+    const backend = new Backend(checkServer(server), {
+      clock,
+      log,
+      callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
+      pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 5_000),
+    });
+    const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
+    const engine = new RedisEngine(name, backend, maxSize);
+    // Checks the rest of the options; the server comes after everything that can be refused.
+    const mailbox = new RedisMailbox<T, R>(name, engine, options);
+    await backend.open();
+    try {
+      await engine.greet();
+    } catch (error) {
+      await backend.close();
+      throw error;
+    }
+    return mailbox;
+  }
+}
+
+function checkServer(server: string | RedisClient): string | RedisClient {
+  return typeof server === "string" ? checkUrl(server) : checkClient(server);
+}
+
+function checkUrl(url: string): string {
+  if (/^rediss?:\/\/./.test(url)) return url;
+  throw new InvalidParameterError(
+    `Invalid URL: expected one that begins with redis:// or rediss://, got ${
+      show(url.replace(/\/\/.*@/, "//…@"))
+    }`,
+  );
+}
+
+function checkClient(client: RedisClient): RedisClient {
+  const parts = ["eval", "evalsha", "duplicate"] as const;
+  if (parts.every((part) => typeof client?.[part] === "function")) return client;
+  throw new InvalidParameterError(
+    `Invalid client: expected a URL or a client like that of ioredis, got ${show(client)}`,
+  );
+}

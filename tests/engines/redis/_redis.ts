@@ -1,0 +1,49 @@
+import { after } from "node:test";
+import { Redis } from "ioredis";
+import { RedisMailbox, type RedisMailboxOptions } from "../../../src/engines/redis/mod.ts";
+import { silentLog } from "../../../src/log.ts";
+import { findServer, missing, redis } from "../_servers.ts";
+
+const found = await findServer(redis);
+
+/** The server that tests share. Nothing is done there but on keys of the test's own. */
+export const url: string = found?.url ?? "";
+
+/** Options of a test or a suite: skipped, and why, where there is no server. */
+export const gate: { readonly skip: string | false } = { skip: found ? false : missing(redis) };
+if (found === undefined) console.warn(`skipped: ${missing(redis)}`);
+
+/** A name that no other test and no other run has. */
+export function uniqueName(): string {
+  return `test-${crypto.randomUUID()}`;
+}
+
+/** Removes everything that a mailbox of this name has on the server. */
+export async function cleanUp(name: string, at: string = url): Promise<void> {
+  const client = new Redis(at);
+  const keys = await client.keys(`{lastcall:${name}}*`);
+  if (keys.length > 0) await client.unlink(...keys);
+  await client.quit();
+}
+
+/** Opens a mailbox of a new name for a test, and removes it with all it has. */
+export async function openForTest(
+  at: string,
+  options: RedisMailboxOptions = {},
+): Promise<{ readonly mailbox: RedisMailbox<unknown>; readonly name: string } & AsyncDisposable> {
+  const { name = uniqueName() } = options;
+  const mailbox = await RedisMailbox.open<unknown>(at, { log: silentLog, ...options, name });
+  return {
+    mailbox,
+    name,
+    async [Symbol.asyncDispose]() {
+      await mailbox.close();
+      await cleanUp(name, at);
+    },
+  };
+}
+
+/** Ends the private server, where one had to be started, after the tests of a file. */
+export function closeServerAfterwards(): void {
+  after(async () => await found?.[Symbol.asyncDispose]());
+}
