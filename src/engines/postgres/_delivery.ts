@@ -1,0 +1,39 @@
+import type { Delivery } from "../../mailbox/engine.ts";
+
+/** A message as the statements return it. Names of one word survive any transform of a client. */
+export interface Row {
+  readonly key: string;
+  readonly id: string;
+  readonly body: string;
+  readonly count: number;
+  readonly enqueued: number;
+  readonly address: string | null;
+  readonly checkpoint: string | null;
+}
+
+/** A message that was taken from the table. Everything of one pull has the same nonce. */
+export class PostgresDelivery implements Delivery<string> {
+  readonly key: string;
+  readonly nonce: string;
+  readonly id: string;
+  readonly body: string;
+  readonly deliveryCount: number;
+  readonly enqueuedAt: number;
+  readonly replyTo: string | undefined;
+  readonly checkpoint: string | undefined;
+
+  constructor(row: Row, nonce: string) {
+    this.key = String(row.key);
+    this.nonce = nonce;
+    this.id = row.id;
+    this.body = row.body;
+    this.deliveryCount = Number(row.count);
+    this.enqueuedAt = Math.floor(Number(row.enqueued));
+    this.replyTo = row.address ?? undefined;
+    this.checkpoint = row.checkpoint ?? undefined;
+  }
+
+  get receipt(): string {
+    return `${this.key}-${this.nonce}`;
+  }
+}

@@ -1,0 +1,53 @@
+import type { Cancel, Clock } from "../../clock.ts";
+
+/** Notifications hold up the commits of everybody, so there is at most one in this time. */
+const INTERVAL_MS = 10;
+
+/** Tells other processes of what was sent here: the first at once, all that follow together. */
+export class Notices {
+  readonly #clock: Clock;
+  readonly #send: (queues: readonly string[]) => Promise<unknown>;
+  readonly #queues = new Set<string>();
+  #cancel: Cancel | undefined;
+  #sending: Promise<void> | undefined;
+  #sentAt = -Infinity;
+
+  constructor(clock: Clock, send: (queues: readonly string[]) => Promise<unknown>) {
+    this.#clock = clock;
+    this.#send = send;
+  }
+
+  /** Messages of this queue may have become visible. */
+  add(queue: string): void {
+    this.#queues.add(queue);
+    if (this.#cancel !== undefined || this.#sending !== undefined) return;
+    const waitMs = this.#sentAt + INTERVAL_MS - this.#clock.monotonic();
+    if (waitMs <= 0) this.#flush();
+    else this.#cancel = this.#clock.schedule(waitMs, () => this.#flush());
+  }
+
+  /** Sends what is left. */
+  async close(): Promise<void> {
+    if (this.#cancel !== undefined) this.#flush();
+    while (this.#sending !== undefined) await this.#sending;
+  }
+
+  #flush(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    this.#sending = this.#sendAll();
+  }
+
+  async #sendAll(): Promise<void> {
+    const queues = [...this.#queues];
+    this.#queues.clear();
+    this.#sentAt = this.#clock.monotonic();
+    try {
+      await this.#send(queues);
+    } catch {
+      // Whoever waits elsewhere looks by himself before long.
+    }
+    this.#sending = undefined;
+    for (const queue of this.#queues) this.add(queue);
+  }
+}

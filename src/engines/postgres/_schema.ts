@@ -1,0 +1,127 @@
+import { show } from "../../_checks.ts";
+import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
+import type { Calls } from "./_calls.ts";
+
+/** The version of the schema that this package knows. */
+export const SCHEMA_VERSION = 1;
+
+/** Refuses a name that would have to be quoted: it is the one thing that is written into statements. */
+export function checkSchema(name: string): string {
+  if (typeof name === "string" && /^[a-z_][a-z0-9_]{0,47}$/.test(name)) return name;
+  throw new InvalidParameterError(
+    `Invalid schema: expected 1 to 48 lower-case letters, digits or _, got ${show(name)}`,
+  );
+}
+
+/**
+ * Brings the schema up to date, or with `migrate` false only checks that it is. One that is newer than
+ * this package is refused, and left as it is.
+ */
+export async function prepareSchema(calls: Calls, schema: string, migrate: boolean): Promise<void> {
+  const version = await readVersion(calls, schema);
+  if (version === SCHEMA_VERSION) return;
+  if (!migrate) {
+    throw new MailboxConnectionError(
+      `The schema "${schema}" of ${calls.server} has version ${version} and this package needs ` +
+        `${SCHEMA_VERSION}: open it once without \`migrate: false\``,
+    );
+  }
+  await calls.run("migrate", migration(schema));
+  await readVersion(calls, schema);
+}
+
+async function readVersion(calls: Calls, schema: string): Promise<number> {
+  const [table] = await calls.call(
+    "read the version of the schema",
+    "select to_regclass($1::text) is not null as there",
+    [`"${schema}".migrations`],
+  );
+  if (table?.there !== true) return 0;
+  const [row] = await calls.call(
+    "read the version of the schema",
+    `select coalesce(max(version), 0)::int as version from "${schema}".migrations where $1::text <> ''`,
+    [schema],
+  );
+  const version = Number(row?.version);
+  if (version > SCHEMA_VERSION) {
+    throw new MailboxConnectionError(
+      `The schema "${schema}" of ${calls.server} has version ${version} and this package knows ` +
+        `${SCHEMA_VERSION}: update the package here too`,
+    );
+  }
+  return version;
+}
+
+/**
+ * One statement is one transaction. Whoever comes second waits for the lock and finds everything done.
+ * Each step leads from one version to the next; what was released is never changed.
+ */
+function migration(schema: string): string {
+  return `do $migration$
+declare
+  version_now int;
+begin
+  perform set_config('client_min_messages', 'warning', true);
+  perform pg_advisory_xact_lock(hashtextextended('lastcall migration ${schema}', 0));
+  create schema if not exists "${schema}";
+  create table if not exists "${schema}".migrations (
+    version int primary key,
+    applied_at timestamptz not null default now()
+  );
+  select coalesce(max(version), 0) into version_now from "${schema}".migrations;
+  if version_now < 1 then
+    ${versionOne(schema)}
+    insert into "${schema}".migrations (version) values (1);
+  end if;
+end $migration$`;
+}
+
+function versionOne(schema: string): string {
+  return `create table "${schema}".messages (
+      id bigint generated always as identity primary key,
+      queue text not null,
+      message_id text not null,
+      chosen boolean not null,
+      body text not null,
+      visible_at timestamptz not null,
+      receipt bigint,
+      attempts int not null default 0,
+      releases int not null default 0,
+      reply_to text,
+      enqueued_at timestamptz not null default clock_timestamp(),
+      checkpoint text
+    ) with (
+      -- Every message is changed once and deleted: room for the change on the same page, and a vacuum
+      -- that comes after so many dead rows, not after a fifth of what the table once was.
+      fillfactor = 80,
+      autovacuum_vacuum_scale_factor = 0.01,
+      autovacuum_vacuum_threshold = 1000,
+      autovacuum_vacuum_cost_delay = 0,
+      autovacuum_analyze_scale_factor = 0.05,
+      autovacuum_analyze_threshold = 1000,
+      toast.autovacuum_vacuum_scale_factor = 0.01,
+      toast.autovacuum_vacuum_threshold = 1000
+    );
+    create index messages_line on "${schema}".messages (queue, visible_at, id);
+    create unique index messages_chosen on "${schema}".messages (queue, message_id) where chosen;
+
+    -- How full a queue is and how many of these ids are new to it, by somebody who keeps others from
+    -- sending until his transaction ends. A function, because a statement sees only what was there when
+    -- it began, which is before it gets the lock.
+    create function "${schema}".room(
+      name text, ids text[], chosen_ids boolean[], max_size bigint, out size bigint, out fresh bigint
+    ) language plpgsql volatile as $room$
+    begin
+      perform pg_advisory_xact_lock(hashtextextended('lastcall room ${schema} ' || name, 0));
+      select count(*) into size from (
+        select from "${schema}".messages where queue = name limit max_size + 1
+      ) as counted;
+      select count(distinct case when given.chosen then given.id end) +
+          count(*) filter (where not given.chosen) into fresh
+        from unnest(ids, chosen_ids) as given (id, chosen)
+        where not given.chosen or not exists (
+          select from "${schema}".messages as stored
+          where stored.queue = name and stored.message_id = given.id and stored.chosen
+        );
+    end $room$;`;
+}

@@ -1,0 +1,114 @@
+import { show } from "../../_checks.ts";
+import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
+import type { OwnClient, SqlClient } from "./client.ts";
+
+/** How to reach a server. */
+export interface Server {
+  /** Its address as errors and logs name it, without credentials. */
+  readonly name: string;
+  /** A client that somebody else ends; where there is none, they are made here. */
+  readonly given?: SqlClient;
+  /** Loads what `connect` needs. */
+  load(): Promise<void>;
+  /** Makes a client of so many connections. It connects when it is used. */
+  connect(connections: number): OwnClient;
+}
+
+type MakeClient = (url: string, options: Readonly<Record<string, unknown>>) => OwnClient;
+
+/** Not a literal: an optional peer need not be there when imports are checked. */
+const MODULE: string = "postgres";
+
+/** Anybody who looks into `pg_stat_activity` sees whose connections these are. */
+const APPLICATION_NAME = "lastcall";
+
+/** The server behind a URL or a client. Nothing is loaded or sent yet. */
+export function serverOf(target: string | SqlClient, callTimeoutMs: number): Server {
+  return typeof target === "string"
+    ? new UrlServer(checkUrl(target), callTimeoutMs)
+    : new GivenServer(checkClient(target));
+}
+
+class GivenServer implements Server {
+  readonly name: string = "PostgreSQL";
+  readonly given: SqlClient;
+
+  constructor(client: SqlClient) {
+    this.given = client;
+  }
+
+  async load(): Promise<void> {}
+
+  connect(): never {
+    throw new Error("Clients are not made where one was given");
+  }
+}
+
+class UrlServer implements Server {
+  readonly name: string;
+  readonly #url: string;
+  readonly #callTimeoutMs: number;
+  #makeClient: MakeClient | undefined;
+
+  constructor(url: string, callTimeoutMs: number) {
+    this.name = nameOf(url);
+    this.#url = url;
+    this.#callTimeoutMs = callTimeoutMs;
+  }
+
+  async load(): Promise<void> {
+    try {
+      ({ default: this.#makeClient } = await import(MODULE) as { readonly default: MakeClient });
+    } catch (error) {
+      throw new MailboxConnectionError(
+        "The package `postgres` cannot be loaded: `npm install postgres` (or `deno add " +
+          "npm:postgres`, `bun add postgres`), or pass a client",
+        { cause: error },
+      );
+    }
+  }
+
+  connect(connections: number): OwnClient {
+    const options = {
+      max: connections,
+      connect_timeout: Math.ceil(this.#callTimeoutMs / 1_000),
+      fetch_types: false, // nothing but text travels
+      onnotice() {},
+      connection: {
+        application_name: APPLICATION_NAME,
+        statement_timeout: Math.ceil(this.#callTimeoutMs),
+        // A plan that was made when the table was empty is kept after it has grown.
+        enable_seqscan: "off",
+        enable_bitmapscan: "off",
+      },
+    };
+    try {
+      return this.#makeClient!(this.#url, options);
+    } catch {
+      // What it threw may name the password.
+      throw new InvalidParameterError(`Invalid url: the client cannot read that of ${this.name}`);
+    }
+  }
+}
+
+function checkUrl(url: string): string {
+  if (/^postgres(ql)?:\/\/./.test(url)) return url;
+  const scheme = /^\w*:?/.exec(url)?.[0] ?? ""; // not all of it: there may be a password in it
+  throw new InvalidParameterError(
+    `Invalid url: expected postgres://user:password@host:port/database, got one that begins with ` +
+      show(scheme),
+  );
+}
+
+/** Where the server is, with nothing of who asks and how: what is doubtful is left out. */
+function nameOf(url: string): string {
+  const place = url.replace(/^\w+:\/\//, "").replace(/^.*@/s, "").replace(/[?#].*$/s, "");
+  return /^[\w.,:[\]-]+(\/[\w.-]*)?$/.test(place) ? `PostgreSQL at ${place}` : "PostgreSQL";
+}
+
+function checkClient(client: SqlClient): SqlClient {
+  if (typeof client?.unsafe === "function" && typeof client.listen === "function") return client;
+  throw new InvalidParameterError(
+    `Invalid client: expected a URL or a client of the package "postgres", got ${show(client)}`,
+  );
+}

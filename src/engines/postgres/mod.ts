@@ -1,0 +1,8 @@
+/**
+ * Mailboxes in a PostgreSQL table.
+ *
+ * @module
+ */
+
+export type { SqlClient, SqlParameter, SqlRow } from "./client.ts";
+export { PostgresMailbox, type PostgresMailboxOptions } from "./postgres_mailbox.ts";

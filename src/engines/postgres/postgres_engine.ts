@@ -1,0 +1,268 @@
+import { settlesWithin } from "../../_promises.ts";
+import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
+import type { Log } from "../../log.ts";
+import type { Delivery, Engine, Entry, Pulled } from "../../mailbox/engine.ts";
+import { isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { arrayLiteral } from "./_array_literal.ts";
+import type { SqlParameter, SqlRow } from "./client.ts";
+import type { Database } from "./_database.ts";
+import { PostgresDelivery, type Row } from "./_delivery.ts";
+import { Outbox } from "./_outbox.ts";
+import type { Statements } from "./_statements.ts";
+
+/** What an engine needs beside its database. */
+export interface PostgresEngineOptions {
+  readonly maxSize: number;
+  readonly pollIntervalMs: number;
+  readonly callTimeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Something is there and somebody else has his hands on it: look again after this. */
+const BUSY_MS = 5;
+
+/** One queue of a database. All times are the server's. */
+export class PostgresEngine implements Engine<string> {
+  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly #queue: string;
+  readonly #database: Database;
+  readonly #options: PostgresEngineOptions;
+  readonly #outbox: Outbox;
+  readonly #open = new Set<Promise<unknown>>();
+  /** Of pulls that failed: the server may have done what was asked all the same. */
+  #lostNonces: string[] = [];
+  #closed = false;
+
+  constructor(queue: string, database: Database, options: PostgresEngineOptions) {
+    this.#queue = queue;
+    this.#database = database;
+    this.#options = options;
+    this.#outbox = new Outbox(
+      (entries) => this.#store(entries),
+      (error) => isMailboxError(error, "MailboxFullError"),
+    );
+  }
+
+  async push(entries: readonly Entry<string>[]): Promise<void> {
+    await this.#outbox.push(entries);
+    this.#database.wake(this.#queue);
+  }
+
+  async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
+    if (this.#lostNonces.length > 0) await this.#giveBackLost();
+    let deliveries = await this.#take(max, visibilityMs, false);
+    if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
+    let nextDueMs = await this.#nextDueMs();
+    if (nextDueMs <= 0) {
+      await this.#call("surface", "receive", [this.#queue]);
+      deliveries = await this.#take(max, visibilityMs, true);
+      if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
+      nextDueMs = Math.max(BUSY_MS, await this.#nextDueMs());
+    }
+    return { deliveries, nextDueMs };
+  }
+
+  acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    return this.#settle("remove", "acknowledge", deliveries);
+  }
+
+  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
+    return this.#settle("extend", "extend", deliveries, `${visibilityMs}`);
+  }
+
+  async retry(
+    deliveries: readonly Delivery<string>[],
+    delayMs: number,
+    spendsAttempt: boolean,
+  ): Promise<boolean[]> {
+    const given = spendsAttempt ? "0" : "1";
+    const results = await this.#settle("retry", "nack", deliveries, `${delayMs}`, given);
+    this.#database.wake(this.#queue);
+    return results;
+  }
+
+  async release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    const results = await this.#settle("release", "release", deliveries);
+    this.#database.wake(this.#queue);
+    return results;
+  }
+
+  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+    const [buried = false] = await this.#settle("bury", "bury", [delivery], letter);
+    this.#database.wake(this.#deadQueue);
+    return buried;
+  }
+
+  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
+    const [saved = false] = await this.#settle("checkpoint", "checkpoint", [delivery], progress);
+    return saved;
+  }
+
+  async peek(max: number): Promise<PostgresDelivery[]> {
+    const rows = await this.#call("peek", "peek", [this.#queue, `${max}`]);
+    return rows.map((row) => new PostgresDelivery(row as unknown as Row, ""));
+  }
+
+  async count(): Promise<number> {
+    const [row] = await this.#call("count", "count", [this.#queue]);
+    return Number(row!.count);
+  }
+
+  async purge(): Promise<number> {
+    const [row] = await this.#call("purge", "purge", [this.#queue]);
+    return Number(row!.count);
+  }
+
+  onWake(listener: () => void): () => void {
+    if (this.#closed) return () => {};
+    const { clock, pollIntervalMs } = this.#options;
+    const remove = this.#database.wakes.add(this.#queue, listener);
+    let cancel: Cancel;
+    // Processes that were started together do not look in step.
+    const poll = () => {
+      cancel = clock.schedule(pollIntervalMs * (0.75 + Math.random() / 2), () => {
+        poll();
+        listener();
+      });
+    };
+    poll();
+    return () => {
+      remove();
+      cancel();
+    };
+  }
+
+  /** On the same connections, which this engine lets go of for both. */
+  deadLetters(): PostgresEngine {
+    const options = { ...this.#options, maxSize: Infinity };
+    return new DeadLetterEngine(this.#deadQueue, this.#database, options);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.settled();
+    await this.#database.letGo();
+  }
+
+  /** Whoever was handed something at this very moment gives it back first; a frozen server is left. */
+  async settled(): Promise<void> {
+    const { callTimeoutMs, clock } = this.#options;
+    const settle = async () => {
+      do {
+        await Promise.allSettled(this.#open);
+        await nextTurn();
+      } while (this.#open.size > 0);
+    };
+    await settlesWithin(settle(), callTimeoutMs, clock);
+  }
+
+  get #deadQueue(): string {
+    return `${this.#queue}.dead`;
+  }
+
+  async #store(entries: readonly Entry<string>[]): Promise<void> {
+    const { maxSize } = this.#options;
+    const parameters = [
+      this.#queue,
+      arrayLiteral(entries.map(({ id }) => id)),
+      arrayLiteral(entries.map(({ dedup }) => dedup)),
+      arrayLiteral(entries.map(({ body }) => body)),
+      arrayLiteral(entries.map(({ delayMs }) => delayMs)),
+      arrayLiteral(entries.map(({ replyTo }) => {
+        return typeof replyTo === "object" ? replyTo.name : replyTo ?? null;
+      })),
+    ];
+    if (maxSize === Infinity) return void await this.#call("insert", "send", parameters);
+    const [room] = await this.#call("insertBounded", "send", [...parameters, `${maxSize}`]);
+    const { size, fresh } = room as unknown as { readonly size: number; readonly fresh: number };
+    if (Number(size) + Number(fresh) <= maxSize) return;
+    throw new MailboxFullError(
+      `Mailbox "${this.#queue}" is full: it holds ${size} of ${maxSize} messages and cannot take ` +
+        `${fresh} more; receive some, or raise maxSize`,
+    );
+  }
+
+  /** Takes from the line; with `anyway` also while there are others that should stand in it. */
+  async #take(max: number, visibilityMs: number, anyway: boolean): Promise<PostgresDelivery[]> {
+    const nonce = `${Math.floor(Math.random() * Number.MAX_SAFE_INTEGER)}`;
+    const open = (rows: readonly SqlRow[]) => {
+      const found = rows.map((row) => new PostgresDelivery(row as unknown as Row, nonce));
+      return found.sort((a, b) => Number(a.key) - Number(b.key)); // they come in no order
+    };
+    const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${anyway}`];
+    try {
+      const late = (rows: readonly SqlRow[]) => this.#releaseLate(open(rows));
+      return open(await this.#call("take", "receive", parameters, late));
+    } catch (error) {
+      this.#lostNonces.push(nonce);
+      throw error;
+    }
+  }
+
+  async #releaseLate(deliveries: readonly PostgresDelivery[]): Promise<void> {
+    if (deliveries.length === 0) return;
+    try {
+      await this.release(deliveries);
+    } catch (error) {
+      this.#options.log.warn(`what came late from "${this.#queue}" is left to its lease`, {
+        error,
+      });
+    }
+  }
+
+  async #giveBackLost(): Promise<void> {
+    const nonces = this.#lostNonces;
+    await this.#call("giveBack", "give back", [this.#queue, arrayLiteral(nonces)]);
+    this.#lostNonces = this.#lostNonces.filter((nonce) => !nonces.includes(nonce));
+  }
+
+  async #nextDueMs(): Promise<number> {
+    const [row] = await this.#call("nextDue", "receive", [this.#queue]);
+    const ms = row?.ms;
+    return ms === null || ms === undefined ? Infinity : Number(ms);
+  }
+
+  /** Tells for each whether its receipt was still good. */
+  async #settle(
+    statement: keyof Statements,
+    what: string,
+    deliveries: readonly Delivery<string>[],
+    ...parameters: SqlParameter[]
+  ): Promise<boolean[]> {
+    const own = deliveries as readonly PostgresDelivery[];
+    if (new Set(own.map(({ key }) => key)).size < own.length) {
+      // The answer names messages: two deliveries of the same one could not be told apart.
+      const each = own.map((delivery) => this.#settle(statement, what, [delivery], ...parameters));
+      return (await Promise.all(each)).flat();
+    }
+    const keys = arrayLiteral(own.map(({ key }) => key));
+    const nonces = arrayLiteral(own.map(({ nonce }) => nonce));
+    const rows = await this.#call(statement, what, [keys, nonces, ...parameters]);
+    const settled = new Set(rows.map(({ key }) => String(key)));
+    return own.map(({ key }) => settled.has(key));
+  }
+
+  async #call(
+    statement: keyof Statements,
+    what: string,
+    parameters: SqlParameter[],
+    onLate?: (rows: readonly SqlRow[]) => void,
+  ): Promise<readonly SqlRow[]> {
+    const { calls, statements } = this.#database;
+    const call = calls.call(what, statements[statement], parameters, onLate);
+    this.#open.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#open.delete(call);
+    }
+  }
+}
+
+class DeadLetterEngine extends PostgresEngine {
+  override close(): Promise<void> {
+    return this.settled();
+  }
+}
