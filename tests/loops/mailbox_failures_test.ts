@@ -4,6 +4,7 @@ import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
 import { silentLog } from "../../src/log.ts";
 import { MailboxConnectionError } from "../../src/mailbox/errors.ts";
 import { redrive } from "../../src/mailbox/dead_letter.ts";
+import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import type { StandardSchema } from "../../src/loops/schema.ts";
 import { FakeRuntime } from "../../src/testing/fake_runtime.ts";
 import { Worker } from "./_worker.ts";
@@ -51,6 +52,23 @@ describe("a message that fails", () => {
     await worker.workOff(loop);
     assertEquals(loop.figures.acknowledged, 1);
     assertEquals(await worker.mailbox.deadLetters.approximateCount(), 0);
+  });
+
+  it("for good can be worked on where it lies: dead letters are a mailbox", async () => {
+    const worker = new Worker();
+    await worker.fill(2);
+    await worker.workOff(worker.loop(fails, { deadLetter: { maxDeliveries: 1 } }));
+    const mended: unknown[] = [];
+    const { clock, mailbox: { deadLetters } } = worker;
+    const undertaker = new MailboxLoop({
+      mailbox: deadLetters,
+      clock,
+      log: silentLog,
+      handler: ({ body: { body, reason } }) => void mended.push([body, reason]),
+    });
+    await clock.until(undertaker.run({ maxIterations: 2 }));
+    assertEquals(mended, [[1, "max_deliveries"], [2, "max_deliveries"]]);
+    assertEquals(await deadLetters.approximateCount(), 0);
   });
 
   it("with a hopeless error is buried at once, with an excusable one never", async () => {
