@@ -10,7 +10,7 @@ type Values = readonly (string | number)[];
 /** How long a close waits for calls under way: longer, and a frozen server would hold up a stop. */
 const LINGER_MS = 1_000;
 
-/** Later than any server is. */
+/** For the first call, which is made when the server's time is not known yet. */
 const NEVER_US = Number.MAX_SAFE_INTEGER;
 
 /** Between which times, by the server's clock, a call can have been made. */
@@ -58,7 +58,10 @@ export class Calls {
     keys: readonly string[],
     args: Values,
   ): Promise<unknown[]> {
-    const call = this.#withinTime(what, (endsAtUs) => this.#insist(script, keys, args, endsAtUs));
+    const call = this.#withinTime(
+      what,
+      (endsAtUs) => this.#insist(what, script, keys, args, endsAtUs),
+    );
     this.#pending.add(call);
     try {
       return await call;
@@ -84,38 +87,38 @@ export class Calls {
 
   async #withinTime<T>(what: string, act: (endsAtUs: number) => Promise<T>): Promise<T> {
     let cancel: Cancel | undefined;
+    const endsAtUs = this.#nowUs() + this.#timeoutMs * 1_000;
     const expired = new Promise<never>((_, reject) => {
-      cancel = this.#clock.schedule(this.#timeoutMs, () => {
-        reject(
-          new MailboxConnectionError(
-            `Redis did not answer within ${this.#timeoutMs} ms when asked to ${what}; is it ` +
-              "overloaded or frozen? It is tried again with the next call",
-          ),
-        );
-      });
+      cancel = this.#clock.schedule(this.#timeoutMs, () => reject(this.#noAnswer(what)));
     });
     try {
-      return await Promise.race([act(this.#nowUs() + this.#timeoutMs * 1_000), expired]);
+      return await Promise.race([act(endsAtUs), expired]);
     } finally {
       cancel?.();
     }
   }
 
   async #insist(
+    what: string,
     script: Script,
     keys: readonly string[],
     args: Values,
     endsAtUs: number,
   ): Promise<unknown[]> {
     for (;;) {
-      const untilUs = this.#byServer(endsAtUs);
-      const reply = await this.#evaluate(script, keys, [untilUs, ...args]) as [
-        number,
-        ...unknown[],
-      ];
+      const values = [this.#byServer(endsAtUs), ...args];
+      const reply = await this.#evaluate(script, keys, values) as [number, ...unknown[]];
       this.#offsetUs = reply[0] - this.#nowUs();
-      if (reply.length > 1 || this.#nowUs() >= endsAtUs) return reply;
+      if (reply.length > 1) return reply;
+      if (this.#nowUs() >= endsAtUs) throw this.#noAnswer(what);
     }
+  }
+
+  #noAnswer(what: string): MailboxConnectionError {
+    return new MailboxConnectionError(
+      `Redis did not answer within ${this.#timeoutMs} ms when asked to ${what}; is it overloaded or ` +
+        "frozen? It is tried again with the next call",
+    );
   }
 
   async #evaluate(script: Script, keys: readonly string[], args: Values): Promise<unknown> {

@@ -24,6 +24,7 @@ export interface OwnConnection {
 /** Not a literal: an optional peer need not be there when imports are checked. */
 const MODULE: string = "ioredis";
 
+const CONNECTED: readonly string[] = ["connecting", "connect", "ready"];
 const LONGEST_PAUSE_MS = 1_000;
 const GOODBYE_MS = 200;
 
@@ -46,6 +47,8 @@ export async function connect(
     // What was under way when the connection broke has failed, and is not done a second time.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
+    // After a failover the old master is there, and takes nothing any more.
+    reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
   });
   client.on("error", (error) => log.debug("the connection to Redis failed", { error }));
   const disconnect = () => end(client, clock);
@@ -77,10 +80,11 @@ async function within(promise: Promise<void>, ms: number, clock: Clock): Promise
 }
 
 async function end(client: OwnClient, clock: Clock): Promise<void> {
-  if (client.status === "end") return;
+  const connected = CONNECTED.includes(client.status);
   const ended = new Promise((resolve) => client.on("end", resolve));
   client.disconnect();
-  await settlesWithin(ended, 2 * GOODBYE_MS, clock);
+  // Between two attempts to connect there is nothing that could end.
+  if (connected) await settlesWithin(ended, 2 * GOODBYE_MS, clock);
 }
 
 /** Where a URL leads to, without what opens the door there. */

@@ -1,7 +1,7 @@
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
 
 /** The fields of one message in an answer: number, deliveries, record, progress. */
-export const FIELDS = 4;
+const FIELDS = 4;
 
 /** A message that was taken from Redis. Everything of one pull has the same nonce. */
 export class RedisDelivery implements Delivery<string> {
@@ -64,12 +64,8 @@ export function deliveriesOf(
 ): RedisDelivery[] {
   const deliveries: RedisDelivery[] = [];
   for (let i = first; i < reply.length; i += FIELDS) {
-    const [seq, count, record, progress] = reply.slice(i, i + FIELDS) as [
-      string,
-      number,
-      string,
-      string | null,
-    ];
+    const [seq, count] = [reply[i] as string, reply[i + 1] as number];
+    const [record, progress] = [reply[i + 2] as string, reply[i + 3] as string | null];
     deliveries.push(new RedisDelivery(seq, count, record, progress, nonce));
   }
   return deliveries;

@@ -3,10 +3,16 @@ import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts"
 /** What a client threw, as callers of a mailbox know it. */
 export function connectionError(what: string, error: unknown): Error {
   if (isMailboxError(error)) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = textOf(error);
   return new MailboxConnectionError(`Redis failed to ${what}: ${text}${advice(text)}`, {
     cause: withoutCommand(error),
   });
+}
+
+function textOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  // With no retries allowed, this is how a client says it.
+  return /max retries per request/.test(text) ? "the connection is lost" : text;
 }
 
 /** True when the server does not know a script: it was restarted, or somebody has flushed them. */
@@ -22,7 +28,7 @@ function withoutCommand(error: unknown): unknown {
 }
 
 function advice(text: string): string {
-  if (/ECONNREFUSED|ENOTFOUND|ETIMEDOUT|closed|writeable|max retries/i.test(text)) {
+  if (/ECONNREFUSED|ENOTFOUND|ETIMEDOUT|closed|writeable|is lost/i.test(text)) {
     return "; is the server there? It is tried again with the next call";
   }
   if (/WRONGPASS|NOAUTH|NOPERM/.test(text)) return "; check the user, the password and the ACL";

@@ -1,7 +1,11 @@
+import { settlesWithin } from "../../_promises.ts";
 import type { Backend } from "./_backend.ts";
 import type { CallWindow } from "./_calls.ts";
 import type { Keys } from "./_keys.ts";
 import { RECOVER } from "./scripts/pull.ts";
+
+/** A frozen server does not hold up a stop for longer. */
+const LAST_CHANCE_MS = 1_000;
 
 /** A pull that may have taken messages which nobody got. */
 interface LostPull extends CallWindow {
@@ -61,10 +65,7 @@ export class LostPulls {
 
   /** The last chance. Where it is missed, the messages come back by their visibility timeout. */
   async giveBackLast(): Promise<void> {
-    try {
-      await this.giveBack();
-    } catch {
-      // Whoever closes has heard of the outage by the pull that failed.
-    }
+    if (this.#lost.size === 0) return;
+    await settlesWithin(this.giveBack(), LAST_CHANCE_MS, this.#backend.options.clock);
   }
 }

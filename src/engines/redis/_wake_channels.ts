@@ -32,10 +32,11 @@ export class WakeChannels {
     return channels;
   }
 
-  /** Ends the connection when nobody is left. Resolves when it has ended. */
+  /** Ends the connection when nobody is left, and what nobody listens to in any case. */
   leave(): void {
-    if (--this.#users > 0) return;
+    if (--this.#users > 0) return this.#part();
     shared.delete(this.#client);
+    this.#listeners.clear();
     this.#subscriber?.disconnect();
     this.#subscriber = undefined;
   }
@@ -58,8 +59,19 @@ export class WakeChannels {
     if (channels.length === 0) return;
     this.#connect().subscribe(...channels).then(
       () => channels.forEach((channel) => this.#wake(channel)),
+      // It is tried again when the connection is there again, and the fallback poll goes on meanwhile.
       (error) => this.#log.debug("could not listen for messages on Redis", { error }),
     );
+  }
+
+  /** Whoever of the others comes back to a channel joins it again. */
+  #part(): void {
+    const quiet = [...this.#listeners].filter(([, listeners]) => listeners.size === 0);
+    if (quiet.length === 0) return;
+    for (const [channel] of quiet) this.#listeners.delete(channel);
+    this.#connect().unsubscribe(...quiet.map(([channel]) => channel)).catch((error) => {
+      this.#log.debug("could not stop listening for messages on Redis", { error });
+    });
   }
 
   #connect(): RedisSubscriber {

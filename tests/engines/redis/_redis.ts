@@ -1,5 +1,6 @@
 import { after } from "node:test";
 import { Redis } from "ioredis";
+import { keysOf } from "../../../src/engines/redis/_keys.ts";
 import { RedisMailbox, type RedisMailboxOptions } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { findServer, missing, redis } from "../_servers.ts";
@@ -21,8 +22,7 @@ export function uniqueName(): string {
 /** Removes everything that a mailbox of this name has on the server. */
 export async function cleanUp(name: string, at: string = url): Promise<void> {
   const client = new Redis(at);
-  const keys = await client.keys(`{lastcall:${name}}*`);
-  if (keys.length > 0) await client.unlink(...keys);
+  await client.unlink(...keysOf(name), ...keysOf(`${name}.dead`));
   await client.quit();
 }
 
@@ -46,4 +46,16 @@ export async function openForTest(
 /** Ends the private server, where one had to be started, after the tests of a file. */
 export function closeServerAfterwards(): void {
   after(async () => await found?.[Symbol.asyncDispose]());
+}
+
+/** Tries until it succeeds: the first success after an outage. Gives up in the end. */
+export async function eventually<T>(act: () => Promise<T>): Promise<T> {
+  for (const endsAt = Date.now() + 20_000;;) {
+    try {
+      return await act();
+    } catch (error) {
+      if (Date.now() > endsAt) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
 }
