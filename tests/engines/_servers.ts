@@ -86,6 +86,7 @@ export class PrivateServer implements AsyncDisposable {
     this.#process = undefined;
     if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, "exit");
+    child.ref(); // or nothing might keep the process alive until then
     child.kill(signal);
     if (signal !== "SIGKILL") child.kill("SIGCONT");
     await ended;
