@@ -7,7 +7,7 @@ import type { Script } from "./scripts/script.ts";
 
 type Values = readonly (string | number)[];
 
-/** How long a close waits for calls under way: longer, and a frozen server would hold up a stop. */
+/** A close waits for calls that are younger: longer, and a frozen server would hold up a stop. */
 const LINGER_MS = 1_000;
 
 /** For the first call, which is made when the server's time is not known yet. */
@@ -33,6 +33,7 @@ export class Calls {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #pending = new Set<Promise<unknown>>();
+  #lastCallAtUs = 0;
   /** The server's clock minus ours. */
   #offsetUs: number | undefined;
 
@@ -72,9 +73,10 @@ export class Calls {
     }
   }
 
-  /** Resolves when no call is under way, or when that takes too long. */
+  /** Resolves when no call is under way, or when the youngest has taken too long. */
   async settle(): Promise<void> {
-    await settlesWithin(this.#settled(), LINGER_MS, this.#clock);
+    const leftMs = LINGER_MS - (this.#nowUs() - this.#lastCallAtUs) / 1_000;
+    await settlesWithin(this.#settled(), Math.max(0, leftMs), this.#clock);
   }
 
   async #settled(): Promise<void> {
@@ -87,7 +89,8 @@ export class Calls {
 
   async #withinTime<T>(what: string, act: (endsAtUs: number) => Promise<T>): Promise<T> {
     let cancel: Cancel | undefined;
-    const endsAtUs = this.#nowUs() + this.#timeoutMs * 1_000;
+    this.#lastCallAtUs = this.#nowUs();
+    const endsAtUs = this.#lastCallAtUs + this.#timeoutMs * 1_000;
     const expired = new Promise<never>((_, reject) => {
       cancel = this.#clock.schedule(this.#timeoutMs, () => reject(this.#noAnswer(what)));
     });

@@ -12,7 +12,7 @@ export function connectionError(what: string, error: unknown): Error {
 function textOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   // With no retries allowed, this is how a client says it.
-  return /max retries per request/.test(text) ? "the connection is lost" : text;
+  return /max retries per request/.test(text) ? "the connection is lost" : text.replace(/\.$/, "");
 }
 
 /** True when the server does not know a script: it was restarted, or somebody has flushed them. */

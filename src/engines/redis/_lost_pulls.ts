@@ -33,12 +33,13 @@ export class LostPulls {
   /** Makes a pull under a nonce of its own, and remembers it when it fails. */
   async watch<T>(visibilityUs: number, pull: (nonce: string) => Promise<T>): Promise<T> {
     const nonce = `${this.#name}-${++this.#last}`;
-    const { fromUs, untilUs } = this.#backend.calls.window;
+    const { calls } = this.#backend;
+    const { fromUs, untilUs } = calls.window;
     try {
       return await pull(nonce);
     } catch (error) {
       // By the server's clock, as it is known before and after.
-      const late = this.#backend.calls.window.untilUs;
+      const late = calls.window.untilUs;
       this.#lost.add({
         nonce,
         fromUs: fromUs + visibilityUs,
