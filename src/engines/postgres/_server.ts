@@ -22,6 +22,16 @@ const MODULE: string = "postgres";
 /** Anybody who looks into `pg_stat_activity` sees whose connections these are. */
 const APPLICATION_NAME = "lastcall";
 
+/**
+ * The statistics of a queue are always of yesterday, and a plan that was made when the table was empty is
+ * kept after it has grown. So the server is told: nothing but the indexes, in their order. A client that
+ * is handed in has its own settings, and the right plans once the table was analyzed.
+ */
+export const PLANNING: Readonly<Record<string, string>> = {
+  enable_seqscan: "off",
+  enable_bitmapscan: "off",
+};
+
 /** The server behind a URL or a client. Nothing is loaded or sent yet. */
 export function serverOf(target: string | SqlClient, callTimeoutMs: number): Server {
   return typeof target === "string"
@@ -77,9 +87,7 @@ class UrlServer implements Server {
       connection: {
         application_name: APPLICATION_NAME,
         statement_timeout: Math.ceil(this.#callTimeoutMs),
-        // A plan that was made when the table was empty is kept after it has grown.
-        enable_seqscan: "off",
-        enable_bitmapscan: "off",
+        ...PLANNING,
       },
     };
     try {

@@ -1,8 +1,9 @@
+import { show } from "../../_checks.ts";
 import { settlesWithin } from "../../_promises.ts";
 import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { Delivery, Engine, Entry, Pulled } from "../../mailbox/engine.ts";
-import { isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
+import { InvalidParameterError, isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { arrayLiteral } from "./_array_literal.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
@@ -46,6 +47,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async push(entries: readonly Entry<string>[]): Promise<void> {
+    for (const { id } of entries) checkId(id);
     await this.#outbox.push(entries);
     this.#database.wake(this.#queue);
   }
@@ -259,6 +261,14 @@ export class PostgresEngine implements Engine<string> {
       this.#open.delete(call);
     }
   }
+}
+
+/** PostgreSQL stores any text but this; a body as JSON has none. */
+function checkId(id: string): void {
+  if (!id.includes("\0")) return;
+  throw new InvalidParameterError(
+    `Invalid id: PostgreSQL stores no NUL character, got ${show(id)}`,
+  );
 }
 
 class DeadLetterEngine extends PostgresEngine {

@@ -65,10 +65,13 @@ export function ownSchema(): string {
 }
 
 /** A client of a test's own, which sees what mailboxes do. */
-export function observer(target: string = url!): postgres.Sql {
+export function observer(
+  target: string = url!,
+  settings: Readonly<Record<string, string>> = {},
+): postgres.Sql {
   return postgres(target, {
     max: 2,
     onnotice() {},
-    connection: { application_name: "lastcall_observer" },
+    connection: { application_name: "lastcall_observer", ...settings },
   });
 }

@@ -1,0 +1,152 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
+import { PLANNING } from "../../../src/engines/postgres/_server.ts";
+import { statementsFor } from "../../../src/engines/postgres/_statements.ts";
+import { InvalidParameterError, MailboxConnectionError } from "../../../src/mailbox/errors.ts";
+import { observer, options, ownSchema, url } from "./_shared.ts";
+
+describe("PostgresMailbox on a server", options, () => {
+  const schema = ownSchema();
+
+  it("gives no message to two pools", async () => {
+    const clients = [observer(), observer()];
+    const targets = [url!, ...clients];
+    const mailboxes = await Promise.all(
+      targets.map((target) => PostgresMailbox.open<number>(target, { schema, name: "shared" })),
+    );
+    const bodies = Array.from({ length: 600 }, (_, i) => i);
+    await mailboxes[0]!.sendMany(bodies);
+    const seen: number[] = [];
+    await Promise.all([...mailboxes, ...mailboxes].map(async (mailbox) => {
+      while (await mailbox.approximateCount() > 0) {
+        const messages = await mailbox.receive({ maxMessages: 7 });
+        seen.push(...messages.map(({ body }) => body));
+        await mailbox.acknowledgeMany(messages);
+      }
+    }));
+    assertEquals(seen.sort((a, b) => a - b), bodies);
+    await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
+    await Promise.all(clients.map((client) => client.end()));
+  });
+
+  it("takes what is due before what is younger, by its place", async () => {
+    const mailbox = await PostgresMailbox.open<string>(url!, { schema, name: "places" });
+    await mailbox.sendMany(["a", "b", "c"]);
+    const [a, b] = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 0 });
+    assertEquals([a?.body, b?.body], ["a", "b"]);
+    const again = await mailbox.receive({ maxMessages: 3 });
+    assertEquals(again.map(({ body }) => body), ["a", "b", "c"]);
+    await mailbox.close();
+  });
+
+  it("never holds more than `maxSize`, whoever sends", async () => {
+    const client = observer();
+    const limits = { schema, name: "small", maxSize: 25 };
+    const mailboxes = await Promise.all([
+      PostgresMailbox.open<number>(url!, limits),
+      PostgresMailbox.open<number>(client, limits),
+    ]);
+    const sends = Array.from({ length: 60 }, (_, i) => mailboxes[i % 2]!.send(i));
+    const ends = await Promise.allSettled(sends);
+    assertEquals(ends.filter(({ status }) => status === "fulfilled").length, 25);
+    assertEquals(await mailboxes[0]!.approximateCount(), 25);
+    await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
+    await client.end();
+  });
+
+  it("stores what is sent in one breath with one statement, in order", async () => {
+    const client = observer();
+    const inserts: string[] = [];
+    const counting: SqlClient = {
+      unsafe: (query, parameters, how) => {
+        if (query.startsWith("insert")) inserts.push(query);
+        return client.unsafe(query, parameters, how);
+      },
+      listen: (...parameters) => client.listen(...parameters),
+    };
+    const mailbox = await PostgresMailbox.open<number>(counting, { schema, name: "breath" });
+    const bodies = Array.from({ length: 50 }, (_, i) => i);
+    await Promise.all(bodies.map((body) => mailbox.send(body)));
+    assertEquals(inserts.length, 1);
+    const messages = await mailbox.receive({ maxMessages: 100 });
+    assertEquals(messages.map(({ body }) => body), bodies);
+    await mailbox.close();
+    await client.end();
+  });
+
+  it("finds the front of a line by its index, without statistics", async () => {
+    const sql = observer(url, PLANNING);
+    const mailbox = await PostgresMailbox.open<number>(url!, { schema, name: "plan" });
+    const bodies = Array.from({ length: 1_000 }, (_, i) => i);
+    for (let i = 0; i < 5; i++) await mailbox.sendMany(bodies);
+    const { take } = statementsFor(schema);
+    const parameters = ["plan", "10", "1000", "1", "false"];
+    const rows = await sql.unsafe(`explain ${take}`, parameters);
+    const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
+    assertStringIncludes(plan, "Scan using messages_line");
+    assertStringIncludes(plan, "Scan using messages_pkey");
+    assert(!/Seq Scan|Bitmap|Sort/.test(plan), plan);
+    await mailbox.close();
+    await sql.end();
+  });
+
+  it("leaves a client open that was handed in", async () => {
+    const client = observer();
+    const mailbox = await PostgresMailbox.open(client, { schema });
+    await mailbox.receive({ waitTimeMs: 10 });
+    await mailbox.close();
+    assertEquals((await client`select 1 as one`)[0]?.one, 1);
+    await client.end();
+  });
+
+  it("leaves no connection behind", async () => {
+    const sql = observer();
+    const name = `lastcall_${crypto.randomUUID()}`;
+    const connections = async () => {
+      const [row] = await sql`select count(*)::int as count from pg_stat_activity
+        where application_name = ${name}`;
+      return Number(row!.count);
+    };
+    const target = `${url}?application_name=${name}`;
+    const open = (name: string) => PostgresMailbox.open<string>(target, { schema, name });
+    const mailboxes = await Promise.all(["one", "two", "three"].map(open));
+    await Promise.all(mailboxes.map((mailbox) => mailbox.receive({ waitTimeMs: 50 })));
+    await Promise.all(mailboxes.map((mailbox) => mailbox.deadLetters.send({} as never)));
+    const used = await connections();
+    assert(
+      used > 0 && used <= 5,
+      `${used} connections: four at the most, and the one that listens`,
+    );
+    await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
+    while (await connections() > 0);
+    await sql.end();
+  });
+
+  it("refuses names that would have to be quoted, and ids that cannot be stored", async () => {
+    for (const name of ["it's", 'a"b', "a;b", ""]) {
+      await assertRejects(
+        () => PostgresMailbox.open(url!, { schema, name }),
+        InvalidParameterError,
+      );
+      await assertRejects(
+        () => PostgresMailbox.open(url!, { schema: name }),
+        InvalidParameterError,
+      );
+    }
+    const mailbox = await PostgresMailbox.open(url!, { schema });
+    await assertRejects(() => mailbox.send(1, { id: "a\0b" }), InvalidParameterError);
+    await mailbox.close();
+  });
+
+  it("names no credentials when it fails", async () => {
+    const secret = "hush-hush";
+    const bad = [`postgres://me:${secret}@127.0.0.1:1/db`, `postgres://me:${secret}@@/:x`];
+    for (const target of [...bad, `mysql://me:${secret}@127.0.0.1/db`]) {
+      const error = await assertRejects(() => PostgresMailbox.open(target, { schema }));
+      assert(error instanceof MailboxConnectionError || error instanceof InvalidParameterError);
+      const all = `${error.message} ${error.stack} ${JSON.stringify(error.cause ?? "")}`;
+      assert(!all.includes(secret), all);
+    }
+  });
+});

@@ -1,0 +1,69 @@
+import { after, describe, it } from "node:test";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
+import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
+import { observer, options, ownSchema, url } from "./_shared.ts";
+
+describe("the schema of a PostgresMailbox", options, () => {
+  const sql = url === undefined ? undefined! : observer();
+  after(() => sql?.end());
+
+  const tables = async (schema: string) => {
+    const rows = await sql`select tablename from pg_tables where schemaname = ${schema} order by 1`;
+    return rows.map(({ tablename }) => tablename);
+  };
+
+  it("is made once, however many open it at the same time", async () => {
+    const schema = ownSchema();
+    const clients = Array.from({ length: 6 }, () => observer());
+    const open = (target: string | ReturnType<typeof observer>) =>
+      PostgresMailbox.open<number>(target, { schema });
+    const mailboxes = await Promise.all([...clients, url!, url!].map(open));
+    await Promise.all(mailboxes.map((mailbox, i) => mailbox.send(i)));
+    assertEquals(await mailboxes[0]!.approximateCount(), 8);
+    assertEquals(await tables(schema), ["messages", "migrations"]);
+    const versions = await sql`select version from ${sql(schema)}.migrations`;
+    assertEquals(versions.map(({ version }) => version), [1]);
+    await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
+    await Promise.all(clients.map((client) => client.end()));
+  });
+
+  it("of a newer package is refused, and left as it is", async () => {
+    const schema = ownSchema();
+    await (await PostgresMailbox.open(url!, { schema })).close();
+    await sql`insert into ${sql(schema)}.migrations (version) values (99)`;
+    for (const migrate of [true, false]) {
+      const error = await assertRejects(
+        () => PostgresMailbox.open(url!, { schema, migrate }),
+        MailboxConnectionError,
+      );
+      assertStringIncludes(error.message, "has version 99 and this package knows 1");
+    }
+    const [last] = await sql`select max(version) as version from ${sql(schema)}.migrations`;
+    assertEquals(last?.version, 99);
+  });
+
+  it("is only looked at with `migrate: false`", async () => {
+    const schema = ownSchema();
+    const error = await assertRejects(
+      () => PostgresMailbox.open(url!, { schema, migrate: false }),
+      MailboxConnectionError,
+    );
+    assertStringIncludes(error.message, "has version 0 and this package needs 1");
+    assertEquals(await tables(schema), []);
+    await (await PostgresMailbox.open(url!, { schema })).close();
+    await (await PostgresMailbox.open(url!, { schema, migrate: false })).close();
+  });
+
+  it("that holds a table of somebody else is left alone", async () => {
+    const schema = ownSchema();
+    await sql`create schema ${sql(schema)}`;
+    await sql`create table ${sql(schema)}.messages (mine text)`;
+    const error = await assertRejects(
+      () => PostgresMailbox.open(url!, { schema }),
+      MailboxConnectionError,
+    );
+    assertStringIncludes(error.message, "choose another one");
+    assertEquals(await tables(schema), ["messages"]);
+  });
+});

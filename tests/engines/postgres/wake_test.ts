@@ -1,0 +1,63 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
+import { observer, options, ownSchema, url } from "./_shared.ts";
+
+/** So seldom that it never helps a test. */
+const never = { pollIntervalMs: 3_600_000 };
+
+describe("a waiting receiver", options, () => {
+  const schema = ownSchema();
+
+  it("is woken by what comes through another connection", async () => {
+    const sql = observer();
+    const listening = async () => {
+      const [row] = await sql`select count(*)::int as count from pg_stat_activity
+        where query ilike ${`listen%${schema}_wake%`}`;
+      return Number(row!.count);
+    };
+    const here = await PostgresMailbox.open<string>(url!, { schema, ...never });
+    const there = await PostgresMailbox.open<string>(sql, { schema });
+    const received = here.receive({ waitTimeMs: 3_600_000 });
+    while (await listening() === 0);
+    await there.send("from afar");
+    assertEquals((await received).map(({ body }) => body), ["from afar"]);
+    const delayed = here.receive({ waitTimeMs: 3_600_000 });
+    await there.send("later", { delayMs: 100 });
+    assertEquals((await delayed).map(({ body }) => body), ["later"]);
+    await here.close();
+    while (await listening() > 0);
+    await there.close();
+    await sql.end();
+  });
+
+  it("is woken by a neighbour, and by what was given back", async () => {
+    const options = { schema, name: "neighbours", ...never };
+    const [one, two] = await Promise.all([
+      PostgresMailbox.open<string>(url!, options),
+      PostgresMailbox.open<string>(url!, options),
+    ]);
+    const first = one!.receive({ waitTimeMs: 3_600_000 });
+    await two!.send("work");
+    const [message] = await first;
+    const second = two!.receive({ waitTimeMs: 3_600_000 });
+    await message!.release();
+    assertEquals((await second)[0]?.deliveryCount, 1);
+    await Promise.all([one!.close(), two!.close()]);
+  });
+
+  it("finds by itself what nobody has told it of", async () => {
+    const sql = observer();
+    const mailbox = await PostgresMailbox.open<string>(url!, {
+      schema,
+      name: "quiet",
+      pollIntervalMs: 50,
+    });
+    const received = mailbox.receive({ waitTimeMs: 3_600_000 });
+    await sql`insert into ${sql(schema)}.messages (queue, message_id, chosen, body, visible_at)
+      values ('quiet', 'one', false, '"work"', '-infinity')`;
+    assertEquals((await received)[0]?.body, "work");
+    await mailbox.close();
+    await sql.end();
+  });
+});
