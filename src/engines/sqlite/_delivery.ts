@@ -22,12 +22,13 @@ export class SqliteDelivery implements Delivery<string> {
   readonly replyTo: string | undefined;
   readonly checkpoint: string | undefined;
 
-  constructor(row: Row, nonce: number) {
+  /** `row` is how the message was found; without a nonce it was only looked at. */
+  constructor(row: Row, nonce?: number) {
     this.seq = row.seq;
-    this.nonce = nonce;
+    this.nonce = nonce ?? 0;
     this.id = row.id;
     this.body = row.body;
-    this.deliveryCount = row.deliveries;
+    this.deliveryCount = row.deliveries + (nonce === undefined ? 0 : 1);
     this.enqueuedAt = row.enqueued_at;
     this.replyTo = row.reply_to ?? undefined;
     this.checkpoint = row.checkpoint ?? undefined;

@@ -10,7 +10,9 @@ export interface Statements {
   readonly insert: SqliteStatement;
   readonly isThere: SqliteStatement;
   readonly firstDue: SqliteStatement;
+  readonly isAnyDue: SqliteStatement;
   readonly surface: SqliteStatement;
+  readonly front: SqliteStatement;
   readonly lease: SqliteStatement;
   readonly remove: SqliteStatement;
   readonly extend: SqliteStatement;
@@ -42,13 +44,15 @@ const SQL: Readonly<Record<keyof Statements, string>> = {
   isThere: "SELECT 1 FROM message WHERE queue = ? AND id = ? AND chosen = 1",
 
   firstDue: "SELECT min(due_at) AS due_at FROM message INDEXED BY line WHERE queue = ?",
+  isAnyDue: `SELECT 1 FROM message INDEXED BY line
+    WHERE queue = ? AND due_at > 0 AND due_at <= ? LIMIT 1`,
   surface: `UPDATE message SET due_at = 0, nonce = NULL WHERE seq IN (
       SELECT seq FROM message INDEXED BY line
       WHERE queue = ? AND due_at > 0 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)`,
-  lease: `UPDATE message SET due_at = ?, nonce = ?, deliveries = deliveries + 1 WHERE seq IN (
-      SELECT seq FROM message INDEXED BY line
-      WHERE queue = ? AND due_at = 0 ORDER BY seq LIMIT ?)
-    RETURNING ${COLUMNS}`,
+  front: `SELECT ${COLUMNS} FROM message INDEXED BY line
+    WHERE queue = ? AND due_at = 0 ORDER BY seq LIMIT ?`,
+  lease: `UPDATE message INDEXED BY line SET due_at = ?, nonce = ?, deliveries = deliveries + 1
+    WHERE queue = ? AND due_at = 0 AND seq <= ?`,
 
   remove: `DELETE FROM message WHERE ${HELD}`,
   extend: `UPDATE message SET due_at = max(due_at, ?) WHERE ${HELD}`,
