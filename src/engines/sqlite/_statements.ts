@@ -63,11 +63,11 @@ const SQL: Readonly<Record<keyof Statements, string>> = {
 
   peek: `SELECT ${COLUMNS} FROM message WHERE seq IN (
       SELECT seq FROM (SELECT seq FROM message INDEXED BY line
-        WHERE queue = ?1 AND due_at = 0 ORDER BY seq LIMIT ?2)
+        WHERE queue = ? AND due_at = 0 ORDER BY seq LIMIT ?)
       UNION ALL
       SELECT seq FROM (SELECT seq FROM message INDEXED BY line
-        WHERE queue = ?1 AND due_at > 0 ORDER BY seq LIMIT ?2))
-    ORDER BY seq LIMIT ?2`,
+        WHERE queue = ? AND due_at > 0 ORDER BY seq LIMIT ?))
+    ORDER BY seq LIMIT ?`,
   purge: "DELETE FROM message WHERE queue = ?",
   empty: "UPDATE queue SET size = 0 WHERE name = ?",
 

@@ -126,7 +126,8 @@ export class SqliteEngine implements Engine<string> {
 
   peek(max: number): Maybe<SqliteDelivery[]> {
     return this.#connection.read(() => {
-      const rows = this.#statements.peek.all(this.#queue, max) as Row[];
+      const values = [this.#queue, max, this.#queue, max, max];
+      const rows = this.#statements.peek.all(...values) as Row[];
       return rows.map((row) => new SqliteDelivery(row));
     });
   }

@@ -66,7 +66,7 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   ): Promise<SqliteMailbox<T, R>> {
     const {
       clock = systemClock,
-      driver = anyDriver,
+      driver = (path: string) => anyDriver(path),
       durability = "normal",
       pollIntervalMs = 50,
     } = options;

@@ -1,26 +1,32 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { Connection } from "../../../src/engines/sqlite/_connection.ts";
-import { nodeSqlite, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
+import {
+  bunSqlite,
+  nodeSqlite,
+  type SqliteDriver,
+  SqliteMailbox,
+} from "../../../src/engines/sqlite/mod.ts";
 import { SqliteEngine } from "../../../src/engines/sqlite/sqlite_engine.ts";
 import { type MakeMailbox, skippedMailboxCases, VirtualClock } from "../../../src/testing/mod.ts";
 import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { runtimeName } from "../../signals/_child.ts";
 import { TempFolder } from "./_folder.ts";
 
-const make: MakeMailbox = async (options) => {
+const make = (driver: SqliteDriver): MakeMailbox => async (options) => {
   const folder = new TempFolder();
   const clock = new VirtualClock();
   const path = folder.file();
   const maxBodyBytes = 4_096;
   const open = () =>
-    SqliteMailbox.open<unknown>(path, { ...options, name: "orders", clock, maxBodyBytes });
+    SqliteMailbox.open<unknown>(path, { ...options, name: "orders", clock, driver, maxBodyBytes });
   return {
     mailbox: await open(),
     tickMs: 1_000,
     pass: (ms) => clock.advance(ms),
     sibling: open,
     async sendRaw(body) {
-      const fileOptions = { driver: nodeSqlite, durability: "normal", clock } as const;
+      const fileOptions = { driver, durability: "normal", clock } as const;
       const connection = new Connection(path, fileOptions, 50);
       await connection.open();
       const engine = new SqliteEngine("orders", connection, clock, Infinity);
@@ -35,10 +41,14 @@ const make: MakeMailbox = async (options) => {
   };
 };
 
-describe("SqliteMailbox", () => {
-  hostMailboxCases(make);
+const drivers = runtimeName === "bun" ? { nodeSqlite, bunSqlite } : { nodeSqlite };
 
-  it("shows every case", async () => {
-    assertEquals(await skippedMailboxCases(make), []);
+for (const [name, driver] of Object.entries(drivers)) {
+  describe(`SqliteMailbox on ${name}`, () => {
+    hostMailboxCases(make(driver));
+
+    it("shows every case", async () => {
+      assertEquals(await skippedMailboxCases(make(driver)), []);
+    });
   });
-});
+}

@@ -8,8 +8,11 @@ import { nodeSqlite } from "./node_sqlite.ts";
 const DRIVERS: readonly SqliteDriver[] = [nodeSqlite, bunSqlite, betterSqlite3];
 
 /** Opens `path` with the first driver that is there. */
-export async function anyDriver(path: string): Promise<SqliteDatabase> {
-  for (const driver of DRIVERS) {
+export async function anyDriver(
+  path: string,
+  drivers: readonly SqliteDriver[] = DRIVERS,
+): Promise<SqliteDatabase> {
+  for (const driver of drivers) {
     try {
       return await driver(path);
     } catch (error) {
