@@ -1,6 +1,6 @@
 import { deferred } from "../../_promises.ts";
 import type { Cancel, Clock } from "../../clock.ts";
-import type { OwnClient, SqlClient, SqlParameter, SqlRow } from "./client.ts";
+import type { OwnClient, SqlClient, SqlParameter, SqlQuery, SqlRow } from "./client.ts";
 import { connectionError, isDeadlock, timeoutError } from "./_errors.ts";
 import type { Server } from "./_server.ts";
 
@@ -83,22 +83,26 @@ export class Calls {
 
   async #inTime(
     what: string,
-    send: (client: SqlClient) => PromiseLike<readonly SqlRow[]>,
+    send: (client: SqlClient) => SqlQuery,
     onLate: (rows: readonly SqlRow[]) => void = () => {},
   ): Promise<readonly SqlRow[]> {
     const line = this.#line ??= this.#open();
     const expired = deferred<undefined>();
     const cancel = this.#clock.schedule(this.#timeoutMs, () => expired.resolve(undefined));
     line.open++;
-    const answer = Promise.resolve(send(line.client)).finally(() => this.#answered(line));
+    const query = send(line.client);
+    const answer = Promise.resolve(query).finally(() => this.#answered(line));
     try {
       const rows = await Promise.race([answer, expired.promise]);
       if (rows !== undefined) return rows;
     } finally {
       cancel();
     }
-    this.#putAside(line);
     answer.then(onLate, () => {}); // that it failed in the end was said by now
+    this.#putAside(line);
+    // What still waits for a connection is not to happen any more when there is one. Only here: the
+    // client forgets the connection that was made for it.
+    if (line.own !== undefined && query.state === null) query.cancel?.();
     throw timeoutError(this.server, what, this.#timeoutMs);
   }
 

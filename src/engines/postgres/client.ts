@@ -4,6 +4,14 @@ export type SqlParameter = string | null;
 /** A row of an answer. */
 export type SqlRow = Readonly<Record<string, unknown>>;
 
+/** A statement and its answer. */
+export interface SqlQuery extends PromiseLike<readonly SqlRow[]> {
+  /** Null as long as it was not sent. */
+  readonly state?: unknown;
+  /** Takes it back. */
+  cancel?(): void;
+}
+
 /** What is used of a client. That of the package `postgres` fits as it is. */
 export interface SqlClient {
   /** Sends one statement. */
@@ -11,7 +19,7 @@ export interface SqlClient {
     query: string,
     parameters?: SqlParameter[],
     options?: { prepare?: boolean },
-  ): PromiseLike<readonly SqlRow[]>;
+  ): SqlQuery;
   /** Listens to a channel until told otherwise, through lost connections too. */
   listen(
     channel: string,

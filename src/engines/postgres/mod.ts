@@ -4,5 +4,5 @@
  * @module
  */
 
-export type { SqlClient, SqlParameter, SqlRow } from "./client.ts";
+export type { SqlClient, SqlParameter, SqlQuery, SqlRow } from "./client.ts";
 export { PostgresMailbox, type PostgresMailboxOptions } from "./postgres_mailbox.ts";

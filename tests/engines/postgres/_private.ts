@@ -85,7 +85,8 @@ export class PrivatePostgres implements AsyncDisposable {
     this.#process = undefined;
     if (child === undefined || child.exitCode !== null) return;
     const ended = once(child, "exit");
-    child.kill(signal);
+    child.ref(); // or nothing would hold the process until then
+    process.kill(child.pid!, signal); // in Deno `child.kill` counts as its end
     await ended;
   }
 
