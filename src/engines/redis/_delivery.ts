@@ -41,10 +41,15 @@ export class RedisDelivery implements Delivery<string> {
     return `${this.seq}-${this.nonce}`;
   }
 
-  /** The id, where it has to be free again once the message is gone. */
+  /** What has to be free again once the message is gone. */
   get chosenId(): string {
-    return this.dedup ? this.id : "";
+    return chosenIdOf(this);
   }
+}
+
+/** An id that its sender chose, marked so that it is never empty; empty for all others. */
+export function chosenIdOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): string {
+  return dedup ? `=${id}` : "";
 }
 
 type Head = readonly [id: string, dedup: 0 | 1, replyTo?: string];

@@ -12,7 +12,7 @@ import {
 } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
-import { deliveriesOf, headOf, type RedisDelivery } from "./_delivery.ts";
+import { chosenIdOf, deliveriesOf, headOf, type RedisDelivery } from "./_delivery.ts";
 import { pollNowAndThen } from "./_fallback_poll.ts";
 import { channelOf, type Keys, keysOf } from "./_keys.ts";
 import { LostPulls } from "./_lost_pulls.ts";
@@ -69,7 +69,7 @@ export class RedisEngine implements Engine<string> {
       this.#channel,
       room,
       ...entries.flatMap((entry) => [
-        entry.dedup ? entry.id : "",
+        chosenIdOf(entry),
         microseconds(entry.delayMs),
         headOf(entry),
         entry.body,

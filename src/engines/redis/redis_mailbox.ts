@@ -29,7 +29,8 @@ export interface RedisMailboxOptions extends MailboxOptions {
 /**
  * A mailbox on a Redis server, of version 6.2 or later, or a cluster: shared by the processes of many
  * machines, with the whole contract. What a confirmed message survives is decided by the server: with
- * `appendonly yes` and `appendfsync always` everything, by default the last second may be lost in a crash.
+ * `appendonly yes` and `appendfsync always` everything, by default the last minutes may be lost in a
+ * crash; and only with `maxmemory-policy noeviction` it never deletes messages to make room.
  *
  * @example
  * ```ts ignore

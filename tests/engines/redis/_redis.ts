@@ -19,11 +19,23 @@ export function uniqueName(): string {
   return `test-${crypto.randomUUID()}`;
 }
 
+/** A connection to look behind the scenes. */
+export function look(at: string = url): { readonly redis: Redis } & AsyncDisposable {
+  const client = new Redis(at);
+  client.on("error", () => {}); // a test may have ended the server
+  return {
+    redis: client,
+    [Symbol.asyncDispose]() {
+      client.disconnect();
+      return Promise.resolve();
+    },
+  };
+}
+
 /** Removes everything that a mailbox of this name has on the server. */
 export async function cleanUp(name: string, at: string = url): Promise<void> {
-  const client = new Redis(at);
-  await client.unlink(...keysOf(name), ...keysOf(`${name}.dead`));
-  await client.quit();
+  await using behind = look(at);
+  await behind.redis.unlink(...keysOf(name), ...keysOf(`${name}.dead`));
 }
 
 /** Opens a mailbox of a new name for a test, and removes it with all it has. */

@@ -1,11 +1,11 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
 import { hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
-import { eventually } from "./_redis.ts";
+import { eventually, look } from "./_redis.ts";
 
 const gate = { skip: hasBinary(redis) ? false : missing(redis) };
 
@@ -31,16 +31,15 @@ async function startSite(
     return mailbox;
   };
   const mailbox = await open();
-  const admin = new Redis(server.url);
-  admin.on("error", () => {});
+  const behind = look(server.url);
   return {
     server,
     mailbox,
-    admin,
+    admin: behind.redis,
     open,
     async [Symbol.asyncDispose]() {
       for (const mailbox of opened) await mailbox.close();
-      admin.disconnect();
+      await behind[Symbol.asyncDispose]();
       await server[Symbol.asyncDispose]();
     },
   };
@@ -149,7 +148,8 @@ describe("Redis in trouble", gate, () => {
 
   it("loses the answer to a receive: what was taken comes back with the next one", async () => {
     await using server = await PrivateServer.start(redis);
-    const client = new Redis(server.url);
+    await using behind = look(server.url);
+    const client = behind.redis;
     let losing = false;
     const lossy = {
       async evalsha(...args: Parameters<typeof client.evalsha>) {
@@ -179,8 +179,6 @@ describe("Redis in trouble", gate, () => {
     }
     await using later = await RedisMailbox.open<unknown>(client, { name: "orders" });
     assertEquals((await later.receive({ maxMessages: 10 })).length, 2, "given back by the close");
-    await later.close();
-    await client.quit();
   });
 });
 

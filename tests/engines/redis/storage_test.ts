@@ -1,6 +1,5 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { Redis } from "ioredis";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import {
@@ -9,13 +8,15 @@ import {
   MailboxFullError,
   openMailbox,
 } from "../../../mod.ts";
-import { cleanUp, closeServerAfterwards, gate, openForTest, uniqueName, url } from "./_redis.ts";
-
-/** A connection to look behind the scenes. */
-function look(): { readonly redis: Redis } & AsyncDisposable {
-  const redis = new Redis(url);
-  return { redis, [Symbol.asyncDispose]: async () => void await redis.quit() };
-}
+import {
+  cleanUp,
+  closeServerAfterwards,
+  gate,
+  look,
+  openForTest,
+  uniqueName,
+  url,
+} from "./_redis.ts";
 
 describe("what is on a Redis server", gate, () => {
   closeServerAfterwards();
@@ -77,6 +78,16 @@ describe("what is on a Redis server", gate, () => {
     await mailbox.send("c again", { id: "chosen" });
     assertEquals((await mailbox.receive()).map(({ body }) => body), ["c again"]);
     assertEquals(await mailbox.approximateCount(), 3);
+  });
+
+  it("knows an empty id from none", async () => {
+    await using it = await openForTest(url);
+    for (const body of ["first", "again"]) await it.mailbox.send(body, { id: "" });
+    const messages = await it.mailbox.receive({ maxMessages: 10 });
+    assertEquals(messages.map(({ id, body }) => [id, body]), [["", "first"]]);
+    await messages[0]!.acknowledge();
+    await it.mailbox.send("second", { id: "" });
+    assertEquals(await it.mailbox.approximateCount(), 1);
   });
 
   it("can be acknowledged though the body is gone meanwhile", async () => {

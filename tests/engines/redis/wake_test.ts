@@ -1,12 +1,13 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import {
   cleanUp,
   closeServerAfterwards,
   eventually,
   gate,
+  look,
   openForTest,
   uniqueName,
   url,
@@ -15,12 +16,6 @@ import {
 /** No poll and a long wait: only a notification can wake in time. */
 const BY_NOTIFICATION = { pollIntervalMs: 600_000 };
 const WAIT = { waitTimeMs: 60_000 };
-
-/** A connection to look behind the scenes. */
-function look(): { readonly redis: Redis } & AsyncDisposable {
-  const redis = new Redis(url);
-  return { redis, [Symbol.asyncDispose]: async () => void await redis.quit() };
-}
 
 async function listeners(redis: Redis, name: string): Promise<number> {
   const [, count] = await redis.pubsub("NUMSUB", `{lastcall:${name}}:wake`) as [string, number];

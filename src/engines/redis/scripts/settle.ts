@@ -48,8 +48,8 @@ for _, it in ipairs(found) do
   leases[#leases + 1] = now + delay
   leases[#leases + 1] = it.seq
 end
-redis.call('HSET', STATE, unpack(states))
 if delay > 0 then redis.call('ZADD', DUE, unpack(leases)) else giveBack(seqsOf(found)) end
+redis.call('HSET', STATE, unpack(states))
 if tell then wake(ARGV[2]) end
 return { now, results }
 `,
@@ -64,6 +64,8 @@ export const RELEASE: Script = new Script(
 local results, found = held(4, 2)
 if #found == 0 then return { now, results } end
 local tell = idle()
+-- First, because a server without memory lets what has begun with a removal go on.
+giveBack(seqsOf(found))
 local states = {}
 for _, it in ipairs(found) do
   local free = tonumber(it.releases) < tonumber(ARGV[3])
@@ -71,7 +73,6 @@ for _, it in ipairs(found) do
   states[#states + 1] = (it.deliveries - (free and 1 or 0)) .. ' ' .. (it.releases + 1) .. ' '
 end
 redis.call('HSET', STATE, unpack(states))
-giveBack(seqsOf(found))
 if tell then wake(ARGV[2]) end
 return { now, results }
 `,
