@@ -39,8 +39,9 @@ export async function connect(
   const client = new Redis(url, {
     lazyConnect: true,
     connectTimeout: timeoutMs,
-    // A connection that hears nothing is dead, though nobody may have said so: make a new one.
-    socketTimeout: timeoutMs,
+    // A connection that hears nothing is dead, though nobody may have said so: make a new one. Not before
+    // the calls on it have failed by themselves, and do nothing any more should they arrive after all.
+    socketTimeout: 2 * timeoutMs,
     disconnectTimeout: GOODBYE_MS,
     retryStrategy: (times: number) =>
       Math.min(50 * times, LONGEST_PAUSE_MS) * (0.5 + Math.random()),
