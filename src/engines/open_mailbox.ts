@@ -44,9 +44,29 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
     );
   },
 
+  postgres: openPostgres,
+  postgresql: openPostgres,
+
   redis: openRedis,
   rediss: openRedis,
 };
+
+/** Parameters that are not ours are the client's: `sslmode`, `application_name` and so on. */
+async function openPostgres(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
+  const own = ["queue", "schema", "maxSize"];
+  const { PostgresMailbox } = await import("./postgres/mod.ts");
+  const [place = "", query = ""] = url.href.split(/\?(.*)/s);
+  const rest = query.split("&").filter((pair) => pair !== "" && !own.includes(pair.split("=")[0]!));
+  return await PostgresMailbox.open(
+    [place, ...(rest.length > 0 ? [rest.join("&")] : [])].join("?"),
+    given({
+      ...options,
+      name: url.params.get("queue"),
+      schema: url.params.get("schema"),
+      maxSize: countParam(url, "maxSize"),
+    }),
+  );
+}
 
 async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
   checkParams(url, ["queue", "maxSize"]);
@@ -68,6 +88,7 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * |---|---|
  * | `memory:`, `memory:orders?maxSize=100` | `InMemoryMailbox` |
  * | `sqlite:./jobs.db?queue=orders&durability=full&maxSize=100` | `SqliteMailbox` |
+ * | `postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100`, `postgresql://…` | `PostgresMailbox` |
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
  *
  * @example

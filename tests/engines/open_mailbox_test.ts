@@ -70,7 +70,7 @@ describe("openMailbox", () => {
     ["a fragment", "memory:a#b", "Malformed"],
     ["a control character", "memory:a\nb", "without control characters"],
     ["a lone percent sign", "sqlite:FOLDER/100%.db", "write %25"],
-    ["an unknown scheme", "carrier://x", '"carrier" of a mailbox URL: expected one of memory, sqlite;'],
+    ["an unknown scheme", "carrier://x", '"carrier" of a mailbox URL: expected one of memory, sqlite, '],
     ["a scheme that every object has", "constructor:x", "Unknown scheme"],
     ["an unknown parameter", "sqlite:FOLDER/a.db?quue=a", '"quue" of a sqlite: URL: expected one of queue,'],
     ["an unknown parameter of memory", "memory:?queue=a", '"queue" of a memory: URL'],

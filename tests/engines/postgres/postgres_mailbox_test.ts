@@ -3,7 +3,12 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
 import { PLANNING } from "../../../src/engines/postgres/_server.ts";
 import { statementsFor } from "../../../src/engines/postgres/_statements.ts";
-import { InvalidParameterError, MailboxConnectionError } from "../../../src/mailbox/errors.ts";
+import { openMailbox } from "../../../src/engines/open_mailbox.ts";
+import {
+  InvalidParameterError,
+  MailboxConnectionError,
+  MailboxFullError,
+} from "../../../src/mailbox/errors.ts";
 import { observer, options, ownSchema, url } from "./_shared.ts";
 
 describe("PostgresMailbox on a server", options, () => {
@@ -89,6 +94,21 @@ describe("PostgresMailbox on a server", options, () => {
     assert(!/Seq Scan|Bitmap|Sort/.test(plan), plan);
     await mailbox.close();
     await sql.end();
+  });
+
+  it("is opened by its URL, which may carry parameters of the client", async () => {
+    for (const scheme of ["postgres", "postgresql"]) {
+      const place = url!.replace(/^\w+/, scheme);
+      const mailbox = await openMailbox<number>(
+        `${place}?queue=by_url&application_name=shop&schema=${schema}&maxSize=1`,
+      );
+      assert(mailbox instanceof PostgresMailbox);
+      assertEquals(mailbox.name, "by_url");
+      await mailbox.send(1);
+      await assertRejects(() => mailbox.send(2), MailboxFullError);
+      await mailbox.purge();
+      await mailbox.close();
+    }
   });
 
   it("leaves a client open that was handed in", async () => {
