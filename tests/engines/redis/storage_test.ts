@@ -1,6 +1,7 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
+import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import {
   InvalidParameterError,
@@ -154,6 +155,18 @@ describe("what is on a Redis server", gate, () => {
     await second!.acknowledge();
     const order = (await mailbox.receive({ maxMessages: 10 })).map(({ body }) => body);
     assertEquals(order, [1, 3, 4, 5, 6]);
+  });
+
+  it("is taken in the order it was sent, also what was delayed in between", async () => {
+    await using it = await openForTest(url);
+    const { mailbox } = it;
+    await mailbox.sendMany([1, 2]);
+    await mailbox.send(3, { delayMs: 30 });
+    await mailbox.sendMany([4, 5]);
+    await systemClock.sleep(40);
+    const order = (await mailbox.receive({ maxMessages: 4 })).map(({ body }) => body);
+    assertEquals(order, [1, 2, 3, 4]);
+    assertEquals((await mailbox.receive({ maxMessages: 4 })).map(({ body }) => body), [5]);
   });
 
   it("is shared by mailboxes on one client, which outlives them", async () => {
