@@ -41,11 +41,12 @@ export class Database {
     this.#server = serverOf(target, callTimeoutMs);
     this.calls = new Calls(this.#server, maxConnections, callTimeoutMs, clock);
     this.statements = statementsFor(schema);
-    this.wakes = new Wakes(this.#server, channel, clock, log);
-    this.#notices = new Notices(clock, (queues) => {
+    const notify = (queues: readonly string[]) => {
       const parameters = [channel, this.wakes.sender, arrayLiteral(queues)];
       return this.calls.call("notify", this.statements.notify, parameters);
-    });
+    };
+    this.wakes = new Wakes(this.#server, channel, clock, log, () => notify([""]));
+    this.#notices = new Notices(clock, notify);
   }
 
   /** The database with these options, which others may have open. It does nothing before `open`. */

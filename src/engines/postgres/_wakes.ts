@@ -6,6 +6,12 @@ import type { Server } from "./_server.ts";
 /** Receivers come and go all the time; listening ends when none has come for this long. */
 const LINGER_MS = 5_000;
 
+/**
+ * How often it is tried out whether notifications come through. A connection may be dead and not know
+ * it, and clients have been seen to forget to listen when they connect again.
+ */
+const TRIAL_MS = 15_000;
+
 /** How listening ends. */
 type Stop = () => Promise<void>;
 
@@ -14,6 +20,7 @@ type Stop = () => Promise<void>;
  * is there only while somebody waits.
  *
  * A notification may get lost with its connection: whoever listens looks by himself too, now and then.
+ * Every notification of one's own comes back; when none does, listening starts again from the beginning.
  */
 export class Wakes {
   /** Says which notifications are one's own, and known already. */
@@ -22,15 +29,26 @@ export class Wakes {
   readonly #channel: string;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #notify: () => Promise<unknown>;
   readonly #listeners = new Map<string, Set<() => void>>();
   #stop: Stop | undefined;
   #cancelLinger: Cancel | undefined;
+  #cancelTrial: Cancel | undefined;
+  #hearsItself = true;
 
-  constructor(server: Server, channel: string, clock: Clock, log: Log) {
+  /** `notify` sends a notification of one's own. */
+  constructor(
+    server: Server,
+    channel: string,
+    clock: Clock,
+    log: Log,
+    notify: () => Promise<unknown>,
+  ) {
     this.#server = server;
     this.#channel = channel;
     this.#clock = clock;
     this.#log = log;
+    this.#notify = notify;
   }
 
   /** Calls `listener` whenever messages of the queue may have become visible. */
@@ -40,7 +58,10 @@ export class Wakes {
     this.#listeners.set(queue, listeners.add(own));
     this.#cancelLinger?.();
     this.#cancelLinger = undefined;
-    this.#stop ??= this.#listen();
+    if (this.#stop === undefined) {
+      this.#stop = this.#listen();
+      this.#tryOut();
+    }
     return () => {
       listeners.delete(own);
       if (listeners.size > 0 || this.#listeners.get(queue) !== listeners) return;
@@ -57,6 +78,7 @@ export class Wakes {
   /** Stops listening, also to those that are still there. */
   async close(): Promise<void> {
     this.#cancelLinger?.();
+    this.#cancelTrial?.();
     this.#listeners.clear();
     const stop = this.#stop;
     this.#stop = undefined;
@@ -66,6 +88,20 @@ export class Wakes {
   #linger(): void {
     this.#cancelLinger?.();
     this.#cancelLinger = this.#clock.schedule(LINGER_MS, () => void this.close());
+  }
+
+  #tryOut(): void {
+    this.#hearsItself = true;
+    const trial = () => {
+      if (!this.#hearsItself) {
+        void this.#stop?.();
+        this.#stop = this.#listen();
+      }
+      this.#hearsItself = false;
+      this.#notify().catch(() => {}); // then nothing comes back, which is what counts
+      this.#cancelTrial = this.#clock.schedule(TRIAL_MS, trial);
+    };
+    this.#cancelTrial = this.#clock.schedule(TRIAL_MS, trial);
   }
 
   #listen(): Stop {
@@ -93,7 +129,8 @@ export class Wakes {
 
   #hear(payload: string): void {
     const [sender, queue] = payload.split(" ");
-    if (sender !== this.sender && queue !== undefined) this.wake(queue);
+    if (sender === this.sender) this.#hearsItself = true;
+    else if (queue !== undefined) this.wake(queue);
   }
 
   #wakeAll(): void {

@@ -80,15 +80,17 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     const options = { name: "heard", pollIntervalMs: 3_600_000 };
     const mailbox = await open(server, options);
     const sql = observer(server.url);
-    const listening = async () => {
-      const [row] = await sql`select count(*)::int as count from pg_stat_activity
-        where query ilike 'listen%'`;
-      return Number(row!.count);
+    const listener = async () => {
+      for (;;) {
+        const [row] = await sql`select pid from pg_stat_activity
+          where query ilike 'listen%' and state = 'idle'`;
+        if (row !== undefined) return row.pid;
+      }
     };
     const received = mailbox.receive({ waitTimeMs: 3_600_000 });
-    while (await listening() === 0);
-    await sql`select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%'`;
-    while (await listening() === 0);
+    const pid = await listener();
+    await sql`select pg_terminate_backend(${pid}::int)`;
+    while (await listener() === pid);
     const other = await PostgresMailbox.open<number>(sql, { name: "heard" });
     await other.send(1);
     assertEquals((await received)[0]?.body, 1);

@@ -1,6 +1,10 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
-import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
+import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
+import { serverOf } from "../../../src/engines/postgres/_server.ts";
+import { Wakes } from "../../../src/engines/postgres/_wakes.ts";
+import { silentLog } from "../../../src/log.ts";
+import { VirtualClock } from "../../../src/testing/mod.ts";
 import { observer, options, ownSchema, url } from "./_shared.ts";
 
 /** So seldom that it never helps a test. */
@@ -29,6 +33,29 @@ describe("a waiting receiver", options, () => {
     while (await listening() > 0);
     await there.close();
     await sql.end();
+  });
+
+  it("listens anew when not even its own notifications come back", async () => {
+    const clock = new VirtualClock();
+    const events: string[] = [];
+    const deaf: SqlClient = {
+      unsafe: () => Promise.resolve([]),
+      listen() {
+        events.push("listen");
+        return Promise.resolve({
+          unlisten: () => Promise.resolve(void events.push("unlisten")),
+        });
+      },
+    };
+    const notify = () => Promise.resolve(events.push("notify"));
+    const wakes = new Wakes(serverOf(deaf, 1_000), "channel", clock, silentLog, notify);
+    wakes.add("orders", () => {});
+    await clock.advance(15_000);
+    assertEquals(events, ["listen", "notify"]);
+    await clock.advance(15_000);
+    assertEquals(events, ["listen", "notify", "listen", "notify", "unlisten"]);
+    await wakes.close();
+    assertEquals(clock.pending, 0);
   });
 
   it("is woken by a neighbour, and by what was given back", async () => {
