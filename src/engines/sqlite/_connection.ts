@@ -32,7 +32,7 @@ export class Connection {
   readonly #watch: DataVersionWatch;
   #file: OpenFile | undefined;
   #jobs: Job[] = [];
-  #flushing = false;
+  #flushing: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(path: string, options: OpenFileOptions, pollIntervalMs: number) {
@@ -82,7 +82,7 @@ export class Connection {
   write<T>(work: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#jobs.push({ work, resolve, reject });
-      if (!this.#flushing) void this.#flush();
+      this.#flushing ??= this.#flush();
     });
   }
 
@@ -98,14 +98,13 @@ export class Connection {
   async #close(): Promise<void> {
     this.#watch.stop();
     // Whoever was handed something at this very moment gives it back within this turn.
-    do await nextTurn(); while (this.#flushing);
+    for (await nextTurn(); this.#flushing !== undefined; await nextTurn()) await this.#flushing;
     const file = this.#file;
     this.#file = undefined;
     file?.database.close();
   }
 
   async #flush(): Promise<void> {
-    this.#flushing = true;
     while (this.#jobs.length > 0) {
       await this.#turns.next();
       try {
@@ -114,7 +113,7 @@ export class Connection {
         this.#reject(this.#jobs.splice(0), error);
       }
     }
-    this.#flushing = false;
+    this.#flushing = undefined;
   }
 
   /** From begin to end without a pause: nothing else of this process can come in between. */

@@ -130,6 +130,23 @@ describe("changes of a SQLite file", () => {
     assertEquals(await mailbox.approximateCount(), 2);
   });
 
+  it("are made before the file is closed, also when another connection holds it", async () => {
+    using folder = new TempFolder();
+    const clock = new VirtualClock();
+    const mailbox = await SqliteMailbox.open<number>(folder.file(), { clock });
+    const holder = await nodeSqlite(folder.file());
+    holder.exec("BEGIN IMMEDIATE");
+    const sent = mailbox.send(1);
+    const closed = mailbox.close();
+    await clock.advance(1_000);
+    holder.exec("COMMIT");
+    holder.close();
+    await clock.until(closed);
+    await sent;
+    await using again = await SqliteMailbox.open<number>(folder.file());
+    assertEquals(await again.approximateCount(), 1);
+  });
+
   it("let timers in, however fast they follow one another", async () => {
     using folder = new TempFolder();
     await using mailbox = await SqliteMailbox.open<number>(folder.file());
