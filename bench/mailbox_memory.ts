@@ -21,7 +21,7 @@ const ROUNDS = 7;
 const GOAL_FASTQ = 0.5;
 const GOAL_P_QUEUE = 5;
 
-/** What is measured of ours, and whether it is held to the goals. */
+/** What is measured of ours. */
 const OURS = [
   ["worked", "worked off"],
   ["sentManyAndWorked", "sendMany, worked off"],

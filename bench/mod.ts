@@ -39,9 +39,10 @@ try {
   const results: Part[] = [];
   for (const name of names) {
     try {
+      const partBegan = performance.now();
       const result = await parts[name]!(subject);
       results.push(result);
-      console.log(format(result));
+      console.log(`${format(result)}\n  ${seconds(partBegan)}`);
     } catch (error) {
       // What cannot be measured is a finding as well, and no reason to leave out the others.
       console.error(`\n${name} could not be measured:`, error);
@@ -49,7 +50,11 @@ try {
     }
   }
   console.log(summary(results));
-  console.log(`  ${((performance.now() - began) / 1_000).toFixed(0)} s in all`);
+  console.log(`  ${seconds(began)} in all`);
 } finally {
   await subject.dispose();
+}
+
+function seconds(since: number): string {
+  return `${((performance.now() - since) / 1_000).toFixed(0)} s`;
 }
