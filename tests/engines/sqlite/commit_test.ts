@@ -141,8 +141,8 @@ describe("changes of a SQLite file", () => {
     await clock.advance(1_000);
     holder.exec("COMMIT");
     holder.close();
-    await clock.until(closed);
-    await sent;
+    await clock.until(sent);
+    await closed;
     await using again = await SqliteMailbox.open<number>(folder.file());
     assertEquals(await again.approximateCount(), 1);
   });
