@@ -1,7 +1,8 @@
 import { deferred } from "../../_promises.ts";
 import type { Cancel, Clock } from "../../clock.ts";
+import { MailboxClosedError } from "../../mailbox/errors.ts";
 import type { OwnClient, SqlClient, SqlParameter, SqlQuery, SqlRow } from "./client.ts";
-import { connectionError, isDeadlock, timeoutError } from "./_errors.ts";
+import { connectionError, isConflict, timeoutError } from "./_errors.ts";
 import type { Server } from "./_server.ts";
 
 /** A client and how many of its calls are under way. */
@@ -14,7 +15,7 @@ interface Line {
   giveUp?: Cancel;
 }
 
-/** The victim of a deadlock is tried again: nothing of it has happened. */
+/** What the server gave up for the sake of another is tried again. */
 const ATTEMPTS = 3;
 
 /** A client that did not answer in time may hand over late what was asked of it, for this long. */
@@ -35,6 +36,7 @@ export class Calls {
   readonly #clock: Clock;
   readonly #aside = new Set<Line>();
   #line: Line | undefined;
+  #closed = false;
 
   constructor(server: Server, connections: number, timeoutMs: number, clock: Clock) {
     this.server = server.name;
@@ -56,7 +58,7 @@ export class Calls {
       try {
         return await this.#inTime(what, send, onLate);
       } catch (error) {
-        if (!isDeadlock(error) || attempt === ATTEMPTS) {
+        if (!isConflict(error) || attempt === ATTEMPTS) {
           throw connectionError(this.server, what, error);
         }
       }
@@ -74,6 +76,7 @@ export class Calls {
 
   /** Ends the clients that were made here, and what is under way with them. */
   async close(): Promise<void> {
+    this.#closed = true;
     const lines = [...this.#aside, ...(this.#line === undefined ? [] : [this.#line])];
     this.#line = undefined;
     this.#aside.clear();
@@ -86,6 +89,7 @@ export class Calls {
     send: (client: SqlClient) => SqlQuery,
     onLate: (rows: readonly SqlRow[]) => void = () => {},
   ): Promise<readonly SqlRow[]> {
+    if (this.#closed) throw new MailboxClosedError(`${this.server} is closed here`);
     const line = this.#line ??= this.#open();
     const expired = deferred<undefined>();
     const cancel = this.#clock.schedule(this.#timeoutMs, () => expired.resolve(undefined));

@@ -1,3 +1,4 @@
+import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { arrayLiteral } from "./_array_literal.ts";
@@ -17,6 +18,9 @@ export interface DatabaseOptions {
   readonly callTimeoutMs: number;
   readonly clock: Clock;
 }
+
+/** What others were not told by then they find out by themselves. */
+const LAST_NOTICES_MS = 1_000;
 
 /**
  * The databases that mailboxes of this process have open. Those of one database share its connections,
@@ -79,7 +83,7 @@ export class Database {
   async letGo(): Promise<void> {
     if (--this.#holders > 0) return;
     databases.delete(this);
-    await this.#notices.close();
+    await settlesWithin(this.#notices.close(), LAST_NOTICES_MS, this.#options.clock);
     await Promise.all([this.wakes.close(), this.calls.close()]);
   }
 }

@@ -18,9 +18,9 @@ export function timeoutError(server: string, what: string, ms: number): MailboxC
   );
 }
 
-/** The server chose this statement as the victim of a deadlock: nothing of it has happened. */
-export function isDeadlock(error: unknown): boolean {
-  return codeOf(error) === "40P01";
+/** The server gave this statement up for the sake of another: nothing of it has happened. */
+export function isConflict(error: unknown): boolean {
+  return /^40(P01|001)$/.test(codeOf(error));
 }
 
 /** SQLSTATE, or the code of a system error. */
@@ -29,6 +29,7 @@ export function codeOf(error: unknown): string {
 }
 
 const ADVICE: Readonly<Record<string, string>> = {
+  "08P01": "; behind a connection pooler pass a client of your own",
   "3D000": "; create the database first",
   "28P01": "; check the password",
   "42501": "; grant this user the right, or let one that has it migrate first",

@@ -28,8 +28,10 @@ export class Notices {
 
   /** Sends what is left. */
   async close(): Promise<void> {
-    if (this.#cancel !== undefined) this.#flush();
-    while (this.#sending !== undefined) await this.#sending;
+    while (this.#cancel !== undefined || this.#sending !== undefined) {
+      if (this.#cancel !== undefined) this.#flush();
+      await this.#sending;
+    }
   }
 
   #flush(): void {

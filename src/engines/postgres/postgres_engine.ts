@@ -47,7 +47,10 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async push(entries: readonly Entry<string>[]): Promise<void> {
-    for (const { id } of entries) checkId(id);
+    for (const { id, replyTo } of entries) {
+      checkText("id", id);
+      if (typeof replyTo === "string") checkText("replyTo", replyTo);
+    }
     await this.#outbox.push(entries);
     this.#database.wake(this.#queue);
   }
@@ -264,10 +267,10 @@ export class PostgresEngine implements Engine<string> {
 }
 
 /** PostgreSQL stores any text but this; a body as JSON has none. */
-function checkId(id: string): void {
-  if (!id.includes("\0")) return;
+function checkText(name: string, text: string): void {
+  if (!text.includes("\0")) return;
   throw new InvalidParameterError(
-    `Invalid id: PostgreSQL stores no NUL character, got ${show(id)}`,
+    `Invalid ${name}: PostgreSQL stores no NUL character, got ${show(text)}`,
   );
 }
 

@@ -95,11 +95,11 @@ export class PrivatePostgres implements AsyncDisposable {
     const parent = this.#process!.pid!;
     process.kill(parent, "SIGSTOP"); // first, so that no more of them come
     this.#frozen = [parent, ...childrenOf(parent)];
-    for (const pid of this.#frozen) process.kill(pid, "SIGSTOP");
+    for (const pid of this.#frozen) signalled(pid, "SIGSTOP");
   }
 
   thaw(): void {
-    for (const pid of this.#frozen.splice(0)) process.kill(pid, "SIGCONT");
+    for (const pid of this.#frozen.splice(0)) signalled(pid, "SIGCONT");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -119,6 +119,15 @@ export class PrivatePostgres implements AsyncDisposable {
     } finally {
       await sql.end({ timeout: 1 });
     }
+  }
+}
+
+/** A connection's process may end of itself at any moment. */
+function signalled(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as { readonly code?: string }).code !== "ESRCH") throw error;
   }
 }
 

@@ -73,8 +73,8 @@ describe("processes that share a PostgresMailbox", options, () => {
     const bodies = Array.from({ length: COUNT }, (_, i) => i);
     await Promise.all(bodies.map((body) => jobs.send(body)));
     await ledger.reaches(COUNT / 4);
+    assert(ledger.done.length < COUNT, "it is stopped in the middle");
     assertEquals(await stop(leaves!), 0);
-    assert(ledger.done.length < COUNT, "it was stopped in the middle");
     const replaces = await ledger.start(schema);
     await ledger.reaches(COUNT);
     assertEquals(await Promise.all([stop(stays!), stop(replaces)]), [0, 0]);
