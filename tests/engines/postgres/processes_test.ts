@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import process from "node:process";
-import { describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals } from "@std/assert";
 import { detectRuntime } from "../../../runtime_adapters/detect.ts";
@@ -65,6 +65,8 @@ async function stop(child: ChildProcess): Promise<number | null> {
 }
 
 describe("processes that share a PostgresMailbox", options, () => {
+  after(() => alive.forEach((child) => child.kill("SIGKILL")));
+
   it("lose nothing and do nothing twice when one of them is replaced", async () => {
     const schema = ownSchema();
     const jobs = await PostgresMailbox.open<number>(url!, { name: "jobs", schema });
