@@ -9,9 +9,9 @@ import { rounds } from "./_rounds.ts";
 import type { Subject } from "./_subject.ts";
 
 interface Measured {
-  /** Microseconds a message, for each size of batches. */
+  /** Microseconds of CPU a message, for each size of batches. */
   readonly costs: readonly number[];
-  /** Microseconds that a message took to be sent. */
+  /** Microseconds of CPU that a message took to be sent. */
   readonly sendMicros: number;
   /** What a message takes of the heap. */
   readonly bytes: number;
@@ -68,7 +68,7 @@ export async function backlogSqlite(subject: Subject): Promise<Part> {
   };
 }
 
-const NOTE = "received and acknowledged in batches of 10 and 100, µs a message";
+const NOTE = "received and acknowledged in batches of 10 and 100, µs of CPU a message";
 
 async function measureAll(
   name: string,

@@ -5,9 +5,11 @@ import { resultOf } from "./_children.ts";
 import { atLeast, type Goal, median, type Part, rate, times } from "./_figures.ts";
 import { peerVersion, takePeers } from "./_peers.ts";
 import type { Subject } from "./_subject.ts";
+import type { Took } from "./fixtures/_measure.ts";
 
 type Contender = "worked" | "sentManyAndWorked" | "sentAndWorked" | "fastq" | "pQueue";
-type Measured = Readonly<Partial<Record<Contender, readonly number[]>>>;
+type Measured = Readonly<Partial<Record<Contender, readonly Took[]>>>;
+type Typical = Readonly<Partial<Record<Contender, Took>>>;
 
 const SETTINGS = [
   { name: "1", concurrency: 1, prefetch: 0 },
@@ -32,7 +34,7 @@ const OURS = [
 export async function mailboxMemory(subject: Subject): Promise<Part> {
   const peers = await takePeers();
   const folder = "folder" in peers ? peers.folder : "";
-  const table = [["runtime", "concurrency", "what", "k/s", "to fastq", "to p-queue"]];
+  const table = [["runtime", "concurrency", "what", "k/s", "CPU µs", "to fastq", "to p-queue"]];
   const goals: Goal[] = [];
   for (const runtime of ["node", "bun", "deno"] as const) {
     const settings = SETTINGS.map(({ concurrency, prefetch }) => `${concurrency}+${prefetch}`);
@@ -43,10 +45,11 @@ export async function mailboxMemory(subject: Subject): Promise<Part> {
     for (const [index, { name }] of SETTINGS.entries()) {
       const typical = typicalTimes(results[index] ?? {});
       for (const [key, what] of [...OURS, ["fastq", "fastq"], ["pQueue", "p-queue"]] as const) {
-        const ms = typical[key];
-        if (ms === undefined) continue;
+        const took = typical[key];
+        if (took === undefined) continue;
         const ratios = (["fastq", "pQueue"] as const).map((peer) => ratio(typical, peer, key));
-        table.push([runtime, name, what, rate(COUNT, ms), ...ratios.map(show)]);
+        const cost = (took.cpuMs * 1_000 / COUNT).toFixed(2);
+        table.push([runtime, name, what, rate(COUNT, took.ms), cost, ...ratios.map(show)]);
       }
     }
     if (folder !== "") goals.push(...goalsOf(runtime, results.map(typicalTimes)));
@@ -54,17 +57,18 @@ export async function mailboxMemory(subject: Subject): Promise<Part> {
   return { title: "In memory, empty handler", table, goals, notes: await notes(peers) };
 }
 
-type Typical = Partial<Record<Contender, number>>;
-
 function typicalTimes(measured: Measured): Typical {
   return Object.fromEntries(
-    Object.entries(measured).map(([name, values]) => [name, median(values)]),
+    Object.entries(measured).map(([name, rounds]) => [name, {
+      ms: median(rounds.map(({ ms }) => ms)),
+      cpuMs: median(rounds.map(({ cpuMs }) => cpuMs)),
+    }]),
   );
 }
 
-/** How many times as fast as the peer. */
+/** How many times as fast as the peer, by CPU time: the rates depend on what else the machine does. */
 function ratio(typical: Typical, peer: Contender, key: Contender): number {
-  return (typical[peer] ?? NaN) / (typical[key] ?? NaN);
+  return (typical[peer]?.cpuMs ?? NaN) / (typical[key]?.cpuMs ?? NaN);
 }
 
 /** The worst setting decides. */
@@ -96,9 +100,7 @@ async function notes(peers: Awaited<ReturnType<typeof takePeers>>): Promise<stri
   const versions = await Promise.all(["fastq", "p-queue"].map(peerVersion));
   return [
     ours,
-    `${
-      versions.join(", ")
-    }: from the first push until all is worked off; the worst concurrency is ` +
-    "held to the goal",
+    `${versions.join(", ")}: from the first push until all is worked off`,
+    "ratios are of CPU time, which other processes do not disturb; the worst concurrency is held to the goal",
   ];
 }
