@@ -92,19 +92,22 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
  *
  * @example
- * ```ts ignore
+ * ```ts
  * import { openMailbox } from "@lastcall/lastcall";
  *
- * const orders = await openMailbox<{ item: string }>("sqlite:./jobs.db?queue=orders");
+ * const url = "memory:orders"; // from the configuration
+ * await using orders = await openMailbox<{ item: string }>(url);
+ * await orders.send({ item: "tea" });
  * ```
  *
  * @example An engine of your own
- * ```ts ignore
- * import { openMailbox } from "@lastcall/lastcall";
+ * ```ts
+ * import { InMemoryMailbox, openMailbox } from "@lastcall/lastcall";
  *
- * const orders = await openMailbox("carrier-pigeon://roof/orders", {
- *   engines: { "carrier-pigeon": (url, options) => PigeonMailbox.open(url.path, options) },
+ * await using orders = await openMailbox("pigeon:roof", {
+ *   engines: { pigeon: (url, options) => new InMemoryMailbox(url.path, options) },
  * });
+ * console.assert(orders.name === "roof");
  * ```
  */
 export async function openMailbox<T, R = unknown>(
