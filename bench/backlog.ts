@@ -11,6 +11,8 @@ import type { Subject } from "./_subject.ts";
 interface Measured {
   /** Microseconds of CPU a message, for each size of batches. */
   readonly costs: readonly number[];
+  /** The same for a send, a receive and an acknowledgement at a steady backlog, in large batches. */
+  readonly cycleMicros: number;
   /** Microseconds of CPU that a message took to be sent. */
   readonly sendMicros: number;
   /** What a message takes of the heap. */
@@ -33,6 +35,9 @@ export async function backlogMemory(subject: Subject): Promise<Part> {
   const part = await measureAll("memory", entry, () => "", GOES);
   const notes = [
     NOTE,
+    "by 10 and by 100: nothing is sent meanwhile, and a thousand stands for 300 mailboxes of a thousand " +
+    "each, filled beforehand",
+    STEADY,
     "sent with sendMany, garbage collection included; the body is a number; the bytes are the growth " +
     "of the heap after a collection",
   ];
@@ -64,10 +69,13 @@ export async function backlogSqlite(subject: Subject): Promise<Part> {
     ...part,
     table,
     title: "A backlog in a SQLite file",
-    notes: [NOTE + "; as many are sent again in between"],
+    notes: [NOTE + "; as many are sent again in between", STEADY],
   };
 }
 
+const STEADY =
+  "steady: as many are sent as are taken by 100, and all of it counts, with the garbage " +
+  "collection it causes";
 const NOTE = "received and acknowledged in batches of 10 and 100, µs of CPU a message";
 
 async function measureAll(
@@ -80,6 +88,8 @@ async function measureAll(
     "runtime",
     "backlog",
     ...BATCHES.flatMap(headings),
+    "steady, µs",
+    `to ${SIZES[0]}`,
     "send, µs",
     "bytes a message",
   ]];
@@ -97,20 +107,32 @@ async function measureAll(
     const typical = samples.map((measured) =>
       BATCHES.map((_, batch) => median(measured.map(({ costs }) => costs[batch] ?? NaN)))
     );
+    const cycles = samples.map((measured) => median(measured.map((it) => it.cycleMicros)));
     const few = typical[0] ?? [];
     for (const [index, size] of SIZES.entries()) {
       const costs = typical[index] ?? [];
       const cells = costs.flatMap((cost, i) => [cost.toFixed(2), times(cost / (few[i] ?? NaN))]);
       const measured = samples[index] ?? [];
+      const cycle = cycles[index] ?? NaN;
       const send = median(measured.map(({ sendMicros }) => sendMicros)).toFixed(2);
       const bytes = median(measured.map((it) => it.bytes)).toFixed(0);
-      table.push([runtime, String(size), ...cells, send, bytes]);
+      table.push([
+        runtime,
+        String(size),
+        ...cells,
+        cycle.toFixed(2),
+        times(cycle / cycles[0]!),
+        send,
+        bytes,
+      ]);
     }
     for (const [index, batch] of BATCHES.entries()) {
       const growth = (typical.at(-1)?.[index] ?? NaN) / (few[index] ?? NaN);
       const what = `${name} on ${runtime}, batches of ${batch}, backlog of a million to a thousand`;
       goals.push(atMost(what, growth, GOAL, times));
     }
+    const steady = `${name} on ${runtime}, sent and taken steadily, a million to a thousand`;
+    goals.push(atMost(steady, (cycles.at(-1) ?? NaN) / (cycles[0] ?? NaN), GOAL, times));
   }
   return { table, goals };
 }
