@@ -8,22 +8,12 @@ import {
   type Pulled,
 } from "../../mailbox/engine.ts";
 import { MailboxFullError } from "../../mailbox/errors.ts";
-import type { Capabilities } from "../../mailbox/mailbox.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import type { Connection } from "./_connection.ts";
 import type { SqliteValue } from "./database.ts";
 import { type Row, SqliteDelivery } from "./_delivery.ts";
 import { listen, wake } from "./_neighbours.ts";
 import type { Statements } from "./_statements.ts";
-
-const CAPABILITIES: Capabilities = {
-  fencedAck: true,
-  perReceiveVisibility: true,
-  restoresAttempts: true,
-  fifo: true,
-  delay: true,
-  dedup: true,
-  exactCount: true,
-};
 
 /**
  * How many messages go back in line in one step when their time has come. Only when more than this fall
@@ -41,7 +31,7 @@ type Settlement = "remove" | "extend" | "retry" | "release" | "checkpoint";
  * delays last longer or shorter by as much; receipts do not depend on it.
  */
 export class SqliteEngine implements Engine<string> {
-  readonly capabilities: Capabilities = CAPABILITIES;
+  readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly #queue: string;
   readonly #connection: Connection;
   readonly #clock: Clock;
