@@ -42,7 +42,7 @@ export class LeaseKeeper {
   }
 
   keep(lease: Lease): void {
-    this.#scheduler.add(lease, this.#clock.monotonic() + lease.terms.intervalMs);
+    this.#scheduler.add(lease, lease.lastBeat + lease.terms.intervalMs);
   }
 
   release(lease: Lease): void {

@@ -82,7 +82,7 @@ export class MailboxRun<T, R> {
   readonly #config: MailboxRunConfig<T, R>;
   readonly #context: LoopContext;
   readonly #options: RunOptions;
-  readonly #settler: Settler<T, R>;
+  readonly #settler: Settler<T, R, Item<T, R>>;
   readonly #waiting: Item<T, R>[] = [];
   /** Everything that was received and not settled. */
   readonly #open = new Set<Item<T, R>>();
@@ -99,7 +99,12 @@ export class MailboxRun<T, R> {
     this.#config = config;
     this.#context = context;
     this.#options = options;
-    this.#settler = new Settler(config.mailbox, config.clock, config.log);
+    this.#settler = new Settler(
+      config.mailbox,
+      config.clock,
+      config.log,
+      (item, settled) => this.#finish(item, settled ? "acknowledged" : "lost"),
+    );
     this.#shared = { stopping: context.stopping, heartbeat: config.heartbeat, log: config.log };
     this.#lease = config.extender.extendAll({
       mailbox: config.mailbox as Mailbox<unknown>,
@@ -171,6 +176,8 @@ export class MailboxRun<T, R> {
   /** How many more messages may be received now. */
   get #free(): number {
     const { concurrency, prefetch } = this.#config;
+    // Received ahead in batches, not one for each that ends.
+    if (this.#waiting.length > prefetch / 2) return 0;
     const slots = concurrency + prefetch - this.#atWork - this.#waiting.length;
     // What waits for its acknowledgement takes no slot, but may not pile up either.
     const unsettled = this.#open.size - this.#atWork - this.#waiting.length;
@@ -223,24 +230,26 @@ export class MailboxRun<T, R> {
     const verdict = await judge(message, context, this.#config);
     this.#atWork--;
     this.#startWaiting();
-    this.#slotFree?.resolve();
+    this.#onSlotFree();
     const extending = lease.stop();
     if (extending !== undefined) await extending;
     this.#settle(item, verdict);
   }
 
   /** Settles what was judged, once, and counts what came of it. */
-  async #settle(item: Item<T, R>, verdict: Verdict): Promise<void> {
+  #settle(item: Item<T, R>, verdict: Verdict): void {
     const { message, lease } = item;
     if (!this.#open.has(item)) return this.#finish(item); // abandoned, and counted as released
     if (message.finalized) return this.#finish(item, "acknowledged"); // by the handler itself
     if (lease.lost) return this.#finish(item, "lost");
+    if (verdict.kind === "acknowledge") this.#settler.acknowledge(item);
+    else this.#giveBack(item, verdict);
+  }
+
+  async #giveBack(item: Item<T, R>, verdict: Verdict): Promise<void> {
+    const { message } = item;
     const settler = this.#settler;
     switch (verdict.kind) {
-      case "acknowledge":
-        return settler.acknowledge(message, (settled) => {
-          this.#finish(item, settled ? "acknowledged" : "lost");
-        });
       case "release":
         return this.#finish(item, await settler.release([message]) > 0 ? "released" : "lost");
       case "nack": {
@@ -258,8 +267,16 @@ export class MailboxRun<T, R> {
     if (end !== undefined) this.#counts[end]++;
     this.#config.untrack(item);
     this.#open.delete(item);
-    this.#slotFree?.resolve();
+    this.#onSlotFree();
     if (this.#open.size === 0) this.#allSettled?.resolve();
+  }
+
+  /** Wakes the receiver, if it waits and there is room. */
+  #onSlotFree(): void {
+    if (this.#slotFree !== undefined && this.#free > 0) {
+      this.#slotFree.resolve();
+      this.#slotFree = undefined;
+    }
   }
 
   #onStop(): void {

@@ -15,24 +15,30 @@ const PAUSE_MS = { min: 100, max: 2_000 } as const;
  * next one. A call that fails is tried again, because the work is done and must not be done twice; a
  * stale receipt is not, because somebody else has the message now.
  */
-export class Settler<T, R> {
+export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
   readonly #mailbox: Mailbox<T, R>;
   readonly #clock: Clock;
   readonly #log: Log;
-  #messages: Message<T, R>[] = [];
-  #callbacks: ((settled: boolean) => void)[] = [];
+  readonly #done: (work: W, settled: boolean) => void;
+  #works: W[] = [];
   #flushing = false;
 
-  constructor(mailbox: Mailbox<T, R>, clock: Clock, log: Log) {
+  /** `done` is told of each piece of work whether its message could be removed. */
+  constructor(
+    mailbox: Mailbox<T, R>,
+    clock: Clock,
+    log: Log,
+    done: (work: W, settled: boolean) => void,
+  ) {
     this.#mailbox = mailbox;
     this.#clock = clock;
     this.#log = log;
+    this.#done = done;
   }
 
-  /** Removes the message, and tells whether that worked. */
-  acknowledge(message: Message<T, R>, done: (settled: boolean) => void): void {
-    this.#messages.push(message);
-    this.#callbacks.push(done);
+  /** Removes the message of this work. */
+  acknowledge(work: W): void {
+    this.#works.push(work);
     if (this.#flushing) return;
     this.#flushing = true;
     // After this turn's promises, so that all that has ended by now travels together.
@@ -59,13 +65,11 @@ export class Settler<T, R> {
   }
 
   async #flush(): Promise<void> {
-    while (this.#messages.length > 0) {
-      const callbacks = this.#callbacks;
-      const messages = this.#messages;
-      this.#callbacks = [];
-      this.#messages = [];
-      const settled = await this.#acknowledgeAll(messages);
-      for (const [i, done] of callbacks.entries()) done(settled[i] ?? false);
+    while (this.#works.length > 0) {
+      const works = this.#works;
+      this.#works = [];
+      const settled = await this.#acknowledgeAll(works.map(({ message }) => message));
+      for (const [i, work] of works.entries()) this.#done(work, settled[i] ?? false);
     }
     this.#flushing = false;
   }

@@ -36,6 +36,9 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #intake: Intake<T, R, B>;
   readonly #waiting: WaitingRoom;
   readonly #closing = new AbortController();
+  /** Random once and counted from there: as unique as a random id for each, in a third of the memory. */
+  readonly #idPrefix = `${crypto.randomUUID()}-`;
+  #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
   constructor(name: string, engine: Engine<B>, codec: Codec<B>, options: MailboxOptions = {}) {
@@ -89,7 +92,15 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const taken = this.#intake.take(max, visibilityMs, signal);
     const first = taken instanceof Promise ? await taken : taken;
     if (first.messages.length > 0 || waitMs === 0) return first.messages;
+    return await this.#waitFor(max, visibilityMs, waitMs, signal);
+  }
 
+  async #waitFor(
+    max: number,
+    visibilityMs: number,
+    waitMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Message<T, R>[]> {
     const endsAt = this.#clock.monotonic() + waitMs;
     const over = () => this.#closed || signal?.aborted === true;
     this.#waiting.enter();
@@ -164,7 +175,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const encoded = this.#codec.encode(body);
     this.#codec.checkSize?.(encoded);
     return {
-      id: id ?? crypto.randomUUID(),
+      id: id ?? `${this.#idPrefix}${++this.#lastId}`,
       body: encoded,
       delayMs: checkDelay(delayMs),
       replyTo: replyTo as StoredReplyAddress | undefined,
@@ -181,9 +192,11 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     for (const message of own) message.state = "settling";
     let results: readonly boolean[] = [];
     try {
-      results = await settle(own.map(({ delivery }) => delivery));
+      const settled = settle(own.map((message) => message.delivery));
+      results = settled instanceof Promise ? await settled : settled;
     } finally {
-      for (const [i, message] of own.entries()) {
+      for (let i = 0; i < own.length; i++) {
+        const message = own[i]!;
         if (results[i]) message.state = "final";
         // Unless it was listed twice, and the first time counted.
         else if (message.state === "settling") message.state = "open";
