@@ -1,6 +1,6 @@
-// The core as users of a bundler have it: mod.ts with all its exports, minified.
+// What users of a bundler have of mod.ts: all its exports, or some of them, minified.
 
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 import { root } from "../tools/runtimes.ts";
 
 /** One bundle. */
@@ -12,11 +12,22 @@ export interface CoreBundle {
   readonly sources: ReadonlyMap<string, number>;
 }
 
-/** Bundles without writing a file. */
-export async function bundleCore(): Promise<CoreBundle> {
+const lazyEnginesStayOut: Plugin = {
+  name: "lazy engines stay out",
+  setup({ onResolve }) {
+    onResolve({ filter: /mod\.ts$/ }, ({ kind, path }) => {
+      return kind === "dynamic-import" ? { path, external: true } : undefined;
+    });
+  },
+};
+
+/** Bundles these exports of mod.ts, or all, without writing a file. Engines are loaded when asked for. */
+export async function bundleCore(names: readonly string[] = []): Promise<CoreBundle> {
+  const exported = names.length === 0 ? "*" : `{ ${names.join(", ")} }`;
   const { outputFiles, metafile } = await build({
     absWorkingDir: root,
-    entryPoints: ["mod.ts"],
+    stdin: { contents: `export ${exported} from "./mod.ts";`, resolveDir: root, loader: "ts" },
+    plugins: [lazyEnginesStayOut],
     outfile: "core.js",
     bundle: true,
     minify: true,
