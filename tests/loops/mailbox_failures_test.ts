@@ -1,4 +1,5 @@
 import { describe, it } from "node:test";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { assert, assertEquals } from "@std/assert";
 import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
 import { silentLog } from "../../src/log.ts";
@@ -110,7 +111,8 @@ describe("a message that fails", () => {
 
   it("to fit its schema is buried with the reasons; what fits is what the schema made", async () => {
     const worker = new Worker();
-    const schema: StandardSchema<number> = {
+    // What follows the specification fits as it is.
+    const standard: StandardSchemaV1<unknown, number> = {
       "~standard": {
         version: 1,
         vendor: "test",
@@ -120,6 +122,7 @@ describe("a message that fails", () => {
             : { issues: [{ message: "not a number", path: ["order", { key: "count" }] }] },
       },
     };
+    const schema: StandardSchema<number> = standard;
     await worker.mailbox.sendMany([1, "two" as never, 3]);
     const seen: number[] = [];
     await worker.workOff(worker.loop(({ body }) => void seen.push(body), { schema }));
