@@ -1,58 +1,16 @@
 import { backoffMs } from "../_backoff.ts";
 import { type Deferred, deferred, onAbort } from "../_promises.ts";
-import type { Clock } from "../clock.ts";
 import type { CancelledError } from "../errors.ts";
-import type { LeaseExtender } from "../lease/lease_extender.ts";
 import type { Lease } from "../lease/lease.ts";
-import type { LoopContext, Work } from "../lifecycle/base_loop.ts";
+import type { LoopContext } from "../lifecycle/base_loop.ts";
 import type { Figures } from "../lifecycle/figures.ts";
-import type { Heartbeat } from "../lifecycle/heartbeat.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
-import type { Log } from "../log.ts";
-import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import { type Mailbox, MAX_BATCH, type Message, type ReceiveOptions } from "../mailbox/mailbox.ts";
-import { type Handler, MessageContext, type WorkShared } from "./handler.ts";
-import type { StandardSchema } from "./schema.ts";
+import { MessageContext, type WorkShared } from "./handler.ts";
+import { Item } from "./_item.ts";
+import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
 import { Settler } from "./_settler.ts";
 import { judge, type Verdict } from "./_verdict.ts";
-
-/** What a run needs of its loop. */
-export interface MailboxRunConfig<T, R> {
-  readonly mailbox: Mailbox<T, R>;
-  readonly handler: Handler<T, R>;
-  readonly concurrency: number;
-  readonly prefetch: number;
-  readonly extender: LeaseExtender;
-  readonly policy: DeadLetterPolicy | undefined;
-  readonly schema: StandardSchema<T> | undefined;
-  readonly minBackoffMs: number;
-  readonly maxBackoffMs: number;
-  readonly clock: Clock;
-  readonly heartbeat: Heartbeat;
-  readonly log: Log;
-  /** Undefined when work may be taken; otherwise resolves when it may. */
-  readonly admission: (stopping: AbortSignal) => Promise<void> | undefined;
-  readonly track: (work: Work) => void;
-  readonly untrack: (work: Work) => void;
-}
-
-/** A message from its receipt to its end. */
-class Item<T, R> implements Work {
-  readonly message: Message<T, R>;
-  readonly lease: Lease;
-  readonly since: number;
-  context: MessageContext | undefined;
-
-  constructor(message: Message<T, R>, lease: Lease) {
-    this.message = message;
-    this.lease = lease;
-    this.since = lease.lastBeat;
-  }
-
-  get id(): string {
-    return this.message.id;
-  }
-}
 
 /** A failing receive is tried again after pauses up to these. */
 const RECEIVE_PAUSE_MS = { min: 100, max: 30_000 } as const;

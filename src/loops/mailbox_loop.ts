@@ -8,7 +8,8 @@ import { consoleLog, type Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
 import type { Handler } from "./handler.ts";
-import { MailboxRun, type MailboxRunConfig } from "./_mailbox_run.ts";
+import { MailboxRun } from "./_mailbox_run.ts";
+import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
 import type { StandardSchema } from "./schema.ts";
 
 /** Options of {@linkcode MailboxLoop}. */
