@@ -8,6 +8,7 @@ export class Item<T, R> implements Work {
   readonly message: Message<T, R>;
   readonly lease: Lease;
   readonly since: number;
+  /** While it is at work. */
   context: MessageContext | undefined;
 
   constructor(message: Message<T, R>, lease: Lease) {

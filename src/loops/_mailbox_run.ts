@@ -100,9 +100,10 @@ export class MailboxRun<T, R> {
     this.#wait.abort();
   }
 
-  /** Gives back what is still at work. */
+  /** Gives back what is still at work. What was judged is being settled already. */
   async abandon(): Promise<void> {
-    const items = [...this.#open].filter(({ message }) => !message.finalized);
+    const atWork = ({ context, message }: Item<T, R>) => context && !message.finalized;
+    const items = [...this.#open].filter(atWork);
     for (const { lease } of items) await lease.stop();
     this.#counts.released += await this.#settler.release(items.map(({ message }) => message));
     for (const item of items) if (item.message.finalized) this.#open.delete(item);
@@ -186,6 +187,7 @@ export class MailboxRun<T, R> {
     const context = new MessageContext(this.#shared, message as Message<unknown, never>, lease);
     item.context = context;
     const verdict = await judge(message, context, this.#config);
+    item.context = undefined;
     this.#atWork--;
     this.#startWaiting();
     this.#onSlotFree();

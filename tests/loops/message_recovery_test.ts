@@ -107,6 +107,22 @@ describe("an engine that hangs", () => {
     assertEquals(clock.pending, 0);
   });
 
+  it("on one acknowledgement does not keep other work from being given back", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
+    await mailbox.sendMany([1, 2]);
+    mailbox.freeze("acknowledge");
+    const handler = ({ body }: { body: number }) => body === 1 ? undefined : new Promise(() => {});
+    const loop = new MailboxLoop({ mailbox, clock, log: silentLog, handler, concurrency: 2 });
+    loop.run();
+    await clock.advance(10);
+    assertEquals(await clock.until(loop.shutdown({ timeoutMs: 1_000 })), false);
+    await clock.until(loop.abandon());
+    assertEquals([loop.figures.released, loop.figures.leftToExpire], [1, 1]);
+    const [back] = await mailbox.receive();
+    assertEquals([back?.body, back?.deliveryCount], [2, 1]);
+  });
+
   it("bounds the stop of a loop with work in flight by its deadline, and tells what is left", async () => {
     const clock = new VirtualClock();
     const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
