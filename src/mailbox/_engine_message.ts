@@ -112,6 +112,13 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     return await mailbox.send(body);
   }
 
+  /** Begins to settle it; false when somebody else has. */
+  claim(): boolean {
+    if (this.state !== "open") return false;
+    this.state = "settling";
+    return true;
+  }
+
   /** Refuses to settle twice. */
   checkSettleable(): void {
     if (this.state === "open") return;

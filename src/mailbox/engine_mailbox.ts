@@ -188,21 +188,18 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     settle: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
     const own = messages as readonly EngineMessage<T, R, B>[];
-    for (const message of own) message.checkSettleable();
-    for (const message of own) message.state = "settling";
+    // One that was settled before, or is listed twice, must not hold up the others.
+    const claimed = own.map((message) => message.claim());
+    const open = own.filter((_, i) => claimed[i]);
     let results: readonly boolean[] = [];
     try {
-      const settled = settle(own.map((message) => message.delivery));
+      const settled = open.length === 0 ? [] : settle(open.map(({ delivery }) => delivery));
       results = settled instanceof Promise ? await settled : settled;
     } finally {
-      for (let i = 0; i < own.length; i++) {
-        const message = own[i]!;
-        if (results[i]) message.state = "final";
-        // Unless it was listed twice, and the first time counted.
-        else if (message.state === "settling") message.state = "open";
-      }
+      for (const [i, message] of open.entries()) message.state = results[i] ? "final" : "open";
     }
-    return results;
+    let next = 0;
+    return claimed.map((mine) => mine && results[next++] === true);
   }
 
   #readOrText(body: B): T {

@@ -93,7 +93,10 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
 
   /** Where messages go that failed for good, where the engine keeps them. */
   readonly deadLetters?: Mailbox<DeadLetter<T>>;
-  /** Acknowledges many at once; the answer tells for each whether its receipt was still good. */
+  /**
+   * Acknowledges many at once; the answer tells for each whether its receipt was still good. One that
+   * was settled before answers false, and does not hold up the others.
+   */
   acknowledgeMany?(messages: readonly Message<T, R>[]): Promise<readonly boolean[]>;
   /** Releases many at once. */
   releaseMany?(messages: readonly Message<T, R>[]): Promise<readonly boolean[]>;
