@@ -234,18 +234,6 @@ describe("MailboxLoop", () => {
     assertEquals([loop.figures.acknowledged, loop.figures.leftToExpire], [1, 0]);
   });
 
-  it("a handler that settles its message and does not wait spoils nothing for the others", async () => {
-    const worker = new Worker();
-    await worker.fill(6);
-    const seen: number[] = [];
-    const loop = worker.loop((message) => {
-      seen.push(message.body);
-      if (message.body === 2) message.acknowledge();
-    }, { concurrency: 3 });
-    await worker.workOff(loop);
-    assertEquals([seen, worker.clock.monotonic() <= 1_000], [[1, 2, 3, 4, 5, 6], true]);
-  });
-
   it("refuses what makes no sense before anything starts", () => {
     const mailbox = new InMemoryMailbox<number>("jobs");
     const handler = () => {};

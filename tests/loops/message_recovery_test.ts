@@ -91,6 +91,30 @@ describe("a burial that fails", () => {
   });
 });
 
+describe("a handler that settles its message and does not wait", () => {
+  it("spoils nothing for those that are acknowledged with it", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
+    await mailbox.sendMany([1, 2, 3]);
+    mailbox.freeze("acknowledge");
+    const loop = new MailboxLoop({
+      mailbox,
+      clock,
+      log: silentLog,
+      concurrency: 3,
+      handler: (message) => {
+        if (message.body === 2) message.acknowledge();
+      },
+    });
+    const run = loop.run();
+    await clock.advance(10);
+    mailbox.thaw();
+    await clock.until(loop.shutdown());
+    await run;
+    assertEquals([loop.figures.acknowledged, await mailbox.approximateCount()], [2, 0]);
+  });
+});
+
 describe("an engine that hangs", () => {
   it("does not hold the stop of a loop that has nothing in flight", async () => {
     const clock = new VirtualClock();
