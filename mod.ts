@@ -36,6 +36,7 @@ export {
   type BeatRecord,
   type EventLoopWatch,
   type EventLoopWatchOptions,
+  type ModuleThread,
   type Runtime,
   type SignalName,
 } from "./src/runtime.ts";
@@ -103,7 +104,12 @@ export {
   SerializationError,
 } from "./src/mailbox/errors.ts";
 export { InMemoryMailbox, type InMemoryMailboxOptions } from "./src/mailbox/in_memory_mailbox.ts";
-export { EngineMailbox } from "./src/mailbox/engine_mailbox.ts";
+export { EngineMailbox, type PlanLeaseKeeping } from "./src/mailbox/engine_mailbox.ts";
+export type {
+  LeaseKeeping,
+  LeaseKeepingModule,
+  LeaseKeepingPlan,
+} from "./src/mailbox/lease_keeping.ts";
 export { type Codec, identityCodec, jsonCodec } from "./src/mailbox/codec.ts";
 export type {
   Delivery,
@@ -126,6 +132,7 @@ export {
   type LeaseSubject,
 } from "./src/lease/lease_extender.ts";
 export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
+export type { Leases } from "./src/lease/leases.ts";
 export { MailboxLoop, type MailboxLoopOptions } from "./src/loops/mailbox_loop.ts";
 export type { Handler, HandlerContext } from "./src/loops/handler.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";

@@ -1,5 +1,5 @@
 import type { Runtime, SignalName } from "../src/runtime.ts";
-import { watchEventLoop } from "./_thread.ts";
+import { startThread, watchEventLoop } from "./_thread.ts";
 
 // Importing `node:process` would open the standard streams, and `node:tty` costs more than the rest.
 const { process } = globalThis;
@@ -32,6 +32,7 @@ export function processRuntime(name: string): Runtime {
       process.exit(137);
     },
     watchEventLoop,
+    startThread,
   };
 }
 

@@ -1,10 +1,10 @@
-import type { EventLoopWatch, EventLoopWatchOptions } from "../src/runtime.ts";
+import type { EventLoopWatch, EventLoopWatchOptions, ModuleThread } from "../src/runtime.ts";
 
 /**
  * The thread's program, as text: a module of its own would have to be found again by every bundler
  * and every registry. It writes with `writeSync`, since a console in a thread needs the main thread.
  */
-const PROGRAM = `
+const WATCHER = `
 const { parentPort, workerData } = require("node:worker_threads");
 const { writeSync } = require("node:fs");
 const process = require("node:process");
@@ -39,10 +39,32 @@ function endFirstProcess() {
 /** Watches the event loop from a thread, on every runtime that has Node's worker threads. */
 export function watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
   const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
-  const worker = new Worker(PROGRAM, { eval: true, workerData: options });
+  const worker = new Worker(WATCHER, { eval: true, workerData: options });
   worker.unref();
   return {
     beat: (beats) => worker.postMessage(beats),
+    stop: async () => void await worker.terminate(),
+  };
+}
+
+/** Listens at once: what is posted while the module is being loaded must not be lost. */
+const HOST = `
+const { parentPort, workerData } = require("node:worker_threads");
+const loading = import(workerData);
+const fail = (error) => parentPort.postMessage(String(error?.stack ?? error));
+parentPort.on("message", (message) => loading.then(({ onPost }) => onPost(message)).catch(fail));
+loading.catch(fail);
+`;
+
+/** Hosts a module on a thread, on every runtime that has Node's worker threads. */
+export function startThread(address: string, onFailure: (error: unknown) => void): ModuleThread {
+  const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
+  const worker = new Worker(HOST, { eval: true, workerData: address });
+  worker.on("message", onFailure);
+  worker.on("error", onFailure);
+  worker.unref();
+  return {
+    post: (message) => worker.postMessage(message),
     stop: async () => void await worker.terminate(),
   };
 }

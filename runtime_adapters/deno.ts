@@ -6,7 +6,7 @@
 
 import type { Runtime, SignalName } from "../src/runtime.ts";
 import { keepAlive } from "./_process.ts";
-import { watchEventLoop } from "./_thread.ts";
+import { startThread, watchEventLoop } from "./_thread.ts";
 
 /** The few members that are needed, so that the other runtimes need no types of Deno's. */
 interface DenoNamespace {
@@ -49,4 +49,5 @@ export const denoRuntime: Runtime = {
     }
   },
   watchEventLoop,
+  startThread,
 };

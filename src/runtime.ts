@@ -55,6 +55,14 @@ export interface EventLoopWatch {
   stop(): Promise<void>;
 }
 
+/** A module at work on a thread of its own. It does not hold the process open. */
+export interface ModuleThread {
+  /** Hands a message to the module's `onPost`. Shared memory stays shared. */
+  post(message: unknown): void;
+  /** Ends the thread, whatever it is doing. */
+  stop(): Promise<void>;
+}
+
 /** The port to Deno, Bun, Node or whatever else runs the program. */
 export interface Runtime {
   /** For people: `"node"`, `"deno"`, `"bun"`. */
@@ -73,6 +81,8 @@ export interface Runtime {
   kill(): void;
   /** Watches the event loop from another thread, where the runtime has threads. */
   watchEventLoop?(options: EventLoopWatchOptions): EventLoopWatch;
+  /** Loads the module at `address` on a thread of its own, where the runtime has threads. */
+  startThread?(address: string, onFailure: (error: unknown) => void): ModuleThread;
 }
 
 let provider: (() => Runtime) | undefined;
@@ -84,10 +94,14 @@ export function provideRuntime(provide: () => Runtime): void {
 
 /** The runtime that is meant where none is passed. */
 export function defaultRuntime(): Runtime {
-  if (provider === undefined) {
-    throw new Error(
-      "No runtime is known: import from the package's main entry, or pass `runtime` in the options",
-    );
-  }
-  return provider();
+  const runtime = knownRuntime();
+  if (runtime !== undefined) return runtime;
+  throw new Error(
+    "No runtime is known: import from the package's main entry, or pass `runtime` in the options",
+  );
+}
+
+/** The same for whoever can do without. */
+export function knownRuntime(): Runtime | undefined {
+  return provider?.();
 }

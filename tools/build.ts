@@ -4,6 +4,7 @@
 // deno.json are the only list. What is used of @std is inlined: npm users get no dependency.
 
 import { build } from "esbuild";
+import { globSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import process from "node:process";
@@ -15,6 +16,9 @@ interface Manifest {
   readonly exports: Readonly<Record<string, string>>;
   readonly peerDependencies?: Readonly<Record<string, string>>;
 }
+
+/** A thread loads these by their address, so each stays a file of its own at its place. */
+const THREAD_MODULES = ["src/lease/_keeper_thread.ts", "src/engines/*/_lease_keeping.ts"];
 
 const dist = join(root, "dist");
 const jsr = await readManifest("deno.json");
@@ -32,7 +36,7 @@ console.log(`built dist/ with ${Object.keys(jsr.exports).length} entry points`);
 async function bundle(): Promise<void> {
   const { outputFiles } = await build({
     absWorkingDir: root,
-    entryPoints: Object.values(jsr.exports),
+    entryPoints: [...Object.values(jsr.exports), ...globSync(THREAD_MODULES, { cwd: root })],
     outdir: dist,
     outbase: root,
     bundle: true,

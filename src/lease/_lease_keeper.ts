@@ -43,10 +43,12 @@ export class LeaseKeeper {
 
   keep(lease: Lease): void {
     this.#scheduler.add(lease, lease.lastBeat + lease.terms.intervalMs);
+    lease.mirror?.put(lease);
   }
 
   release(lease: Lease): void {
     this.#scheduler.remove(lease);
+    lease.mirror?.remove(lease);
     if (this.#holders === 0) this.#scheduler.rest();
   }
 
@@ -106,10 +108,14 @@ export class LeaseKeeper {
   #onResult(lease: Lease, result: unknown, now: number): void {
     if (!lease.kept) return;
     const { intervalMs } = lease.terms;
-    if (result === true) return this.#scheduler.add(lease, now + intervalMs);
+    if (result === true) {
+      lease.mirror?.renew(lease);
+      return this.#scheduler.add(lease, now + intervalMs);
+    }
     if (result === false) {
       lease.owner.counters.losses++;
       lease.owner.log.warn(`the lease on message ${lease.message.id} was lost`);
+      lease.mirror?.remove(lease);
       return lease.lose();
     }
     lease.owner.counters.failures++;

@@ -31,6 +31,16 @@ export interface LeaseOwner {
   readonly release: (lease: Lease) => void;
 }
 
+/** Where another thread sees leases too. */
+export interface LeaseMirror {
+  put(lease: Lease): void;
+  /** It was extended. */
+  renew(lease: Lease): void;
+  /** The work on it is alive. */
+  beat(lease: Lease): void;
+  remove(lease: Lease): void;
+}
+
 /**
  * The hold on one message while it is worked on.
  *
@@ -48,6 +58,10 @@ export class Lease implements AsyncDisposable, HeapItem {
   readonly mailbox: Mailbox<unknown> | undefined;
   readonly terms: LeaseTerms;
   readonly owner: LeaseOwner;
+  /** Where another thread sees it too, while it is kept. */
+  readonly mirror: LeaseMirror | undefined;
+  /** Its place there. */
+  slot = -1;
   /** The extension that is under way. */
   extending: Promise<void> | undefined;
   lastBeat: number;
@@ -63,11 +77,13 @@ export class Lease implements AsyncDisposable, HeapItem {
     terms: LeaseTerms,
     owner: LeaseOwner,
     clock: Clock,
+    mirror?: LeaseMirror,
   ) {
     this.message = message;
     this.mailbox = mailbox;
     this.terms = terms;
     this.owner = owner;
+    this.mirror = mirror;
     this.slackMs = Math.min(1_000, terms.intervalMs / 10);
     this.#clock = clock;
     this.lastBeat = clock.monotonic();
@@ -95,6 +111,7 @@ export class Lease implements AsyncDisposable, HeapItem {
   /** Says that the work is alive, where extension depends on it. */
   beat(): void {
     this.lastBeat = this.#clock.monotonic();
+    this.mirror?.beat(this);
   }
 
   /** The receipt is not good any more. */

@@ -2,8 +2,9 @@ import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { consoleLog, type Log } from "../log.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
-import { Lease, type LeaseCounters, type LeaseOwner, type LeaseTerms } from "./lease.ts";
+import type { Lease, LeaseCounters, LeaseOwner, LeaseTerms } from "./lease.ts";
 import { LeaseKeeper } from "./_lease_keeper.ts";
+import { Leases } from "./leases.ts";
 
 /** How leases are kept. Each may be overridden for one message. */
 export interface LeaseOptions {
@@ -20,6 +21,11 @@ export interface LeaseOptions {
    * to the queue. @default {Infinity}
    */
   readonly beatWithinMs?: number;
+  /**
+   * Loops keep leases from a thread of their own as well, so that a handler that blocks the event loop
+   * does not lose its message; where the mailbox and the runtime can. @default {true}
+   */
+  readonly offThread?: boolean;
 }
 
 /** Options of {@linkcode LeaseExtender}. */
@@ -97,25 +103,20 @@ export class LeaseExtender {
     workOrSubject: ((lease: Lease) => Promise<T> | T) | LeaseSubject = {},
     subject: LeaseSubject = {},
   ): Lease | Promise<T> {
-    if (typeof workOrSubject !== "function") return this.extendAll(workOrSubject)(message);
-    return this.#during(this.extendAll(subject)(message), workOrSubject);
+    if (typeof workOrSubject !== "function") return this.leases(workOrSubject).take(message);
+    return this.#during(this.leases(subject).take(message), workOrSubject);
   }
 
   /** The same for many messages of which the same is known: works it out once. */
-  extendAll(subject: LeaseSubject): (message: Message<unknown>) => Lease {
+  leases(subject: LeaseSubject): Leases {
     checkOptions(subject);
-    const { enabled = this.#options.enabled ?? true, mailbox } = subject;
-    const terms = this.#terms(subject);
-    return (message) => {
-      const lease = new Lease(message, mailbox, terms, this.#owner, this.#clock);
-      if (enabled) this.#keeper.keep(lease);
-      return lease;
-    };
-  }
-
-  /** Lets the timer wait for leases to come, until the returned function is called. */
-  hold(): () => void {
-    return this.#keeper.hold();
+    const { mailbox } = subject;
+    const { enabled = true, offThread = true } = { ...this.#options, ...subject };
+    return new Leases(mailbox, this.#terms(subject), this.#owner, {
+      enabled,
+      offThread,
+      clock: this.#clock,
+    });
   }
 
   async #during<T>(lease: Lease, work: (lease: Lease) => Promise<T> | T): Promise<T> {

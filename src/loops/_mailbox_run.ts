@@ -1,7 +1,7 @@
 import { backoffMs } from "../_backoff.ts";
 import { type Deferred, deferred, onAbort } from "../_promises.ts";
 import type { CancelledError } from "../errors.ts";
-import type { Lease } from "../lease/lease.ts";
+import type { Leases } from "../lease/leases.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
 import type { Figures } from "../lifecycle/figures.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
@@ -46,7 +46,7 @@ export class MailboxRun<T, R> {
   readonly #open = new Set<Item<T, R>>();
   readonly #counts: Counts = { ...NO_COUNTS };
   readonly #shared: WorkShared;
-  readonly #lease: (message: Message<unknown>) => Lease;
+  readonly #leases: Leases;
   #atWork = 0;
   #wait = new AbortController();
   #slotFree: Deferred<void> | undefined;
@@ -64,7 +64,7 @@ export class MailboxRun<T, R> {
       (item, settled) => this.#finish(item, settled ? "acknowledged" : "lost"),
     );
     this.#shared = { stopping: context.stopping, heartbeat: config.heartbeat, log: config.log };
-    this.#lease = config.extender.extendAll({
+    this.#leases = config.extender.leases({
       mailbox: config.mailbox as Mailbox<unknown>,
       visibilityTimeoutMs: options.visibilityTimeoutMs ?? 300_000,
     });
@@ -81,17 +81,18 @@ export class MailboxRun<T, R> {
 
   async execute(): Promise<void> {
     const { stopping, signal } = this.#context;
-    const letGo = this.#config.extender.hold();
     const unlinks = [
       onAbort(stopping, () => this.#onStop()),
       onAbort(signal, () => this.#cancelAll(signal.reason)),
     ];
     try {
+      const preparing = this.#leases.begin();
+      if (preparing !== undefined) await preparing;
       await this.#receiveAll();
       if (this.#open.size > 0) await (this.#allSettled = deferred()).promise;
     } finally {
       for (const unlink of unlinks) unlink();
-      letGo();
+      this.#leases.end();
     }
   }
 
@@ -163,7 +164,7 @@ export class MailboxRun<T, R> {
   #take(messages: readonly Message<T, R>[]): void {
     this.#counts.received += messages.length;
     for (const message of messages) {
-      const item = new Item(message, this.#lease(message as Message<unknown>));
+      const item = new Item(message, this.#leases.take(message as Message<unknown>));
       this.#config.track(item);
       this.#open.add(item);
       this.#waiting.push(item);

@@ -20,8 +20,12 @@ import type {
   SendOptions,
 } from "./mailbox.ts";
 import { Intake } from "./_intake.ts";
+import type { LeaseKeepingPlan } from "./lease_keeping.ts";
 import type { MailboxOptions } from "./mailbox_options.ts";
 import { WaitingRoom } from "./_waiting_room.ts";
+
+/** Plans how the leases of a queue, a mailbox's or its dead letters', are kept from another thread. */
+export type PlanLeaseKeeping = (queue: string) => Promise<LeaseKeepingPlan | undefined>;
 
 /**
  * The mailbox that every engine gets: checks, waiting, settling once, replies and dead letters are done
@@ -35,17 +39,25 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #clock: Clock;
   readonly #intake: Intake<T, R, B>;
   readonly #waiting: WaitingRoom;
+  readonly #planLeaseKeeping: PlanLeaseKeeping | undefined;
   readonly #closing = new AbortController();
   /** Random once and counted from there: as unique as a random id for each, in a third of the memory. */
   readonly #idPrefix = `${crypto.randomUUID()}-`;
   #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
-  constructor(name: string, engine: Engine<B>, codec: Codec<B>, options: MailboxOptions = {}) {
+  constructor(
+    name: string,
+    engine: Engine<B>,
+    codec: Codec<B>,
+    options: MailboxOptions = {},
+    planLeaseKeeping?: PlanLeaseKeeping,
+  ) {
     this.name = checkMailboxName(name);
     this.#engine = engine;
     this.#codec = codec;
     this.#options = options;
+    this.#planLeaseKeeping = planLeaseKeeping;
     this.#clock = options.clock ?? systemClock;
     this.#intake = new Intake(name, engine, codec, options, this.#closing.signal);
     this.#waiting = new WaitingRoom(this.#clock, (wake) => engine.onWake(wake));
@@ -65,6 +77,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       this.#engine.deadLetters(),
       this.#codec,
       this.#options,
+      this.#planLeaseKeeping,
     );
   }
 
@@ -151,6 +164,10 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   ): Promise<readonly boolean[]> {
     const deliveries = messages.map((message) => (message as EngineMessage<T, R, B>).delivery);
     return await this.#engine.extend(deliveries, checkVisibility(visibilityTimeoutMs));
+  }
+
+  async leaseKeeping(): Promise<LeaseKeepingPlan | undefined> {
+    return await this.#planLeaseKeeping?.(this.name);
   }
 
   async close(): Promise<void> {

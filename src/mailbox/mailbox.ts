@@ -5,6 +5,8 @@
  * @module
  */
 
+import type { LeaseKeepingPlan } from "./lease_keeping.ts";
+
 /** What an engine can do. Flags and never a subclass: a caller asks, a test is gated. */
 export interface Capabilities {
   /** A stale receipt cannot acknowledge, nack or extend. */
@@ -105,6 +107,10 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
     messages: readonly Message<T, R>[],
     visibilityTimeoutMs: number,
   ): Promise<readonly boolean[]>;
+  /**
+   * How another thread can extend leases while this one is blocked; undefined where it cannot.
+   */
+  leaseKeeping?(): Promise<LeaseKeepingPlan | undefined>;
   /** Looks at the oldest messages without taking them. */
   peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
 }

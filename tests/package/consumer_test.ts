@@ -29,6 +29,22 @@ export const triggered: boolean | undefined = ShutdownCoordinator.get()?.trigger
 new StepLoop(42);
 `;
 
+const VISIBILITY_MS = 1_000;
+
+/** Blocks the event loop for three lease times. The argument is the name of a file to make. */
+const blocked = `
+import { argv } from "node:process";
+import { LoopGroup, MailboxLoop, openMailbox } from "lastcall";
+const mailbox = await openMailbox("sqlite:./" + argv[2]);
+await mailbox.send("tea");
+const nothing = new Int32Array(new SharedArrayBuffer(4));
+const handler = () => void Atomics.wait(nothing, 0, 0, ${3 * VISIBILITY_MS});
+const { figures } = await new LoopGroup([new MailboxLoop({ mailbox, handler })])
+  .run({ maxIterations: 1, visibilityTimeoutMs: ${VISIBILITY_MS} });
+await mailbox.close();
+console.log("acknowledged " + figures.acknowledged);
+`;
+
 /** The declarations themselves are checked too, so skipLibCheck stays off. */
 function tsconfig(options: Readonly<Record<string, unknown>>): string {
   const compilerOptions = { strict: true, noEmit: true, target: "es2022", ...options };
@@ -40,6 +56,7 @@ const consumer = await makeConsumer();
 after(() => consumer[Symbol.dispose]());
 await consumer.write({
   "main.js": program,
+  "blocked.js": blocked,
   "consumer.ts": typed,
   "tsconfig.node.json": tsconfig({
     module: "nodenext",
@@ -75,6 +92,15 @@ test("the npm package runs on Bun", async () => {
 
 test("the npm package runs on Deno", async () => {
   assertStringIncludes(await consumer.run(runtimeBinary("deno"), "run", "-A", "main.js"), expected);
+});
+
+test("the npm package keeps the lease of a handler that blocks the event loop", async () => {
+  const results = await Promise.all([
+    consumer.run(runtimeBinary("node"), "blocked.js", "node.db"),
+    consumer.run(runtimeBinary("bun"), "run", "blocked.js", "bun.db"),
+    consumer.run(runtimeBinary("deno"), "run", "-A", "blocked.js", "deno.db"),
+  ]);
+  for (const result of results) assertStringIncludes(result, "acknowledged 1");
 });
 
 test("the declarations type-check with Node's types", async () => {

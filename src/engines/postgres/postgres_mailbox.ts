@@ -2,7 +2,7 @@ import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { consoleLog } from "../../log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
-import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
+import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
 import type { SqlClient } from "./client.ts";
@@ -64,8 +64,13 @@ export interface PostgresMailboxOptions extends MailboxOptions {
  * ```
  */
 export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
-  private constructor(name: string, engine: PostgresEngine, options: PostgresMailboxOptions) {
-    super(name, engine, jsonCodec(options.maxBodyBytes), options);
+  private constructor(
+    name: string,
+    engine: PostgresEngine,
+    options: PostgresMailboxOptions,
+    planLeaseKeeping: PlanLeaseKeeping,
+  ) {
+    super(name, engine, jsonCodec(options.maxBodyBytes), options, planLeaseKeeping);
   }
 
   /**
@@ -96,7 +101,12 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
     const database = Database.of(databaseOptions, log);
     // Checks the rest of the options; the server comes after everything that can be refused.
     const engine = new PostgresEngine(name, database, engineOptions);
-    const mailbox = new PostgresMailbox<T, R>(name, engine, options);
+    const mailbox = new PostgresMailbox<T, R>(name, engine, options, async (queue) => {
+      const { address } = await import("./_lease_keeping.ts");
+      if (address === undefined || typeof target !== "string") return undefined;
+      const { schema } = databaseOptions;
+      return { module: address, options: { url: target, schema, queue, callTimeoutMs } };
+    });
     await database.open(options.migrate ?? true);
     return mailbox;
   }

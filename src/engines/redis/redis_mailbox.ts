@@ -2,7 +2,7 @@ import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { consoleLog } from "../../log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
-import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
+import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
 import { Backend } from "./_backend.ts";
@@ -45,8 +45,13 @@ export interface RedisMailboxOptions extends MailboxOptions {
  * ```
  */
 export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
-  private constructor(name: string, engine: RedisEngine, options: RedisMailboxOptions) {
-    super(name, engine, jsonCodec(options.maxBodyBytes), options);
+  private constructor(
+    name: string,
+    engine: RedisEngine,
+    options: RedisMailboxOptions,
+    planLeaseKeeping: PlanLeaseKeeping,
+  ) {
+    super(name, engine, jsonCodec(options.maxBodyBytes), options, planLeaseKeeping);
   }
 
   /**
@@ -70,7 +75,12 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
     const engine = new RedisEngine(name, backend, maxSize);
     // Checks the rest of the options; the server comes after everything that can be refused.
-    const mailbox = new RedisMailbox<T, R>(name, engine, options);
+    const mailbox = new RedisMailbox<T, R>(name, engine, options, async (queue) => {
+      const { address } = await import("./_lease_keeping.ts");
+      if (address === undefined || typeof server !== "string") return undefined;
+      const { callTimeoutMs } = backend.options;
+      return { module: address, options: { url: server, queue, callTimeoutMs } };
+    });
     await backend.open();
     try {
       await engine.greet();

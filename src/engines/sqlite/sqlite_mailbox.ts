@@ -1,7 +1,7 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
-import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
+import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
 import { Connection } from "./_connection.ts";
@@ -50,10 +50,14 @@ export interface SqliteMailboxOptions extends MailboxOptions {
  * ```
  */
 export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
-  private constructor(connection: Connection, options: SqliteMailboxOptions) {
+  private constructor(
+    connection: Connection,
+    options: SqliteMailboxOptions,
+    planLeaseKeeping: PlanLeaseKeeping,
+  ) {
     const { name = "default", clock = systemClock, maxSize = Infinity, maxBodyBytes } = options;
     const engine = new SqliteEngine(name, connection, clock, checkCount("maxSize", maxSize));
-    super(name, engine, jsonCodec(maxBodyBytes), options);
+    super(name, engine, jsonCodec(maxBodyBytes), options, planLeaseKeeping);
   }
 
   /**
@@ -76,7 +80,12 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
       checkInterval("pollIntervalMs", pollIntervalMs),
     );
     // Checks the rest of the options; the file comes after everything that can be refused.
-    const mailbox = new SqliteMailbox<T, R>(connection, options);
+    const mailbox = new SqliteMailbox<T, R>(connection, options, async (queue) => {
+      const { address } = await import("./_lease_keeping.ts");
+      // A driver of the caller's own is a function, and stays here.
+      if (address === undefined || options.driver !== undefined) return undefined;
+      return { module: address, options: { path: connection.realPath, queue, durability } };
+    });
     await connection.open();
     return mailbox;
   }

@@ -1,0 +1,58 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { LeaseBoard, SLOTS } from "../../src/lease/_lease_board.ts";
+
+/** The same memory as two threads see it. */
+function twoSides(): readonly [writer: LeaseBoard, reader: LeaseBoard] {
+  const writer = new LeaseBoard();
+  return [writer, new LeaseBoard(writer.memory)];
+}
+
+describe("a board of leases", () => {
+  it("shows the other side what was written, in the first slot and in the last", () => {
+    const [writer, reader] = twoSides();
+    for (const slot of [0, SLOTS - 1]) {
+      assertEquals(reader.stamp(slot), 0);
+      assert(writer.write(slot, 7, `receipt-${slot}`));
+      assertEquals(reader.post(slot), 7);
+      assertEquals(reader.receipt(slot, reader.stamp(slot)), `receipt-${slot}`);
+      writer.clear(slot);
+      assertEquals(reader.stamp(slot), 0);
+    }
+  });
+
+  it("gives a lease another stamp when it is renewed or replaced, and keeps the rest", () => {
+    const [writer, reader] = twoSides();
+    writer.write(3, 1, "first");
+    const first = reader.stamp(3);
+    writer.renew(3);
+    const renewed = reader.stamp(3);
+    assertNotEquals(renewed, first);
+    assertEquals(reader.receipt(3, renewed), "first");
+    writer.write(3, 1, "second");
+    assertEquals(reader.receipt(3, renewed), undefined, "what was looked for is gone");
+    assertEquals(reader.receipt(3, reader.stamp(3)), "second");
+  });
+
+  it("counts signs of life, the writing among them, but not the renewal", () => {
+    const [writer, reader] = twoSides();
+    writer.write(5, 1, "tea");
+    const begun = reader.beats(5);
+    writer.renew(5);
+    assertEquals(reader.beats(5), begun);
+    writer.beat(5);
+    assertEquals(reader.beats(5), begun + 1);
+    writer.write(5, 1, "cake");
+    assertEquals(reader.beats(5), begun + 2);
+  });
+
+  it("refuses a receipt that does not fit, and leaves the slot empty", () => {
+    const [writer, reader] = twoSides();
+    assert(writer.write(0, 1, "x".repeat(112)));
+    for (const receipt of ["x".repeat(113), "ümlaut"]) {
+      writer.clear(0);
+      assertEquals(writer.write(0, 1, receipt), false);
+      assertEquals(reader.stamp(0), 0);
+    }
+  });
+});
