@@ -30,6 +30,9 @@ export const stepNames: readonly string[] = [
   "publish",
 ];
 
+/** Slow, and the same whoever starts them: they start the runtimes that they need by themselves. */
+const HEAVY: readonly string[] = ["tests/package/", "tests/chaos/"];
+
 /** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
   const matching = (files: readonly string[]) =>
@@ -37,8 +40,9 @@ export function selectSteps(only: readonly string[], filters: readonly string[])
   const all = globSync("tests/**/*_test.ts", { cwd: root }).map((file) =>
     file.replaceAll("\\", "/")
   );
-  const heavy = matching(all.filter((file) => file.startsWith("tests/package/")).sort());
-  const light = matching(all.filter((file) => !file.startsWith("tests/package/")).sort());
+  const isHeavy = (file: string) => HEAVY.some((folder) => file.startsWith(folder));
+  const heavy = matching(all.filter(isHeavy).sort());
+  const light = matching(all.filter((file) => !isHeavy(file)).sort());
 
   const steps = filters.length > 0
     ? [
@@ -84,7 +88,7 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
   ];
 }
 
-/** Packing, installing and type checking again are slow, and the same whoever starts them. */
+/** Packing, installing and type checking again, and the faults. */
 function packageStep(files: readonly string[]): Step {
   return nodeStep("package", files.map((file) => `./${file}`));
 }

@@ -12,8 +12,11 @@ import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
 import { Settler } from "./_settler.ts";
 import { judge, type Verdict } from "./_verdict.ts";
 
-/** A failing receive is tried again after pauses up to these. */
-const RECEIVE_PAUSE_MS = { min: 100, max: 30_000 } as const;
+/**
+ * A failing receive is tried again after pauses up to these. The longest is short, because an engine that
+ * is back has work for us; half of it is random, so that a thousand workers do not come back as one.
+ */
+const RECEIVE_PAUSE_MS = { min: 100, max: 1_000 } as const;
 
 const NO_COUNTS = {
   received: 0,
@@ -57,16 +60,18 @@ export class MailboxRun<T, R> {
     this.#config = config;
     this.#context = context;
     this.#options = options;
+    const { visibilityTimeoutMs = 300_000 } = options;
     this.#settler = new Settler(
       config.mailbox,
       config.clock,
       config.log,
+      { leaseMs: visibilityTimeoutMs, signal: context.signal },
       (item, settled) => this.#finish(item, settled ? "acknowledged" : "lost"),
     );
     this.#shared = { stopping: context.stopping, heartbeat: config.heartbeat, log: config.log };
     this.#leases = config.extender.leases({
       mailbox: config.mailbox as Mailbox<unknown>,
-      visibilityTimeoutMs: options.visibilityTimeoutMs ?? 300_000,
+      visibilityTimeoutMs,
     });
   }
 
@@ -122,10 +127,11 @@ export class MailboxRun<T, R> {
       if (stopping.aborted) return;
       if (free === 0) continue;
       try {
+        const looking = this.#receiveFailures > 0;
         const messages = await mailbox.receive(this.#receiveOptions(free));
         this.#receiveFailures = 0;
         this.#take(messages);
-        received++;
+        if (messages.length > 0 || !looking) received++;
       } catch (error) {
         await this.#pauseAfter(error);
       }
@@ -145,17 +151,22 @@ export class MailboxRun<T, R> {
   }
 
   #receiveOptions(maxMessages: number): ReceiveOptions {
-    const { visibilityTimeoutMs = 300_000, waitTimeMs = 20_000 } = this.#options;
+    const { visibilityTimeoutMs = 300_000 } = this.#options;
+    // After a failure only a look: it tells at once whether the engine is back, a wait would not.
+    const waitTimeMs = this.#receiveFailures > 0 ? 0 : this.#options.waitTimeMs ?? 20_000;
     if (this.#wait.signal.aborted) this.#wait = new AbortController();
     return { maxMessages, visibilityTimeoutMs, waitTimeMs, signal: this.#wait.signal };
   }
 
-  /** The longer a receive keeps failing, the rarer it is tried. */
+  /** The longer a receive keeps failing, the rarer it is told. */
   async #pauseAfter(error: unknown): Promise<void> {
     const { clock, log, mailbox } = this.#config;
     const { min, max } = RECEIVE_PAUSE_MS;
-    const pauseMs = backoffMs(++this.#receiveFailures, min, max);
-    log.warn(`could not receive from "${mailbox.name}"; trying again`, { error, pauseMs });
+    const failures = ++this.#receiveFailures;
+    const pauseMs = backoffMs(failures, min, max);
+    if (Number.isInteger(Math.log2(failures))) {
+      log.warn(`could not receive from "${mailbox.name}"; trying again`, { error, failures });
+    }
     await clock.sleep(pauseMs, { signal: this.#context.stopping }).catch(() => {
       // A stop began: there is nothing more to receive.
     });

@@ -4,21 +4,31 @@ import type { Log } from "../log.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 
-/** How often an engine call is tried before the message is left to its lease. */
+/** How often an engine call is tried at least before the message is left to its lease. */
 const ATTEMPTS = 5;
 
 /** The longest pauses between two attempts. */
-const PAUSE_MS = { min: 100, max: 2_000 } as const;
+const PAUSE_MS = { min: 100, max: 1_000 } as const;
+
+/** How long an engine that is away is waited for. */
+export interface Patience {
+  /** After this the leases have passed, and there is nothing to settle any more. */
+  readonly leaseMs: number;
+  /** Aborted when the time of a stop is nearly up. */
+  readonly signal: AbortSignal;
+}
 
 /**
  * Acknowledges and releases for a loop. What comes while a call is under way travels together in the
- * next one. A call that fails is tried again, because the work is done and must not be done twice; a
- * stale receipt is not, because somebody else has the message now.
+ * next one. A call that fails is tried again, because the work is done and must not be done twice: as
+ * long as the lease lasts where the engine is away. A stale receipt is not, because somebody else has
+ * the message now.
  */
 export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
   readonly #mailbox: Mailbox<T, R>;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #patience: Patience;
   readonly #done: (work: W, settled: boolean) => void;
   #works: W[] = [];
   #flushing = false;
@@ -28,11 +38,13 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     mailbox: Mailbox<T, R>,
     clock: Clock,
     log: Log,
+    patience: Patience,
     done: (work: W, settled: boolean) => void,
   ) {
     this.#mailbox = mailbox;
     this.#clock = clock;
     this.#log = log;
+    this.#patience = patience;
     this.#done = done;
   }
 
@@ -86,18 +98,31 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     messages: readonly Message<T, R>[],
     call: () => Promise<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
+    const { leaseMs, signal } = this.#patience;
+    const endsAt = this.#clock.monotonic() + leaseMs;
     for (let attempt = 1;; attempt++) {
       try {
         return await call();
       } catch (error) {
+        const away = isMailboxError(error, "MailboxConnectionError") && !signal.aborted &&
+          this.#clock.monotonic() < endsAt;
         const stale = isMailboxError(error, "ReceiptHandleExpiredError");
-        const last = stale || attempt === ATTEMPTS;
+        const last = stale || attempt >= ATTEMPTS && !away;
         const next = last ? "its lease decides" : "trying again";
         const ids = messages.map(({ id }) => id);
-        this.#log.warn(`could not ${what} in "${this.#mailbox.name}"; ${next}`, { error, ids });
-        if (last) return [];
-        await this.#clock.sleep(backoffMs(attempt, PAUSE_MS.min, PAUSE_MS.max));
+        if (last || attempt <= ATTEMPTS) {
+          this.#log.warn(`could not ${what} in "${this.#mailbox.name}"; ${next}`, { error, ids });
+        }
+        if (last || !await this.#pauseAfter(attempt)) return [];
       }
     }
+  }
+
+  /** False when there is no time for another attempt. */
+  async #pauseAfter(attempt: number): Promise<boolean> {
+    const { signal } = this.#patience;
+    const ms = backoffMs(attempt, PAUSE_MS.min, PAUSE_MS.max);
+    const pause = attempt < ATTEMPTS ? this.#clock.sleep(ms) : this.#clock.sleep(ms, { signal });
+    return await pause.then(() => true, () => false);
   }
 }

@@ -164,12 +164,44 @@ describe("trouble with the engine", () => {
     const run = group.run({ installSignals: false });
     await clock.advance(120_000);
     assertEquals([group.health().ready, group.health().live, loop.running], [false, true, true]);
-    assert(tries < 20, `${tries} tries in two minutes`);
+    assert(tries < 250, `${tries} tries in two minutes`);
     away = false;
     await worker.fill(3);
-    await clock.advance(30_000);
+    await clock.advance(1_000);
     assertEquals([loop.figures.acknowledged, group.health().ready], [3, true]);
     await clock.until(group.shutdown());
+    await run;
+  });
+
+  it("readiness is green again as soon as the engine is back, though there is nothing to do", async () => {
+    const worker = new Worker();
+    const { mailbox, clock } = worker;
+    const receive = mailbox.receive.bind(mailbox);
+    let away = true;
+    mailbox.receive = (options) =>
+      away ? Promise.reject(new MailboxConnectionError("away")) : receive(options);
+    const loop = worker.loop(() => {});
+    const run = loop.run({ maxIterations: 2, waitTimeMs: 20_000 });
+    await clock.advance(10_000);
+    assertEquals(loop.ready, false);
+    away = false;
+    await clock.advance(1_000);
+    assertEquals(loop.ready, true);
+    await clock.advance(30_000);
+    assertEquals(loop.running, true, "the look is no iteration: the second wait is not over");
+    await clock.until(run);
+  });
+
+  it("a receive that keeps failing is told of rarely", async () => {
+    const told: string[] = [];
+    const log = { ...silentLog, warn: (message: string) => void told.push(message) };
+    const worker = new Worker();
+    worker.mailbox.receive = () => Promise.reject(new MailboxConnectionError("away"));
+    const loop = worker.loop(() => {}, { log });
+    const run = loop.run();
+    await worker.clock.advance(600_000);
+    assert(told.length >= 5 && told.length < 15, `${told.length} warnings in ten minutes`);
+    await worker.clock.until(loop.shutdown());
     await run;
   });
 
@@ -198,6 +230,38 @@ describe("trouble with the engine", () => {
     const loop = worker.loop(() => void handled++, { concurrency: 3 });
     await worker.workOff(loop);
     assertEquals([handled, loop.figures.acknowledged, loop.figures.leftToExpire], [3, 3, 0]);
+  });
+
+  it("an acknowledge is tried again as long as the lease lasts when the engine is away", async () => {
+    for (const [awayMs, acknowledged] of [[20_000, 1], [60_000, 0]] as const) {
+      const worker = new Worker();
+      const { mailbox, clock } = worker;
+      await worker.fill(1);
+      const acknowledgeMany = mailbox.acknowledgeMany.bind(mailbox);
+      mailbox.acknowledgeMany = (messages) =>
+        clock.monotonic() < awayMs
+          ? Promise.reject(new MailboxConnectionError("away"))
+          : acknowledgeMany(messages);
+      const loop = worker.loop(() => {}, { lease: false });
+      const run = loop.run({ maxIterations: 1, visibilityTimeoutMs: 30_000 });
+      assertEquals(await clock.until(run), undefined);
+      const { figures } = loop;
+      assertEquals([figures.acknowledged, figures.leftToExpire], [acknowledged, 1 - acknowledged]);
+    }
+  });
+
+  it("a stop leaves an acknowledge that fails to the lease when its time is nearly up", async () => {
+    const worker = new Worker();
+    const { mailbox, clock } = worker;
+    await worker.fill(1);
+    mailbox.acknowledgeMany = () => Promise.reject(new MailboxConnectionError("away"));
+    const loop = worker.loop(() => {});
+    const run = loop.run({ visibilityTimeoutMs: 600_000 });
+    await clock.advance(60_000);
+    assertEquals(loop.inFlight.length, 1);
+    assertEquals(await clock.until(loop.shutdown({ timeoutMs: 10_000 })), true);
+    await run;
+    assertEquals([loop.figures.leftToExpire, clock.pending], [1, 0]);
   });
 
   it("a lease that was lost aborts the handler, and nothing is settled for it", async () => {

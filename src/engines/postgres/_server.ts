@@ -1,3 +1,4 @@
+import { backoffMs } from "../../_backoff.ts";
 import { show } from "../../_checks.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { OwnClient, SqlClient } from "./client.ts";
@@ -31,6 +32,9 @@ export const PLANNING: Readonly<Record<string, string>> = {
   enable_seqscan: "off",
   enable_bitmapscan: "off",
 };
+
+/** Half of a pause is random: processes that lost the server together do not come back together. */
+const RECONNECT_PAUSE_MS = { min: 20, max: 1_000 } as const;
 
 /** The server behind a URL or a client. Nothing is loaded or sent yet. */
 export function serverOf(target: string | SqlClient, callTimeoutMs: number): Server {
@@ -83,6 +87,7 @@ class UrlServer implements Server {
       max: connections,
       connect_timeout: Math.ceil(this.#callTimeoutMs / 1_000),
       fetch_types: false, // nothing but text travels
+      backoff: reconnectPause,
       onnotice() {},
       connection: {
         application_name: APPLICATION_NAME,
@@ -97,6 +102,11 @@ class UrlServer implements Server {
       throw new InvalidParameterError(`Invalid url: the client cannot read that of ${this.name}`);
     }
   }
+}
+
+/** Seconds until the next attempt to connect. The client's own would grow to 20 s. */
+function reconnectPause(retries: number): number {
+  return backoffMs(retries + 1, RECONNECT_PAUSE_MS.min, RECONNECT_PAUSE_MS.max) / 1_000;
 }
 
 function checkUrl(url: string): string {

@@ -44,7 +44,7 @@ export async function connect(
     socketTimeout: 2 * timeoutMs,
     disconnectTimeout: GOODBYE_MS,
     retryStrategy: (times: number) =>
-      Math.min(50 * times, LONGEST_PAUSE_MS) * (0.5 + Math.random()),
+      Math.min(50 * times, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2),
     // What was under way when the connection broke has failed, and is not done a second time.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,

@@ -81,10 +81,16 @@ export class WakeChannels {
       this.#log.debug("the connection that listens for messages on Redis failed", { error });
     });
     subscriber.on("message", (channel: string) => this.#wake(channel));
+    // Whoever waits finds out what is the matter, and does not believe that all is quiet.
+    subscriber.on("close", () => this.#wakeAll());
     subscriber.on("ready", () => {
       if (this.#subscriber === subscriber) this.#join([...this.#listeners.keys()]);
     });
     return subscriber;
+  }
+
+  #wakeAll(): void {
+    for (const channel of [...this.#listeners.keys()]) this.#wake(channel);
   }
 
   #wake(channel: string): void {

@@ -20,7 +20,7 @@ export interface RedisSubscriber {
   subscribe(...channels: string[]): Promise<unknown>;
   /** Listens to channels no longer. */
   unsubscribe(...channels: string[]): Promise<unknown>;
-  /** Tells of `message` (channel, text), `ready` after every connect, `error` and `end`. */
+  /** Tells of `message` (channel, text), `ready` after every connect, `close`, `error` and `end`. */
   // deno-lint-ignore no-explicit-any -- what a listener gets depends on the event
   on(event: string, listener: (...args: any[]) => void): unknown;
   /** Ends the connection. */

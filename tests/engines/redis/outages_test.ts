@@ -99,6 +99,17 @@ describe("Redis in trouble", gate, () => {
     assertEquals((await waiting).map(({ body }) => body), ["work"]);
   });
 
+  it("is killed while somebody waits: the wait fails then, and does not look as if all were quiet", async () => {
+    await using site = await startSite();
+    const { server, mailbox, admin } = site;
+    const waiting = mailbox.receive({ waitTimeMs: 60_000 });
+    const failing = assertRejects(() => waiting, MailboxConnectionError);
+    await listening(admin, 1);
+    await server.kill();
+    await failing;
+    await server.start();
+  });
+
   it("drops connections: whoever waits is woken all the same", async () => {
     await using site = await startSite();
     const { mailbox, admin } = site;
