@@ -1,6 +1,6 @@
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
 
-/** The fields of one message in an answer: number, deliveries, record, progress. */
+/** The fields of one message in an answer to a look: number, deliveries, record, progress. */
 const FIELDS = 4;
 
 /** A message that was taken from Redis. Everything of one pull has the same nonce. */
@@ -61,17 +61,49 @@ export function headOf({ id, dedup, replyTo }: Omit<Entry<string>, "body" | "del
   return JSON.stringify(head);
 }
 
-/** The deliveries of an answer, from `first` on. */
-export function deliveriesOf(
-  reply: readonly unknown[],
-  first: number,
-  nonce: string,
-): RedisDelivery[] {
+/** What a pull answers, if there was anything: messages, and what is known of those that had come before. */
+export type PulledReply = readonly [
+  now: number,
+  nextDueUs: number,
+  ghosts: number,
+  seqs?: readonly string[],
+  records?: readonly string[],
+  again?: readonly (number | string | null)[],
+];
+
+/** The deliveries of a pull. */
+export function pulledDeliveries(reply: PulledReply, nonce: string): RedisDelivery[] {
+  const [, , , seqs = [], records = [], again = []] = reply;
+  const counts: number[] = [];
+  const progress: (string | null)[] = [];
+  for (let i = 0; i < again.length; i += 3) {
+    const place = again[i] as number;
+    counts[place] = again[i + 1] as number;
+    progress[place] = again[i + 2] as string | null;
+  }
+  return seqs.map((seq, i) => {
+    return new RedisDelivery(seq, counts[i] ?? 1, records[i]!, progress[i] ?? null, nonce);
+  });
+}
+
+/** The messages of an answer to a look. */
+export function peekedDeliveries(reply: readonly unknown[]): RedisDelivery[] {
   const deliveries: RedisDelivery[] = [];
-  for (let i = first; i < reply.length; i += FIELDS) {
+  for (let i = 2; i < reply.length; i += FIELDS) {
     const [seq, count] = [reply[i] as string, reply[i + 1] as number];
     const [record, progress] = [reply[i + 2] as string, reply[i + 3] as string | null];
-    deliveries.push(new RedisDelivery(seq, count, record, progress, nonce));
+    deliveries.push(new RedisDelivery(seq, count, record, progress, ""));
   }
   return deliveries;
+}
+
+/** Names deliveries to a script: those that came by the same pull, one after another, with its nonce. */
+export function naming(deliveries: readonly RedisDelivery[]): string {
+  const pulls: string[][] = [];
+  let nonce: string | undefined;
+  for (const delivery of deliveries) {
+    if (delivery.nonce !== nonce) pulls.push([nonce = delivery.nonce]);
+    pulls[pulls.length - 1]!.push(delivery.seq);
+  }
+  return JSON.stringify(pulls);
 }

@@ -12,7 +12,15 @@ import {
 } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
-import { chosenIdOf, deliveriesOf, headOf, type RedisDelivery } from "./_delivery.ts";
+import {
+  chosenIdOf,
+  headOf,
+  naming,
+  peekedDeliveries,
+  pulledDeliveries,
+  type PulledReply,
+  type RedisDelivery,
+} from "./_delivery.ts";
 import { pollNowAndThen } from "./_fallback_poll.ts";
 import { channelOf, type Keys, keysOf } from "./_keys.ts";
 import { LostPulls } from "./_lost_pulls.ts";
@@ -26,6 +34,8 @@ import type { Script } from "./scripts/script.ts";
 const MAX_PUSH = 10_000;
 
 type Values = readonly (string | number)[];
+
+const NOTHING: Values = [];
 
 /** One queue on a server. Its times are the server's, which all its users share. */
 export class RedisEngine implements Engine<string> {
@@ -86,9 +96,10 @@ export class RedisEngine implements Engine<string> {
     await this.#lost.giveBack();
     const visibilityUs = microseconds(visibilityMs);
     const [reply, nonce] = await this.#lost.watch(visibilityUs, async (nonce) => {
-      return [await this.#run("receive", PULL, [max, visibilityUs, nonce]), nonce] as const;
+      const reply = await this.#run("receive", PULL, [max, visibilityUs, nonce]);
+      return [reply as unknown as PulledReply, nonce] as const;
     });
-    const [, nextDueUs, ghosts] = reply as [number, number, number];
+    const [, nextDueUs, ghosts] = reply;
     if (ghosts > 0) {
       this.#backend.options.log.error(
         `${ghosts} messages of "${this.#name}" are lost: something has deleted their bodies from Redis`,
@@ -96,13 +107,15 @@ export class RedisEngine implements Engine<string> {
       );
     }
     return {
-      deliveries: deliveriesOf(reply, 3, nonce),
+      deliveries: pulledDeliveries(reply, nonce),
       nextDueMs: nextDueUs < 0 ? Infinity : nextDueUs / 1_000,
     };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, [], ({ chosenId }) => [chosenId]);
+    return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, [], ({ dedup, seq, chosenId }) => {
+      return dedup ? [seq, chosenId] : NOTHING;
+    });
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
@@ -123,12 +136,18 @@ export class RedisEngine implements Engine<string> {
   }
 
   async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
-    const { id, replyTo, seq, nonce, chosenId } = delivery as RedisDelivery;
+    const { id, replyTo, chosenId } = delivery as RedisDelivery;
     const keys = [...this.#keys, ...keysOf(this.#deadName)];
     const head = headOf({ id, replyTo, dedup: false });
-    const values = [channelOf(this.#deadName), head, letter, chosenId, seq, nonce];
+    const values = [
+      naming([delivery as RedisDelivery]),
+      channelOf(this.#deadName),
+      head,
+      letter,
+      chosenId,
+    ];
     const [, results] = await this.#backend.calls.run(this.#what("bury"), BURY, keys, values);
-    return (results as number[])[0] === 1;
+    return results === 1;
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
@@ -137,7 +156,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   async peek(max: number): Promise<RedisDelivery[]> {
-    return deliveriesOf(await this.#run("peek", PEEK, [max]), 2, "");
+    return peekedDeliveries(await this.#run("peek", PEEK, [max]));
   }
 
   async count(): Promise<number> {
@@ -190,14 +209,18 @@ export class RedisEngine implements Engine<string> {
     script: Script,
     deliveries: readonly Delivery<string>[],
     values: Values,
-    more: (delivery: RedisDelivery) => Values = () => [],
+    more: (delivery: RedisDelivery) => Values = () => NOTHING,
   ): Promise<boolean[]> {
     const own = deliveries as readonly RedisDelivery[];
     const results: boolean[] = [];
     for (let i = 0; i < own.length; i += MAX_BATCH) {
-      const batch = own.slice(i, i + MAX_BATCH).flatMap((it) => [it.seq, it.nonce, ...more(it)]);
-      const [, good] = await this.#run(what, script, [...values, ...batch]);
-      for (const one of good as number[]) results.push(one === 1);
+      const batch = own.slice(i, i + MAX_BATCH);
+      const all = [naming(batch), ...values, ...batch.flatMap(more)];
+      const [, good] = await this.#run(what, script, all);
+      // One figure when all of them were good, which is nearly always.
+      for (let n = 0; n < batch.length; n++) {
+        results.push(good === 1 || (good as number[])[n] === 1);
+      }
     }
     return results;
   }

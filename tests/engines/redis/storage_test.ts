@@ -53,6 +53,18 @@ describe("what is on a Redis server", gate, () => {
     assertEquals(await behind.redis.keys(`*${it.name}*`), [`{lastcall:${it.name}}:meta`]);
   });
 
+  it("takes no acknowledgement for a message that stands in line again", async () => {
+    await using it = await openForTest(url);
+    await it.mailbox.sendMany(["a", "b"]);
+    const late = await it.mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 20 });
+    // This one takes the first, and has put the second in line by then.
+    const [first] = await it.mailbox.receive({ waitTimeMs: 5_000 });
+    assertEquals(first?.body, "a");
+    assertEquals(await it.mailbox.acknowledgeMany!(late), [false, false]);
+    const [second] = await it.mailbox.receive();
+    assertEquals([second?.body, second?.deliveryCount], ["b", 2]);
+  });
+
   it("opens the dead letters by their name", async () => {
     await using it = await openForTest(url);
     await it.mailbox.send("work");

@@ -28,34 +28,46 @@ end
 `;
 
 /**
- * `held` finds the deliveries that still have a say: pairs of number and nonce from ARGV[first] on. The
- * lease must be that of this very delivery, and must not have ended, whether or not somebody has taken
- * the message since.
+ * `held` finds the deliveries that still have a say: a list in JSON of pulls, each with its nonce and the
+ * numbers of its messages. The lease must be that of this very delivery, and must not have ended, whether
+ * or not somebody has taken the message since. Whatever stands in line has no nonce any more, so that the
+ * ends of leases matter only while there are some that have ended. Answers 1 when all of them are good,
+ * otherwise 1 or 0 for each; and the numbers and states of those that are.
  */
 export const HELD = `
-local function held(first, step)
-  local seqs, results, found = {}, {}, {}
-  for i = first, #ARGV, step do seqs[#seqs + 1] = ARGV[i] end
-  local states = redis.call('HMGET', STATE, unpack(seqs))
-  local ends = redis.call('ZMSCORE', DUE, unpack(seqs))
-  local seen = {}
-  for i, seq in ipairs(seqs) do
-    local deliveries, releases, nonce = string.match(states[i] or '', '^(%d+) (%d+) (.+)$')
-    local good = nonce == ARGV[first + (i - 1) * step + 1] and ends[i] and tonumber(ends[i]) > now
-      and not seen[seq]
-    results[i] = good and 1 or 0
-    if good then
-      seen[seq] = true
-      found[#found + 1] =
-        { seq = seq, at = first + (i - 1) * step, deliveries = deliveries, releases = releases }
+local function held(pulls)
+  local seqs, nonces = {}, {}
+  for _, pull in ipairs(cjson.decode(pulls)) do
+    for i = 2, #pull do
+      seqs[#seqs + 1] = pull[i]
+      nonces[#seqs] = pull[1]
     end
   end
-  return results, found
+  local states = redis.call('HMGET', STATE, unpack(seqs))
+  local ends = #redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1') > 0
+    and redis.call('ZMSCORE', DUE, unpack(seqs))
+  local results, good, goodStates, seen = {}, {}, {}, {}
+  for i, seq in ipairs(seqs) do
+    local nonce, state = nonces[i], states[i]
+    local mine = state and string.sub(state, -#nonce - 1) == ' ' .. nonce
+    if mine and not seen[seq] and (not ends or ends[i] and tonumber(ends[i]) > now) then
+      seen[seq] = true
+      good[#good + 1] = seq
+      goodStates[#good] = state
+      results[i] = 1
+    else
+      results[i] = 0
+    end
+  end
+  return #good == #seqs and 1 or results, good, goodStates
 end
-local function seqsOf(found)
-  local seqs = {}
-  for i, it in ipairs(found) do seqs[i] = it.seq end
-  return seqs
+`;
+
+/** `past` reads a state: deliveries and releases, which the nonce of the delivery follows. */
+export const PAST = `
+local function past(state)
+  local deliveries, releases = string.match(state, '^(%d+) (%d+) ')
+  return deliveries, releases
 end
 `;
 

@@ -1,15 +1,24 @@
-import { GIVE_BACK } from "./_parts.ts";
+import { GIVE_BACK, PAST } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /**
- * Puts those back in line whose delay or lease is over. Only when more than 10 000 fall due between two
- * pulls, some of them may be taken before an older one.
+ * Puts those back in line whose delay or lease is over, and ends what their receipts are good for. Only
+ * when more than 10 000 fall due between two pulls, some of them may be taken before an older one.
  */
 const SURFACE = `
 for _ = 1, 10 do
-  local seqs = redis.call('ZRANGEBYSCORE', DUE, '-inf', now, 'LIMIT', 0, 1000)
+  local seqs = redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1000')
   if #seqs == 0 then break end
   giveBack(seqs)
+  local states = {}
+  for i, state in ipairs(redis.call('HMGET', STATE, unpack(seqs))) do
+    local deliveries, releases = past(state or '')
+    if deliveries then
+      states[#states + 1] = seqs[i]
+      states[#states + 1] = deliveries .. ' ' .. releases .. ' '
+    end
+  end
+  if #states > 0 then redis.call('HSET', STATE, unpack(states)) end
 end
 `;
 
@@ -39,7 +48,7 @@ local function take(max)
   if f > 1 then redis.call('LPOP', READY, f - 1) end
   return seqs, old
 end
-local function past(old)
+local function memories(old)
   local states, progress = {}, {}
   if #old == 0 then return states, progress end
   local found = redis.call('HMGET', STATE, unpack(old))
@@ -54,55 +63,58 @@ end
 
 /**
  * ARGV: valid until, max, visibility, nonce. Answers the time until something falls due (-1: nothing
- * will), how many messages had lost their body, and for each message: number, deliveries, record, progress.
+ * will), how many messages had lost their body, the numbers and the records of the messages, and for each
+ * that was delivered before: its place among them, deliveries, progress.
  */
 export const PULL: Script = new Script(
   GIVE_BACK,
+  PAST,
   SURFACE,
   TAKE,
   `
-local max, visibility, nonce = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local reply = { now, 0, 0 }
-local ghosts = {}
+local max, nonce = tonumber(ARGV[2]), ARGV[4]
+local lease, first = at(now + tonumber(ARGV[3])), '1 0 ' .. nonce
+local seqs, records, again, ghosts = {}, {}, {}, {}
 local states, leases = {}, {}
-while max > 0 do
-  local seqs, old = take(max)
-  if #seqs == 0 then break end
-  local records = redis.call('HMGET', MESSAGES, unpack(seqs))
-  local before, progress = past(old)
-  for i, seq in ipairs(seqs) do
-    if records[i] then
-      local deliveries, releases = string.match(before[seq] or '0 0 ', '^(%d+) (%d+) ')
-      deliveries = deliveries + 1
+local wanted = max
+while wanted > 0 do
+  local taken, old = take(wanted)
+  if #taken == 0 then break end
+  local found = redis.call('HMGET', MESSAGES, unpack(taken))
+  local before, progress = memories(old)
+  for i, seq in ipairs(taken) do
+    if found[i] then
+      local state = first
+      seqs[#seqs + 1] = seq
+      records[#seqs] = found[i]
+      if before[seq] then
+        local deliveries, releases = past(before[seq])
+        state = (deliveries + 1) .. ' ' .. releases .. ' ' .. nonce
+        again[#again + 1] = #seqs - 1
+        again[#again + 1] = deliveries + 1
+        again[#again + 1] = progress[seq] or false
+      end
       states[#states + 1] = seq
-      states[#states + 1] = deliveries .. ' ' .. releases .. ' ' .. nonce
-      leases[#leases + 1] = now + visibility
+      states[#states + 1] = state
+      leases[#leases + 1] = lease
       leases[#leases + 1] = seq
-      reply[#reply + 1] = seq
-      reply[#reply + 1] = deliveries
-      reply[#reply + 1] = records[i]
-      reply[#reply + 1] = progress[seq] or false
-      max = max - 1
     else
       ghosts[#ghosts + 1] = seq
     end
   end
+  wanted = #taken < wanted and 0 or max - #seqs
 end
-if #ghosts > 0 then
-  for _, seq in ipairs(ghosts) do
-    redis.call('HDEL', STATE, seq)
-    redis.call('HDEL', PROGRESS, seq)
-  end
-  reply[3] = #ghosts
+for _, seq in ipairs(ghosts) do
+  redis.call('HDEL', STATE, seq)
+  redis.call('HDEL', PROGRESS, seq)
 end
-if #states > 0 then
+if #seqs > 0 then
   redis.call('HSET', STATE, unpack(states))
   redis.call('ZADD', DUE, unpack(leases))
-  return reply
+  return { now, 0, #ghosts, seqs, records, again }
 end
-local first = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
-reply[2] = first[2] and math.max(0, first[2] - now) or -1
-return reply
+local due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
+return { now, due[2] and math.max(0, due[2] - now) or -1, #ghosts }
 `,
 );
 
@@ -112,13 +124,14 @@ return reply
  */
 export const RECOVER: Script = new Script(
   GIVE_BACK,
+  PAST,
   `
 local seqs = redis.call('ZRANGEBYSCORE', DUE, ARGV[4], ARGV[5])
 local count = 0
 for _, seq in ipairs(seqs) do
   local state = redis.call('HGET', STATE, seq) or ''
-  local deliveries, releases, nonce = string.match(state, '^(%d+) (%d+) (.+)$')
-  if nonce == ARGV[3] then
+  if string.sub(state, -#ARGV[3] - 1) == ' ' .. ARGV[3] then
+    local deliveries, releases = past(state)
     redis.call('HSET', STATE, seq, (deliveries - 1) .. ' ' .. releases .. ' ')
     giveBack({ seq })
     count = count + 1

@@ -8,6 +8,10 @@ local META, READY, RETURNED, DUE, MESSAGES, STATE, PROGRESS, IDS = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return { now } end
+-- As text a time is written once, and not for every argument.
+local function at(time)
+  return string.format('%.0f', time)
+end
 `;
 
 /** One script. It answers with the server's time and, unless it came too late, with what it did. */
