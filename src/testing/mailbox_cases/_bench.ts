@@ -35,7 +35,9 @@ export class Bench {
     const { capabilities } = this.mailbox;
     const flag = requires.find((it) => !capabilities[it]);
     if (flag !== undefined) return `the engine has no ${flag}`;
-    const part = needs.find((it) => !(it in this.#fixture) && !(it in this.mailbox));
+    const part = needs.find((it) =>
+      this.#fixture.lacks?.includes(it) || !(it in this.#fixture) && !(it in this.mailbox)
+    );
     return part && `there is no ${part}`;
   }
 

@@ -17,6 +17,8 @@ export interface MailboxFixture {
   sendRaw?(text: string): Promise<void>;
   /** How many bytes a body may have, where bodies are stored as JSON. */
   readonly maxBodyBytes?: number;
+  /** Parts that the mailbox has only to say that its engine cannot do it. */
+  readonly lacks?: readonly MailboxPart[];
   /** Takes away what the fixture has made; the mailbox is closed by then. */
   close?(): Promise<void>;
 }
