@@ -4,8 +4,18 @@
 //   npm test -- --only node,bun      some steps
 //   npm test -- loop_group mailbox   the test files whose path has one of these parts
 
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
+import {
+  CONFORMANCE_FILE,
+  conformanceTable,
+  missingEngines,
+  readRecords,
+  REQUIRED_ENGINES,
+} from "./conformance.ts";
 import { run } from "./process.ts";
 import { type Counts, describe, none, parseCounts, sum } from "./test_counts.ts";
 import { selectSteps, type Step, stepNames } from "./test_steps.ts";
@@ -30,6 +40,10 @@ if (unknown.length > 0) fail(`No step is called ${unknown.join(", ")}: ${stepNam
 const steps = selectSteps(only, positionals);
 if (steps.length === 0) fail(`No test file matches ${positionals.join(", ")}`);
 
+const conformanceFile = join(mkdtempSync(join(tmpdir(), "lastcall-test-")), "conformance.jsonl");
+writeFileSync(conformanceFile, "");
+process.on("exit", () => rmSync(dirname(conformanceFile), { recursive: true, force: true }));
+
 const outcomes: Outcome[] = [];
 for (const step of steps) {
   const outcome = await take(step);
@@ -37,13 +51,24 @@ for (const step of steps) {
   outcomes.push(outcome);
 }
 
+const runtimes = steps.flatMap(({ name, runner }) => runner === name ? [runner] : []);
+if (positionals.length === 0 && runtimes.length > 0) {
+  const records = readRecords(conformanceFile);
+  console.log(`\n${conformanceTable(records, runtimes)}`);
+  const required = (process.env[REQUIRED_ENGINES] ?? "").split(",").filter(Boolean);
+  const missing = missingEngines(records, runtimes, required);
+  if (missing.length > 0) outcomes.push(failed("engines", `skipped: ${missing.join(", ")}`));
+}
 console.log(`\n${outcomes.map(row).join("\n")}\n`);
 console.log(describe(sum(outcomes.map(({ counts }) => counts))));
 process.exitCode = outcomes.every(({ ok }) => ok) ? 0 : 1;
 
 async function take({ name, program, args, paths, timeoutMs, runner }: Step): Promise<Outcome> {
   if (paths?.length === 0) return failed(name, "has no test file");
-  const { code, output, ms } = await run(program, [...args, ...paths ?? []], { timeoutMs });
+  const { code, output, ms } = await run(program, [...args, ...paths ?? []], {
+    timeoutMs,
+    env: { [CONFORMANCE_FILE]: conformanceFile },
+  });
   const seconds = `${(ms / 1000).toFixed(1)} s`;
   const counts = runner ? parseCounts(runner, output) : none;
   const empty = runner !== undefined && counts.passed + counts.failed === 0;

@@ -40,7 +40,7 @@ const make: MakeMailbox = async (options) => {
 
 describe("RedisMailbox", gate, () => {
   closeServerAfterwards();
-  hostMailboxCases(make);
+  hostMailboxCases(make, "Redis");
 
   it("shows every case", async () => {
     assertEquals(await skippedMailboxCases(make), []);

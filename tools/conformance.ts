@@ -1,0 +1,81 @@
+// Which cases of the mailbox contract each engine has shown on each runtime, as the tests write it down.
+
+import { readFileSync } from "node:fs";
+import type { RuntimeName } from "./runtimes.ts";
+
+/** The environment variable with the file that hosts of the cases write to, one record a line. */
+export const CONFORMANCE_FILE = "LASTCALL_CONFORMANCE_FILE";
+
+/** The environment variable with the engines that must not be skipped, separated by commas. */
+export const REQUIRED_ENGINES = "LASTCALL_REQUIRED_ENGINES";
+
+/** What became of one case. */
+export interface CaseRecord {
+  readonly engine: string;
+  readonly runtime: RuntimeName;
+  /** The engine's flags say that it cannot show the case. */
+  readonly result: "passed" | "failed" | "lacking";
+}
+
+const RUNTIMES: readonly RuntimeName[] = ["node", "bun", "deno"];
+
+/** The engines in the order of the table, with the runtimes that their clients support. */
+const ENGINES: readonly (readonly [name: string, runtimes: readonly RuntimeName[]])[] = [
+  ["memory", RUNTIMES],
+  ["SQLite", RUNTIMES],
+  ["Redis", RUNTIMES],
+  ["PostgreSQL", RUNTIMES],
+  ["NATS", RUNTIMES],
+  ["SQS", RUNTIMES],
+  ["Deno KV", ["deno"]],
+];
+
+/** The records in a file, of which a last line may be cut off. */
+export function readRecords(path: string): readonly CaseRecord[] {
+  return readFileSync(path, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line));
+}
+
+/** A row for each engine, a column for each runtime. */
+export function conformanceTable(
+  records: readonly CaseRecord[],
+  runtimes: readonly RuntimeName[],
+): string {
+  const rows = ENGINES.map(([engine, supported]) => [
+    engine,
+    ...runtimes.map((it) => supported.includes(it) ? cell(of(records, engine, it)) : "–"),
+  ]);
+  return [["contract", ...runtimes], ...rows]
+    .map((cells) => cells.map((it) => it.padEnd(13)).join("").trimEnd()).join("\n");
+}
+
+/** The engines among those required that have shown nothing on one of the runtimes. */
+export function missingEngines(
+  records: readonly CaseRecord[],
+  runtimes: readonly RuntimeName[],
+  required: readonly string[],
+): readonly string[] {
+  const known = ENGINES.map(([engine]) => engine);
+  const unknown = required.filter((engine) => !known.includes(engine));
+  if (unknown.length > 0) throw new Error(`No engine is called ${unknown.join(", ")}: ${known}`);
+  return runtimes.flatMap((runtime) =>
+    required
+      .filter((engine) => !of(records, engine, runtime).some(({ result }) => result === "passed"))
+      .map((engine) => `${engine} on ${runtime}`)
+  );
+}
+
+function of(
+  records: readonly CaseRecord[],
+  engine: string,
+  runtime: RuntimeName,
+): readonly CaseRecord[] {
+  return records.filter((it) => it.engine === engine && it.runtime === runtime);
+}
+
+function cell(records: readonly CaseRecord[]): string {
+  if (records.length === 0) return "skipped";
+  const count = (result: CaseRecord["result"]) =>
+    records.filter((it) => it.result === result).length;
+  const failed = count("failed");
+  return failed > 0 ? `${failed} FAILED` : `${count("passed")} of ${records.length}`;
+}
