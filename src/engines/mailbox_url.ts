@@ -55,6 +55,14 @@ export function countParam(url: MailboxUrl, key: string): number | undefined {
   throw new InvalidParameterError(`Invalid ${key}: expected a whole number, got ${show(text)}`);
 }
 
+/** A parameter that is `true` or `false`; undefined when it is not there. */
+export function flagParam(url: MailboxUrl, key: string): boolean | undefined {
+  const text = url.params.get(key);
+  if (text === undefined) return undefined;
+  if (text === "true" || text === "false") return text === "true";
+  throw new InvalidParameterError(`Invalid ${key}: expected true or false, got ${show(text)}`);
+}
+
 function decode(url: string, text: string): string {
   try {
     return decodeURIComponent(text);

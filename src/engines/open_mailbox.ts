@@ -2,7 +2,13 @@ import { show } from "../_checks.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { MailboxOptions } from "../mailbox/mailbox_options.ts";
-import { checkParams, countParam, type MailboxUrl, parseMailboxUrl } from "./mailbox_url.ts";
+import {
+  checkParams,
+  countParam,
+  flagParam,
+  type MailboxUrl,
+  parseMailboxUrl,
+} from "./mailbox_url.ts";
 
 /** Opens the mailbox of a URL. It refuses what it does not understand before it does anything. */
 export type MailboxOpener = (
@@ -49,6 +55,22 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
 
   redis: openRedis,
   rediss: openRedis,
+
+  async sqs(url, options) {
+    checkParams(url, ["region", "endpoint", "create", "deadLetterQueue", "messageGroupId"]);
+    const { SqsMailbox } = await import("./sqs/mod.ts");
+    return await SqsMailbox.open(
+      url.path,
+      given({
+        ...options,
+        region: url.params.get("region"),
+        endpoint: url.params.get("endpoint"),
+        create: flagParam(url, "create"),
+        deadLetterQueue: url.params.get("deadLetterQueue"),
+        messageGroupId: url.params.get("messageGroupId"),
+      }),
+    );
+  },
 };
 
 /** Parameters that are not ours are the client's: `sslmode`, `application_name` and so on. */
@@ -90,6 +112,7 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * | `sqlite:./jobs.db?queue=orders&durability=full&maxSize=100` | `SqliteMailbox` |
  * | `postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100`, `postgresql://…` | `PostgresMailbox` |
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
+ * | `sqs:https://sqs.eu-west-1.amazonaws.com/123/orders`, `sqs:orders?region=eu-west-1&create=true` | `SqsMailbox` |
  *
  * @example
  * ```ts

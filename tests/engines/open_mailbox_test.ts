@@ -85,6 +85,10 @@ describe("openMailbox", () => {
     ["a path in memory", "sqlite::memory:", "InMemoryMailbox"],
     ["a path with a control character", "sqlite:FOLDER/a%00.db", "Invalid path"],
     ["a host", "sqlite://jobs.db", "a file has no host"],
+    ["an unknown parameter of SQS", "sqs:orders?queue=a", '"queue" of a sqs: URL: expected one of region, endpoint, create,'],
+    ["a flag that is none", "sqs:orders?create=1", 'Invalid create: expected true or false, got "1"'],
+    ["a queue of SQS that is none", "sqs:a/b", 'got "a/b"'],
+    ["an endpoint that is none", "sqs:orders?endpoint=here", "Invalid endpoint"],
   ];
   for (const [what, url, said] of bad) {
     it(`refuses ${what}, and makes nothing`, async () => {

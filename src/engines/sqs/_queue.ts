@@ -1,0 +1,96 @@
+import { MailboxConnectionError } from "../../mailbox/errors.ts";
+import type { Calls } from "./_calls.ts";
+import { isNoQueue } from "./_errors.ts";
+import { checkName, type Target, urlBeside } from "./_target.ts";
+
+/** A queue as it was found. */
+export interface Queue {
+  readonly name: string;
+  readonly url: string;
+  readonly fifo: boolean;
+  /** The largest message, attributes included. */
+  readonly maxMessageBytes: number;
+}
+
+/** As long as SQS keeps messages at all. */
+const RETENTION_S = 1_209_600;
+
+/** A new queue may be unknown for a moment. */
+const NEW_QUEUE_ATTEMPTS = 8;
+const NEW_QUEUE_PAUSE_MS = 500;
+
+/** What a queue says of itself. */
+export type Attributes = Readonly<Record<string, string | undefined>>;
+
+/** Finds a queue, or makes it where that is wanted. */
+export async function findQueue(calls: Calls, target: Target, create: boolean): Promise<Queue> {
+  const { name } = target;
+  try {
+    return await describe(calls, name, target.url ?? await urlOf(calls, name));
+  } catch (error) {
+    if (!create || !isNoQueue(error)) throw error;
+  }
+  const created = await createQueue(calls, name);
+  const url = target.url ?? created;
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await describe(calls, name, url);
+    } catch (error) {
+      if (attempt === NEW_QUEUE_ATTEMPTS || !isNoQueue(error)) throw error;
+      await calls.clock.sleep(NEW_QUEUE_PAUSE_MS);
+    }
+  }
+}
+
+/** The queue beside another, where its dead letters go. It need not be there. */
+export async function findBeside(
+  calls: Calls,
+  queue: Queue,
+  name: string,
+  create: boolean,
+): Promise<{ readonly queue: Queue; readonly there: boolean }> {
+  const url = urlBeside(queue.url, checkName(name));
+  try {
+    return { queue: await findQueue(calls, { name, url }, create), there: true };
+  } catch (error) {
+    if (!(error instanceof MailboxConnectionError && isNoQueue(error))) throw error;
+    return { queue: { ...queue, name, url }, there: false };
+  }
+}
+
+/** Asks a queue for its attributes. */
+export async function attributesOf(
+  calls: Calls,
+  what: string,
+  url: string,
+  names: readonly string[],
+): Promise<Attributes> {
+  const input = { QueueUrl: url, AttributeNames: names };
+  const answer = await calls.run<{ Attributes?: Attributes }>(what, "GetQueueAttributes", input);
+  return answer.Attributes ?? {};
+}
+
+async function describe(calls: Calls, name: string, url: string): Promise<Queue> {
+  const names = ["MaximumMessageSize"];
+  const { MaximumMessageSize } = await attributesOf(calls, `open "${name}"`, url, names);
+  return {
+    name,
+    url,
+    fifo: name.endsWith(".fifo"),
+    maxMessageBytes: Number(MaximumMessageSize ?? 262_144),
+  };
+}
+
+async function urlOf(calls: Calls, name: string): Promise<string> {
+  const input = { QueueName: name };
+  return (await calls.run<{ QueueUrl: string }>(`find "${name}"`, "GetQueueUrl", input)).QueueUrl;
+}
+
+async function createQueue(calls: Calls, name: string): Promise<string> {
+  const Attributes = {
+    MessageRetentionPeriod: `${RETENTION_S}`,
+    ...(name.endsWith(".fifo") ? { FifoQueue: "true" } : {}),
+  };
+  const input = { QueueName: name, Attributes };
+  return (await calls.run<{ QueueUrl: string }>(`create "${name}"`, "CreateQueue", input)).QueueUrl;
+}

@@ -1,0 +1,9 @@
+/**
+ * Mailboxes on queues of Amazon SQS, and of services that speak its language.
+ *
+ * @module
+ */
+
+export type { CheckpointStore } from "./checkpoint_store.ts";
+export type { SqsClient, SqsCommand, SqsCommands, SqsSdk } from "./sqs_client.ts";
+export { SqsMailbox, type SqsMailboxOptions } from "./sqs_mailbox.ts";

@@ -1,0 +1,34 @@
+/**
+ * What of the AWS SDK is used. `@aws-sdk/client-sqs` fits as it is.
+ *
+ * @module
+ */
+
+/** A client of SQS, like the SDK's `SQSClient`. */
+export interface SqsClient {
+  /** Sends a command, which the signal may give up. */
+  // deno-lint-ignore no-explicit-any -- what a command takes and gives is the SDK's business
+  send(command: any, options?: { readonly abortSignal?: AbortSignal }): Promise<any>;
+}
+
+/** A class of the SDK. */
+// deno-lint-ignore no-explicit-any -- as above
+export type SqsCommand = new (input: any) => unknown;
+
+/** The commands that are sent, by the names of their classes. */
+export interface SqsCommands {
+  readonly ChangeMessageVisibilityBatchCommand: SqsCommand;
+  readonly CreateQueueCommand: SqsCommand;
+  readonly DeleteMessageBatchCommand: SqsCommand;
+  readonly GetQueueAttributesCommand: SqsCommand;
+  readonly GetQueueUrlCommand: SqsCommand;
+  readonly PurgeQueueCommand: SqsCommand;
+  readonly ReceiveMessageCommand: SqsCommand;
+  readonly SendMessageBatchCommand: SqsCommand;
+}
+
+/** The module `@aws-sdk/client-sqs`. */
+export interface SqsSdk extends SqsCommands {
+  // deno-lint-ignore no-explicit-any -- as above
+  readonly SQSClient: new (config: any) => SqsClient & { destroy(): void };
+}

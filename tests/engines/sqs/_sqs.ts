@@ -1,0 +1,68 @@
+import { after } from "node:test";
+import process from "node:process";
+import { SQSClient } from "@aws-sdk/client-sqs";
+import { SqsMailbox, type SqsMailboxOptions } from "../../../src/engines/sqs/mod.ts";
+import { silentLog } from "../../../src/log.ts";
+import { noServer, SqsServer } from "./_server.ts";
+
+const named = process.env["SQS_ENDPOINT"];
+
+/** Options of a test or a suite: skipped, and why, where there is no server. */
+export const gate: { readonly skip: string | false } = { skip: named ? false : noServer };
+if (gate.skip) console.warn(`skipped: ${gate.skip}`);
+
+/** The server that the tests of a file share. */
+const shared = named || gate.skip ? undefined : await SqsServer.start();
+export const endpoint: string = named ?? shared?.endpoint ?? "";
+
+/** Ends the server after the tests of a file. */
+export function closeServerAfterwards(): void {
+  after(async () => await shared?.[Symbol.asyncDispose]());
+}
+
+/** A client as a program would make it; the server takes any keys. */
+export function clientFor(at: string = endpoint): SQSClient {
+  const credentials = { accessKeyId: "test", secretAccessKey: "very-secret" };
+  return new SQSClient({ endpoint: at, region: "us-east-1", credentials });
+}
+
+/** A name that no other test and no other run has. */
+export function uniqueName(ending = ""): string {
+  return `test-${crypto.randomUUID()}${ending}`;
+}
+
+/** Opens a mailbox of a new name, with a client of its own. */
+export async function openForTest(
+  options: SqsMailboxOptions & { readonly at?: string; readonly name?: string } = {},
+): Promise<
+  & { readonly mailbox: SqsMailbox<unknown>; readonly client: SQSClient; readonly name: string }
+  & AsyncDisposable
+> {
+  const { at = endpoint, name = uniqueName(), ...rest } = options;
+  const client = clientFor(at);
+  const mailbox = await SqsMailbox.open<unknown>(name, {
+    ...{ client, create: true, log: silentLog },
+    ...rest,
+  });
+  return {
+    mailbox,
+    client,
+    name,
+    async [Symbol.asyncDispose]() {
+      await mailbox.close();
+      client.destroy();
+    },
+  };
+}
+
+/** Tries until it succeeds: the first success after an outage. Gives up in the end. */
+export async function eventually<T>(act: () => Promise<T>): Promise<T> {
+  for (const endsAt = Date.now() + 20_000;;) {
+    try {
+      return await act();
+    } catch (error) {
+      if (Date.now() > endsAt) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}

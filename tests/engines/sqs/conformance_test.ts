@@ -1,0 +1,86 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { SendMessageCommand } from "@aws-sdk/client-sqs";
+import { deferred } from "../../../src/_promises.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
+import { mailboxCases, type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
+import { clientFor, closeServerAfterwards, endpoint, gate, uniqueName } from "./_sqs.ts";
+
+/** Times of SQS are seconds: so the cases, which mostly wait, wait together. */
+const TOGETHER = 32;
+
+const make: MakeMailbox = async (options) => {
+  const client = clientFor();
+  const name = uniqueName();
+  const progress = new Map<string, string>();
+  const checkpoints = {
+    get: (id: string) => Promise.resolve(progress.get(id)),
+    set: (id: string, text: string) => Promise.resolve(progress.set(id, text)),
+    delete: (id: string) => Promise.resolve(progress.delete(id)),
+  };
+  const open = () =>
+    SqsMailbox.open<unknown>(name, {
+      ...options,
+      ...{ client, checkpoints, create: true, maxBodyBytes: 4_096 },
+    });
+  return {
+    mailbox: await open(),
+    tickMs: 1_000,
+    pass: (ms) => systemClock.sleep(ms),
+    sibling: open,
+    async sendRaw(MessageBody) {
+      const QueueUrl = `${endpoint}/000000000000/${name}`;
+      await client.send(new SendMessageCommand({ QueueUrl, MessageBody }));
+    },
+    maxBodyBytes: 4_096,
+    lacks: ["peek"],
+    close() {
+      client.destroy();
+      return Promise.resolve();
+    },
+  };
+};
+
+describe("SqsMailbox", gate, () => {
+  closeServerAfterwards();
+
+  const queue = mailboxCases.entries(); // one for all lanes
+  const runs = mailboxCases.map(() => deferred<() => Promise<void>>());
+  const lane = async () => {
+    for (const [i, { run }] of queue) {
+      const running = run(make);
+      await running.catch(() => {}); // its own test tells
+      runs[i]!.resolve(() => running);
+    }
+  };
+  const lanes = gate.skip ? [] : Array.from({ length: TOGETHER }, lane);
+
+  for (const [i, { topic, name }] of mailboxCases.entries()) {
+    it(`${topic}: ${name}`, async () => await (await runs[i]!.promise)());
+  }
+
+  it("shows every case but those of what SQS cannot do", async () => {
+    await Promise.all(lanes);
+    const skipped = await skippedMailboxCases(make);
+    assertEquals(skipped.map(({ why, topic, name }) => `${why} – ${topic}: ${name}`).sort(), [
+      "the engine has no dedup – ids and delays: a message is not stored again while it is there",
+      "the engine has no dedup – ids and delays: an id is free again after a purge",
+      "the engine has no dedup – ids and delays: an id is free again once its message is acknowledged",
+      "the engine has no dedup – ids and delays: several senders of one id store one message",
+      "the engine has no exactCount – count, peek and purge: the count is of all messages, whatever their state",
+      "the engine has no fifo – count, peek and purge: a look shows the oldest first, and as many as asked for",
+      "the engine has no fifo – delivery: messages come in the order they were sent",
+      "the engine has no fifo – release and nack: a batch that is given back comes again in its order",
+      "the engine has no fifo – release and nack: a released message keeps its place",
+      "the engine has no fifo – release and nack: many that are released together keep their places",
+      "the engine has no fifo – release and nack: messages whose lease has ended keep their place",
+      "the engine has no restoresAttempts – release and nack: a nack spends no attempt when the failure is not the message's fault",
+      "the engine has no restoresAttempts – release and nack: a release spends no attempt",
+      "the engine has no restoresAttempts – release and nack: after five releases every further one spends its attempt",
+      "there is no peek – bounds: a senseless look is refused",
+      "there is no peek – count, peek and purge: a look shows the messages and takes none",
+      "there is no peek – count, peek and purge: a look shows the text of what cannot be read",
+    ]);
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals } from "@std/assert";
+import { clientFor, closeServerAfterwards, eventually, gate, openForTest } from "./_sqs.ts";
+
+/** A client that tells of the polls, and when they are answered. */
+function watched() {
+  const client = clientFor();
+  const polls: { readonly waitS: number; readonly visibilityS: number; over: boolean }[] = [];
+  return {
+    polls,
+    long: () => polls.filter(({ waitS }) => waitS > 0),
+    client: {
+      async send(command: { readonly input: object }, options?: object): Promise<unknown> {
+        const { WaitTimeSeconds: waitS, VisibilityTimeout: visibilityS } = command.input as {
+          readonly WaitTimeSeconds?: number;
+          readonly VisibilityTimeout?: number;
+        };
+        if (waitS === undefined) return await client.send(command as never, options as never);
+        const poll = { waitS, visibilityS: visibilityS ?? -1, over: false };
+        polls.push(poll);
+        try {
+          return await client.send(command as never, options as never);
+        } finally {
+          poll.over = true;
+        }
+      },
+    },
+  };
+}
+
+const until = (done: () => boolean) => eventually(() => Promise.resolve(assert(done())));
+
+describe("waiting for messages of SQS", gate, () => {
+  closeServerAfterwards();
+
+  it("takes one request, however many wait and however long", async () => {
+    const { client, polls, long } = watched();
+    await using it = await openForTest({ client });
+    const waiting = [it.mailbox.receive({ waitTimeMs: 60_000 })];
+    await until(() => long().length === 1);
+    for (let i = 0; i < 4; i++) waiting.push(it.mailbox.receive({ waitTimeMs: 60_000 }));
+    await it.mailbox.sendMany([1, 2, 3, 4, 5]);
+    const bodies = (await Promise.all(waiting)).flat().map(({ body }) => body);
+    assertEquals(bodies.toSorted(), [1, 2, 3, 4, 5]);
+    assertEquals(polls.map(({ waitS }) => waitS).slice(0, 2), [0, 20]);
+  });
+
+  it("goes on with the request of whoever has left", async () => {
+    const { client, long } = watched();
+    await using it = await openForTest({ client });
+    for (let i = 0; i < 3; i++) {
+      assertEquals(await it.mailbox.receive({ waitTimeMs: 20 }), []);
+    }
+    const waiting = it.mailbox.receive({ waitTimeMs: 60_000 });
+    await it.mailbox.send("work");
+    assertEquals((await waiting)[0]?.body, "work");
+    assertEquals(long().length, 1);
+  });
+
+  it("gives back what comes when nobody waits any more", async () => {
+    const { client, long } = watched();
+    await using it = await openForTest({ client });
+    await using other = await openForTest({ name: it.name });
+    await it.mailbox.receive({ waitTimeMs: 20 });
+    await until(() => long().length === 1);
+    await other.mailbox.send("work");
+    await until(() => long()[0]!.over);
+    const [message] = await other.mailbox.receive({ waitTimeMs: 60_000 });
+    assertEquals([message?.body, message?.deliveryCount], ["work", 2]);
+    await message!.acknowledge();
+  });
+
+  it("hides for a short time only what no one has yet, and then for as long as wanted", async () => {
+    const { client, long } = watched();
+    await using it = await openForTest({ client });
+    const waiting = it.mailbox.receive({ waitTimeMs: 60_000, visibilityTimeoutMs: 3_600_000 });
+    await until(() => long().length === 1);
+    assertEquals(long()[0]!.visibilityS, 10);
+    await it.mailbox.send("work");
+    const [message] = await waiting;
+    assertEquals(await it.mailbox.extendMany!([message!], 3_500_000), [true]);
+  });
+
+  it("ends at once with a close", async () => {
+    const { client, long } = watched();
+    await using it = await openForTest({ client });
+    const waiting = it.mailbox.receive({ waitTimeMs: 60_000 });
+    await until(() => long().length === 1);
+    const startedAt = performance.now();
+    await it.mailbox.close();
+    assertEquals(await waiting, []);
+    await until(() => long()[0]!.over);
+    assert(performance.now() - startedAt < 5_000, "and not when the poll runs out");
+  });
+});

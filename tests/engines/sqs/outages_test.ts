@@ -1,0 +1,93 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
+import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
+import { noServer, SqsServer } from "./_server.ts";
+import { eventually, openForTest } from "./_sqs.ts";
+
+const gate = { skip: noServer };
+
+const takeOne = async (mailbox: SqsMailbox<unknown>) => {
+  const [message] = await mailbox.receive({ visibilityTimeoutMs: 600_000 });
+  assert(message !== undefined, "a message is there to receive");
+  return message;
+};
+
+describe("SQS in trouble", gate, () => {
+  it("is out of reach: the mailbox cannot be opened, and says so", async () => {
+    const server = await SqsServer.start();
+    const at = server.endpoint;
+    await server.kill();
+    const error = await assertRejects(() => openForTest({ at }), MailboxConnectionError);
+    assert(/within reach/.test(error.message), error.message);
+  });
+
+  it("goes away and comes back: calls fail meanwhile, and go on with what was there", async () => {
+    await using server = await SqsServer.start({ durable: true });
+    await using it = await openForTest({ at: server.endpoint });
+    const { mailbox } = it;
+    await mailbox.sendMany(["a", "b"]);
+    const held = await takeOne(mailbox);
+    await server.kill();
+    await assertRejects(() => mailbox.send("c"), MailboxConnectionError);
+    await assertRejects(() => mailbox.receive(), MailboxConnectionError);
+    await assertRejects(() => held.acknowledge(), MailboxConnectionError);
+    await assertRejects(() => held.extendVisibility(3_600_000), MailboxConnectionError);
+    await server.start();
+    await held.acknowledge();
+    assertEquals((await takeOne(mailbox)).body, held.body === "a" ? "b" : "a");
+    assertEquals(await mailbox.approximateCount(), 1);
+  });
+
+  it("goes away while somebody waits: the wait fails, and the next one gets what comes", async () => {
+    await using server = await SqsServer.start({ durable: true });
+    await using it = await openForTest({ at: server.endpoint });
+    const { mailbox } = it;
+    // Like a loop: a receive that fails is made again.
+    let failures = 0;
+    const waiting = eventually(() =>
+      mailbox.receive({ waitTimeMs: 60_000 }).catch((error) => {
+        failures++;
+        assert(error instanceof MailboxConnectionError, String(error));
+        throw error;
+      })
+    );
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await server.kill();
+    await eventually(() => Promise.resolve(assert(failures > 0)));
+    await server.start();
+    await mailbox.send("work");
+    assertEquals((await waiting)[0]?.body, "work");
+  });
+
+  it("freezes: calls fail in time, and work resumes", async () => {
+    await using server = await SqsServer.start();
+    await using it = await openForTest({ at: server.endpoint, callTimeoutMs: 300 });
+    const { mailbox } = it;
+    await mailbox.send("before");
+    const held = await takeOne(mailbox);
+    server.freeze();
+    await Promise.all([
+      assertRejects(() => mailbox.send("never"), MailboxConnectionError, "300 ms"),
+      assertRejects(() => mailbox.receive(), MailboxConnectionError, "300 ms"),
+      assertRejects(() => held.acknowledge(), MailboxConnectionError, "300 ms"),
+    ]);
+    server.thaw();
+    await eventually(() => held.acknowledge());
+    await eventually(() => mailbox.send("after"));
+    await eventually(async () => assertEquals((await takeOne(mailbox)).body, "after"));
+  });
+
+  it("is frozen when the mailbox closes: the close does not wait for it", async () => {
+    await using server = await SqsServer.start();
+    await using it = await openForTest({ at: server.endpoint, callTimeoutMs: 600_000 });
+    const waiting = it.mailbox.receive({ waitTimeMs: 600_000 });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    server.freeze();
+    const sending = it.mailbox.send("never").catch(() => {});
+    await it.mailbox.close();
+    assertEquals(await waiting, []);
+    server.thaw();
+    await sending;
+  });
+});
