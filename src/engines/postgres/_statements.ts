@@ -38,9 +38,10 @@ export function statementsFor(schema: string): Statements {
   const messages = `"${schema}".messages`;
 
   // A delivery has a say as long as it holds the lease and the lease lasts. `id = any(…)` leads to the
-  // rows by their key whatever the statistics say, which a join with the pairs would not.
+  // rows by their key whatever the statistics say, which a join with the pairs would not; and `is true`
+  // keeps the pairs a table to look them up in, which a plan for any number of them would not.
   const held = `id = any($1::text::bigint[]) and visible_at > clock_timestamp() and
-    (id, receipt) in (select * from unnest($1::text::bigint[], $2::text::bigint[]))`;
+    ((id, receipt) in (select * from unnest($1::text::bigint[], $2::text::bigint[]))) is true`;
 
   // A lease or a notification that a crash of the server forgets costs a second delivery at the most, so
   // it need not wait for the disk. What was sent or settled does.

@@ -96,6 +96,23 @@ describe("PostgresMailbox on a server", options, () => {
     await sql.end();
   });
 
+  it("looks receipts up in a table, also with a plan for any number of them", async () => {
+    const sql = observer(url, { ...PLANNING, plan_cache_mode: "force_generic_plan" });
+    const mailbox = await PostgresMailbox.open<number>(url!, { schema, name: "plan" });
+    const { remove, extend, release } = statementsFor(schema);
+    for (const [name, statement] of Object.entries({ remove, extend, release })) {
+      const values = statement === extend ? "'{1}', '{2}', '1000'" : "'{1}', '{2}'";
+      const [, rows] = await sql.unsafe(
+        `prepare plan_${name} as ${statement}; explain execute plan_${name} (${values})`,
+      ) as unknown as Record<string, string>[][];
+      const plan = rows!.map((row) => row["QUERY PLAN"]).join("\n");
+      assertStringIncludes(plan, "hashed SubPlan");
+      assertStringIncludes(plan, "Scan using messages_pkey");
+    }
+    await mailbox.close();
+    await sql.end();
+  });
+
   it("is opened by its URL, which may carry parameters of the client", async () => {
     for (const scheme of ["postgres", "postgresql"]) {
       const place = url!.replace(/^\w+/, scheme);
