@@ -51,20 +51,36 @@ export function watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
 const HOST = `
 const { parentPort, workerData } = require("node:worker_threads");
 const loading = import(workerData);
-const fail = (error) => parentPort.postMessage(String(error?.stack ?? error));
-parentPort.on("message", (message) => loading.then(({ onPost }) => onPost(message)).catch(fail));
-loading.catch(fail);
+loading.catch(() => {}); // every message is answered with it
+parentPort.on("message", ({ number, message }) =>
+  loading.then(({ onPost }) => onPost(message)).then(
+    () => parentPort.postMessage({ number }),
+    (error) => parentPort.postMessage({ number, error: String(error?.stack ?? error) })));
 `;
 
 /** Hosts a module on a thread, on every runtime that has Node's worker threads. */
-export function startThread(address: string, onFailure: (error: unknown) => void): ModuleThread {
+export function startThread(address: string): ModuleThread {
   const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
   const worker = new Worker(HOST, { eval: true, workerData: address });
-  worker.on("message", onFailure);
-  worker.on("error", onFailure);
+  const answers = new Map<number, (error?: unknown) => void>();
+  const end = (error: unknown) => answers.forEach((answer) => answer(error));
+  worker.on("message", ({ number, error }) => answers.get(number)?.(error));
+  worker.on("error", end);
+  worker.on("exit", () => end("The thread has ended"));
   worker.unref();
+  let last = 0;
   return {
-    post: (message) => worker.postMessage(message),
+    post(message) {
+      const number = ++last;
+      worker.postMessage({ number, message });
+      return new Promise((resolve, reject) => {
+        answers.set(number, (error) => {
+          answers.delete(number);
+          if (error === undefined) resolve();
+          else reject(new Error(`The thread of ${address} failed: ${error}`));
+        });
+      });
+    },
     stop: async () => void await worker.terminate(),
   };
 }

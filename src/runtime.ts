@@ -57,8 +57,11 @@ export interface EventLoopWatch {
 
 /** A module at work on a thread of its own. It does not hold the process open. */
 export interface ModuleThread {
-  /** Hands a message to the module's `onPost`. Shared memory stays shared. */
-  post(message: unknown): void;
+  /**
+   * Hands a message to the module's `onPost`, and resolves when that is done with it; rejects with the
+   * text of what went wrong. Shared memory stays shared.
+   */
+  post(message: unknown): Promise<void>;
   /** Ends the thread, whatever it is doing. */
   stop(): Promise<void>;
 }
@@ -82,7 +85,7 @@ export interface Runtime {
   /** Watches the event loop from another thread, where the runtime has threads. */
   watchEventLoop?(options: EventLoopWatchOptions): EventLoopWatch;
   /** Loads the module at `address` on a thread of its own, where the runtime has threads. */
-  startThread?(address: string, onFailure: (error: unknown) => void): ModuleThread;
+  startThread?(address: string): ModuleThread;
 }
 
 let provider: (() => Runtime) | undefined;

@@ -8,7 +8,7 @@ import {
   type LeaseKeepingPlan,
 } from "../mailbox/lease_keeping.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
-import type { LeaseTerms } from "./lease.ts";
+import { type LeaseTerms, SHORT_INTERVAL_MS } from "./lease.ts";
 import { LeaseBoard, SLOTS } from "./_lease_board.ts";
 
 /** Where the thread finds this module. */
@@ -45,16 +45,24 @@ interface Due {
   readonly onResult: ((held: boolean) => void)[];
 }
 
-/** The leases of one mailbox. Nothing is opened before one of them is overdue. */
+/** The leases of one mailbox. Unless they are short, nothing is connected to before one is overdue. */
 class Post {
   readonly terms: LeaseTerms;
-  readonly #plan: LeaseKeepingPlan;
+  readonly #options: unknown;
+  readonly #loading: Promise<LeaseKeepingModule>;
   #opening: Promise<LeaseKeeping> | undefined;
   #busy = false;
 
   constructor(plan: LeaseKeepingPlan, terms: LeaseTerms) {
-    this.#plan = plan;
+    this.#options = plan.options;
     this.terms = terms;
+    this.#loading = import(plan.module);
+  }
+
+  /** Does now what would take time when a lease is overdue. */
+  async prepare(): Promise<void> {
+    await this.#loading;
+    if (this.terms.intervalMs < SHORT_INTERVAL_MS) await (this.#opening ??= this.#open());
   }
 
   async extend({ receipts, onResult }: Due): Promise<void> {
@@ -80,8 +88,7 @@ class Post {
 
   async #open(): Promise<LeaseKeeping> {
     try {
-      const { openLeaseKeeping } = await import(this.#plan.module) as LeaseKeepingModule;
-      return await openLeaseKeeping(this.#plan.options);
+      return await (await this.#loading).openLeaseKeeping(this.#options);
     } catch (error) {
       this.#opening = undefined;
       throw error;
@@ -94,19 +101,19 @@ const boards: Watched[] = [];
 let cancelLook: (() => void) | undefined;
 
 /** Hears what the main thread has to say. */
-export function onPost(posting: Posting): void {
-  switch (posting.kind) {
-    case "board":
-      boards.push(watched(new LeaseBoard(posting.memory)));
-      break;
-    case "join":
-      posts.set(posting.post, new Post(posting.plan, posting.terms));
-      break;
-    case "leave":
-      void posts.get(posting.post)?.close().catch(() => {});
-      posts.delete(posting.post);
+export async function onPost(posting: Posting): Promise<void> {
+  if (posting.kind === "board") {
+    boards.push(watched(new LeaseBoard(posting.memory)));
+  } else if (posting.kind === "join") {
+    const post = new Post(posting.plan, posting.terms);
+    posts.set(posting.post, post);
+    look();
+    await post.prepare();
+  } else {
+    const post = posts.get(posting.post);
+    posts.delete(posting.post);
+    await post?.close();
   }
-  look();
 }
 
 function watched(board: LeaseBoard): Watched {
@@ -120,27 +127,34 @@ function watched(board: LeaseBoard): Watched {
 }
 
 /**
- * Extends what is overdue. The threads have no clock in common, so a lease is as old here as it was seen
- * unchanged: the main thread, which knows better, comes first as long as it can.
+ * Extends what is overdue, and was not extended by the main thread, which comes first as long as it can.
+ * The threads have no clock in common but the wall clock, which may be set: a lease is as old as that
+ * says, and at least as old as it was seen here. To extend one too early does no harm.
  */
 function look(): void {
   cancelLook?.();
   const intervals = [...posts.values()].map(({ terms }) => terms.intervalMs);
   cancelLook = systemClock.schedule(Math.min(...intervals) / LOOKS, look);
-  const now = systemClock.monotonic();
+  const [now, wallNow] = [systemClock.monotonic(), systemClock.now()];
   const due = new Map<Post, Due>();
   for (const watched of boards) {
-    for (let slot = 0; slot < SLOTS; slot++) lookAt(watched, slot, now, due);
+    for (let slot = 0; slot < SLOTS; slot++) lookAt(watched, slot, now, wallNow, due);
   }
   for (const [post, leases] of due) void post.extend(leases);
 }
 
-function lookAt(watched: Watched, slot: number, now: number, due: Map<Post, Due>): void {
+function lookAt(
+  watched: Watched,
+  slot: number,
+  now: number,
+  wallNow: number,
+  due: Map<Post, Due>,
+): void {
   const { board, stamps, beats, since, lastBeat } = watched;
   const stamp = board.stamp(slot);
   if (stamp !== stamps[slot]) {
     stamps[slot] = stamp;
-    since[slot] = now;
+    since[slot] = now - Math.max(0, wallNow - board.since(slot));
   }
   if (stamp === 0) return;
   const beat = board.beats(slot);

@@ -1,9 +1,14 @@
+import { settlesWithin } from "../_promises.ts";
+import { systemClock } from "../clock.ts";
 import { knownRuntime, type ModuleThread } from "../runtime.ts";
 import type { Log } from "../log.ts";
 import type { LeaseKeepingPlan } from "../mailbox/lease_keeping.ts";
-import type { Lease, LeaseMirror, LeaseTerms } from "./lease.ts";
+import { type Lease, type LeaseMirror, type LeaseTerms, SHORT_INTERVAL_MS } from "./lease.ts";
 import type { Posting } from "./_keeper_thread.ts";
 import { LeaseBoard, SLOTS } from "./_lease_board.ts";
+
+/** How long a loop waits for the thread before it takes messages with a short lease. */
+const PATIENCE_MS = 5_000;
 
 /** The one of this process, as long as somebody needs it. */
 let current: OffThread | undefined;
@@ -32,21 +37,23 @@ export class OffThread {
     const { address } = await import("./_keeper_thread.ts");
     const startThread = knownRuntime()?.startThread;
     if (address === undefined || startThread === undefined) return undefined;
-    current ??= new OffThread(startThread(address, (error) => {
-      current = undefined;
-      log.warn(
-        "leases cannot be kept while the event loop is blocked: their thread has ended; " +
-          "`lease: { offThread: false }` does without it",
-        { error },
-      );
-    }));
-    return current.#join(plan, terms);
+    current ??= new OffThread(startThread(address));
+    return await current.#join(plan, terms, log);
   }
 
-  #join(plan: LeaseKeepingPlan, terms: LeaseTerms): LeasePost {
+  async #join(plan: LeaseKeepingPlan, terms: LeaseTerms, log: Log): Promise<LeasePost> {
     const post = new LeasePost(this, ++this.#lastPost);
     this.#members.add(post);
-    this.#tell({ kind: "join", post: post.number, plan, terms });
+    const joining = this.#thread.post({ kind: "join", post: post.number, plan, terms } as Posting);
+    const joined = joining.catch((error) => {
+      log.warn(
+        "leases cannot be kept while the event loop is blocked; `lease: { offThread: false }` does " +
+          "without that",
+        { error },
+      );
+    });
+    // A longer lease gives the thread all the time it needs.
+    if (terms.intervalMs < SHORT_INTERVAL_MS) await settlesWithin(joined, PATIENCE_MS, systemClock);
     return post;
   }
 
@@ -61,7 +68,7 @@ export class OffThread {
   /** Where the lease was written; -1 when it could not be. */
   write(post: number, receipt: string): number {
     const slot = this.#freeSlots.pop() ?? this.#extend();
-    if (this.board(slot).write(slot % SLOTS, post, receipt)) return slot;
+    if (this.board(slot).write(slot % SLOTS, post, receipt, systemClock.now())) return slot;
     this.#freeSlots.push(slot);
     return -1;
   }
@@ -84,7 +91,8 @@ export class OffThread {
   }
 
   #tell(posting: Posting): void {
-    this.#thread.post(posting);
+    // Where the thread does not work, its first answer has said so.
+    this.#thread.post(posting).catch(() => {});
   }
 }
 
@@ -103,7 +111,7 @@ export class LeasePost implements LeaseMirror {
   }
 
   renew({ slot }: Lease): void {
-    if (slot >= 0) this.#offThread.board(slot).renew(slot % SLOTS);
+    if (slot >= 0) this.#offThread.board(slot).renew(slot % SLOTS, systemClock.now());
   }
 
   beat({ slot }: Lease): void {

@@ -12,6 +12,9 @@ export interface LeaseTerms {
   readonly beatWithinMs: number;
 }
 
+/** Leases that are extended more often than this leave no time to prepare when they are overdue. */
+export const SHORT_INTERVAL_MS = 10_000;
+
 /** Counts what the extension of leases came to. */
 export interface LeaseCounters {
   /** Extensions asked for. */

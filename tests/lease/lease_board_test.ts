@@ -13,7 +13,7 @@ describe("a board of leases", () => {
     const [writer, reader] = twoSides();
     for (const slot of [0, SLOTS - 1]) {
       assertEquals(reader.stamp(slot), 0);
-      assert(writer.write(slot, 7, `receipt-${slot}`));
+      assert(writer.write(slot, 7, `receipt-${slot}`, 1));
       assertEquals(reader.post(slot), 7);
       assertEquals(reader.receipt(slot, reader.stamp(slot)), `receipt-${slot}`);
       writer.clear(slot);
@@ -23,35 +23,37 @@ describe("a board of leases", () => {
 
   it("gives a lease another stamp when it is renewed or replaced, and keeps the rest", () => {
     const [writer, reader] = twoSides();
-    writer.write(3, 1, "first");
+    writer.write(3, 1, "first", 1);
     const first = reader.stamp(3);
-    writer.renew(3);
+    assertEquals(reader.since(3), 1);
+    writer.renew(3, 2);
     const renewed = reader.stamp(3);
+    assertEquals(reader.since(3), 2);
     assertNotEquals(renewed, first);
     assertEquals(reader.receipt(3, renewed), "first");
-    writer.write(3, 1, "second");
+    writer.write(3, 1, "second", 1);
     assertEquals(reader.receipt(3, renewed), undefined, "what was looked for is gone");
     assertEquals(reader.receipt(3, reader.stamp(3)), "second");
   });
 
   it("counts signs of life, the writing among them, but not the renewal", () => {
     const [writer, reader] = twoSides();
-    writer.write(5, 1, "tea");
+    writer.write(5, 1, "tea", 1);
     const begun = reader.beats(5);
-    writer.renew(5);
+    writer.renew(5, 2);
     assertEquals(reader.beats(5), begun);
     writer.beat(5);
     assertEquals(reader.beats(5), begun + 1);
-    writer.write(5, 1, "cake");
+    writer.write(5, 1, "cake", 1);
     assertEquals(reader.beats(5), begun + 2);
   });
 
   it("refuses a receipt that does not fit, and leaves the slot empty", () => {
     const [writer, reader] = twoSides();
-    assert(writer.write(0, 1, "x".repeat(112)));
-    for (const receipt of ["x".repeat(113), "ümlaut"]) {
+    assert(writer.write(0, 1, "x".repeat(104), 1));
+    for (const receipt of ["x".repeat(105), "ümlaut"]) {
       writer.clear(0);
-      assertEquals(writer.write(0, 1, receipt), false);
+      assertEquals(writer.write(0, 1, receipt, 1), false);
       assertEquals(reader.stamp(0), 0);
     }
   });
