@@ -50,6 +50,9 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
     );
   },
 
+  nats: openNats,
+  tls: openNats,
+
   postgres: openPostgres,
   postgresql: openPostgres,
 
@@ -72,6 +75,20 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
     );
   },
 };
+
+/** `tls:` is how the servers of NATS are named that speak TLS. */
+async function openNats(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
+  checkParams(url, ["queue", "maxSize"]);
+  const { NatsMailbox } = await import("./nats/mod.ts");
+  return await NatsMailbox.open(
+    url.href.replace(/\?.*$/s, ""),
+    given({
+      ...options,
+      name: url.params.get("queue"),
+      maxSize: countParam(url, "maxSize"),
+    }),
+  );
+}
 
 /** Parameters that are not ours are the client's: `sslmode`, `application_name` and so on. */
 async function openPostgres(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
@@ -110,6 +127,7 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * |---|---|
  * | `memory:`, `memory:orders?maxSize=100` | `InMemoryMailbox` |
  * | `sqlite:./jobs.db?queue=orders&durability=full&maxSize=100` | `SqliteMailbox` |
+ * | `nats://host:4222?queue=orders&maxSize=100`, `tls://…` | `NatsMailbox` |
  * | `postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100`, `postgresql://…` | `PostgresMailbox` |
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
  * | `sqs:https://sqs.eu-west-1.amazonaws.com/123/orders`, `sqs:orders?region=eu-west-1&create=true` | `SqsMailbox` |

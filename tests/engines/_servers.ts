@@ -188,3 +188,17 @@ export const redis: ServerKind = {
   ],
   answers: (port) => converses(port, "PING\r\n", /^\+PONG/),
 };
+
+/** NATS with JetStream, which keeps its streams in the folder. */
+export const nats: ServerKind = {
+  name: "NATS",
+  variable: "NATS_URL",
+  defaultPort: 4222,
+  binary: "nats-server",
+  url: (port) => `nats://127.0.0.1:${port}`,
+  args: (port, folder) => [
+    ...["--addr", "127.0.0.1", "--port", `${port}`],
+    ...["--jetstream", "--store_dir", folder],
+  ],
+  answers: (port) => converses(port, undefined, /^INFO \{.*"jetstream":true/),
+};

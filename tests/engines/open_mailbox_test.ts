@@ -3,12 +3,22 @@ import process from "node:process";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { openMailbox } from "../../src/engines/open_mailbox.ts";
+import { NatsMailbox } from "../../src/engines/nats/mod.ts";
 import { SqliteMailbox } from "../../src/engines/sqlite/mod.ts";
 import { InvalidParameterError, MailboxFullError } from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import {
+  cleanUp as cleanUpNats,
+  closeServerAfterwards,
+  gate as gateOfNats,
+  uniqueName,
+  url as urlOfNats,
+} from "./nats/_nats.ts";
 import { TempFolder } from "./sqlite/_folder.ts";
 
 describe("openMailbox", () => {
+  closeServerAfterwards();
+
   it("opens a mailbox in memory, with a name and without", async () => {
     await using unnamed = await openMailbox<number>("memory:");
     await using named = await openMailbox<number>("memory:orders?maxSize=1");
@@ -47,6 +57,18 @@ describe("openMailbox", () => {
     }
   });
 
+  it("opens a queue of a NATS server", gateOfNats, async () => {
+    const name = uniqueName();
+    {
+      await using mailbox = await openMailbox<number>(`${urlOfNats}?queue=${name}&maxSize=1`);
+      assert(mailbox instanceof NatsMailbox);
+      assertEquals(mailbox.name, name);
+      await mailbox.send(1);
+      await assertRejects(() => mailbox.send(2), MailboxFullError);
+    }
+    await cleanUpNats(name);
+  });
+
   it("opens what further engines bring, and hands the options over", async () => {
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const seen: unknown[] = [];
@@ -81,6 +103,8 @@ describe("openMailbox", () => {
     ["a name with quotes in memory", 'memory:"a"', "Invalid mailbox name"],
     ["an unknown durability", "sqlite:FOLDER/a.db?durability=some", 'expected "normal" or "full", got "some"'],
     ["a size that is none", "sqlite:FOLDER/a.db?maxSize=-1", 'Invalid maxSize: expected a whole number, got "-1"'],
+    ["an unknown parameter of NATS", "nats://localhost?quue=a", '"quue" of a nats: URL: expected one of queue,'],
+    ["a server of NATS that is none", "nats:localhost", "expected nats://host:port"],
     ["no path", "sqlite:", 'Invalid path: expected that of a file, got ""'],
     ["a path in memory", "sqlite::memory:", "InMemoryMailbox"],
     ["a path with a control character", "sqlite:FOLDER/a%00.db", "Invalid path"],

@@ -1,0 +1,85 @@
+import { settlesWithin } from "../../_promises.ts";
+import type { Clock } from "../../clock.ts";
+import { MailboxConnectionError } from "../../mailbox/errors.ts";
+import { connectionError } from "./_errors.ts";
+import type { NatsConnection } from "./nats_connection.ts";
+
+interface NatsModule {
+  connect(options: object): Promise<NatsConnection>;
+}
+
+/** Not a literal: an optional peer need not be there when imports are checked. */
+const MODULE: string = "@nats-io/transport-node";
+
+const LONGEST_PAUSE_MS = 1_000;
+
+/** Connects to a server, or to one of several whose hosts stand in one URL with commas between them. */
+export async function connect(
+  url: string,
+  timeoutMs: number,
+  clock: Clock,
+): Promise<NatsConnection> {
+  const { connect } = await loadNats();
+  const { tls, hosts, ...credentials } = partsOf(url);
+  const connecting = connect({
+    ...credentials,
+    ...(tls ? { tls: {} } : {}),
+    servers: hosts,
+    name: "lastcall",
+    timeout: timeoutMs,
+    maxReconnectAttempts: -1,
+    // A password that is refused for a while must not end a worker for good.
+    ignoreAuthErrorAbort: true,
+    reconnectTimeWait: LONGEST_PAUSE_MS / 4,
+    reconnectJitter: LONGEST_PAUSE_MS / 4,
+    // A connection that hears nothing is dead, though nobody may have said so: make a new one.
+    pingInterval: 2 * timeoutMs,
+    maxPingOut: 2,
+  });
+  try {
+    return await within(connecting, timeoutMs, clock);
+  } catch (error) {
+    throw connectionError(`connect to ${hosts.join(", ")}`, error);
+  }
+}
+
+async function loadNats(): Promise<NatsModule> {
+  try {
+    return await import(MODULE) as NatsModule;
+  } catch (error) {
+    throw new MailboxConnectionError(
+      "A mailbox on NATS needs the package @nats-io/transport-node, which cannot be loaded: install " +
+        "it (npm install @nats-io/transport-node, deno add npm:@nats-io/transport-node, bun add " +
+        "@nats-io/transport-node), or hand in a connection",
+      { cause: error },
+    );
+  }
+}
+
+async function within(
+  connecting: Promise<NatsConnection>,
+  ms: number,
+  clock: Clock,
+): Promise<NatsConnection> {
+  if (await settlesWithin(connecting, ms, clock)) return await connecting;
+  // Nobody waits for it any more.
+  connecting.then((connection) => connection.close()).catch(() => {});
+  throw new Error(`no answer within ${ms} ms`);
+}
+
+interface Parts {
+  readonly tls: boolean;
+  readonly hosts: readonly string[];
+  readonly user?: string;
+  readonly pass?: string;
+  readonly token?: string;
+}
+
+/** `nats://user:password@host:port,host:port`; a name without a password is a token. */
+function partsOf(url: string): Parts {
+  const [, scheme, login, places = ""] = /^(\w+):\/\/(?:(.*)@)?([^/?#]*)/.exec(url)!;
+  const parts = { tls: scheme === "tls", hosts: places.split(",") };
+  if (login === undefined) return parts;
+  const [user = "", pass] = login.split(/:(.*)/s).map(decodeURIComponent);
+  return pass === undefined ? { ...parts, token: user } : { ...parts, user, pass };
+}

@@ -1,0 +1,157 @@
+import { MailboxConnectionError } from "../../mailbox/errors.ts";
+import { CONSUMER_NOT_FOUND, JetStreamError, STREAM_NOT_FOUND } from "./_errors.ts";
+import type { ConsumerConfig, JetStream, StreamConfig, StreamInfo } from "./_jetstream.ts";
+import type { Names } from "./_names.ts";
+
+/** All who take messages from a stream do so by this one consumer. */
+export const CONSUMER = "lastcall";
+
+/** What says that a stream is ours, and how it is to be read. */
+const FORMAT = "A mailbox of lastcall, format 1";
+
+/**
+ * How long the server keeps a message for whoever it was delivered to, unless it is told otherwise. It
+ * is short, because an answer that is lost with its connection comes again only after it.
+ */
+const ACK_WAIT_MS = 30_000;
+
+/** With less, a lease could not be made to last before it has ended. */
+const SHORTEST_ACK_WAIT_MS = 5_000;
+
+const MANY = 10_000;
+const NANOSECONDS = 1_000_000;
+
+/** How to make a mailbox that is not there. */
+export interface SetUpOptions {
+  /** Undefined leaves the limit as it is. */
+  readonly maxSize: number | undefined;
+  readonly replicas: number;
+}
+
+/** What is known of a mailbox on the server. */
+export interface Site {
+  readonly ackWaitMs: number;
+}
+
+/**
+ * Finds the streams and the consumer of a mailbox, or makes them. What was made by something else is
+ * left alone.
+ */
+export async function setUp(
+  mailbox: string,
+  names: Names,
+  jetStream: JetStream,
+  options: SetUpOptions,
+): Promise<Site> {
+  const what = `open ("${mailbox}")`;
+  const shape = {
+    name: names.stream,
+    description: FORMAT,
+    subjects: [`${names.subjects}*`],
+    retention: "workqueue",
+    storage: "file",
+    num_replicas: options.replicas,
+    // One message for each subject, and the first one stays: so an id that is there is not stored again.
+    max_msgs_per_subject: 1,
+    discard: "new",
+    discard_new_per_subject: true,
+    max_msgs: -1,
+  };
+  const { config } = await findOrMake(
+    STREAM_NOT_FOUND,
+    () => jetStream.stream(what, names.stream),
+    () => jetStream.createStream(what, { ...shape, max_msgs: limitOf(options.maxSize) }),
+  );
+  checkStream(mailbox, shape, config);
+  if (options.maxSize !== undefined && config.max_msgs !== limitOf(options.maxSize)) {
+    await jetStream.updateStream(what, { ...config, max_msgs: limitOf(options.maxSize) });
+  }
+  const notes = {
+    name: names.notes,
+    description: FORMAT,
+    subjects: [`${names.noteSubjects}*`],
+    retention: "limits",
+    storage: "file",
+    num_replicas: options.replicas,
+    max_msgs_per_subject: 1,
+    discard: "old",
+  };
+  const found = await findOrMake(
+    STREAM_NOT_FOUND,
+    () => jetStream.stream(what, names.notes),
+    () => jetStream.createStream(what, notes),
+  );
+  checkStream(mailbox, notes, found.config);
+  const consumer = await findOrMake(
+    CONSUMER_NOT_FOUND,
+    () => jetStream.consumer(what, names.stream, CONSUMER),
+    () =>
+      jetStream.createConsumer(what, names.stream, CONSUMER, {
+        ack_policy: "explicit",
+        deliver_policy: "all",
+        replay_policy: "instant",
+        ack_wait: ACK_WAIT_MS * NANOSECONDS,
+        max_deliver: -1,
+        max_ack_pending: -1,
+        max_waiting: MANY,
+      }),
+  );
+  return { ackWaitMs: checkConsumer(mailbox, names.stream, consumer) };
+}
+
+/** Of several that make it at once all but one find it. */
+async function findOrMake<T>(
+  notFound: number,
+  find: () => Promise<T>,
+  make: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await find();
+  } catch (error) {
+    if (!(error instanceof JetStreamError && error.code === notFound)) throw error;
+  }
+  try {
+    return await make();
+  } catch (error) {
+    // With another limit or another number of replicas it could not be made again, but it is there.
+    if (!(error instanceof JetStreamError)) throw error;
+    return await find().catch(() => {
+      throw error;
+    });
+  }
+}
+
+/** The server knows no limit of nothing; see the engine. */
+function limitOf(maxSize: number | undefined): number {
+  return maxSize === undefined || maxSize === Infinity ? -1 : Math.max(maxSize, 1);
+}
+
+type Shape = Pick<
+  StreamConfig,
+  "name" | "description" | "subjects" | "retention" | "max_msgs_per_subject" | "discard"
+>;
+
+function checkStream(mailbox: string, shape: Shape, found: StreamInfo["config"]): void {
+  const parts = ["description", "retention", "max_msgs_per_subject", "discard"] as const;
+  const other = parts.find((part) => found[part] !== shape[part]) ??
+    (`${found.subjects}` === `${shape.subjects}` ? undefined : "subjects");
+  if (other === undefined) return;
+  throw notOurs(mailbox, `the stream "${shape.name}" has another ${other}`);
+}
+
+function checkConsumer(mailbox: string, stream: string, found: ConsumerConfig): number {
+  const { ack_policy, ack_wait, max_deliver, filter_subject = "" } = found;
+  const ackWaitMs = ack_wait / NANOSECONDS;
+  if (
+    ack_policy === "explicit" && max_deliver === -1 && filter_subject === "" &&
+    ackWaitMs >= SHORTEST_ACK_WAIT_MS
+  ) return ackWaitMs;
+  throw notOurs(mailbox, `the consumer "${CONSUMER}" of the stream "${stream}" is another one`);
+}
+
+function notOurs(mailbox: string, found: string): MailboxConnectionError {
+  return new MailboxConnectionError(
+    `Mailbox "${mailbox}" cannot be opened: ${found}, so it was made by something else; it is left ` +
+      "alone, choose another name",
+  );
+}

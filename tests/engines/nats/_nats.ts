@@ -1,0 +1,79 @@
+import { after } from "node:test";
+import { connect } from "@nats-io/transport-node";
+import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
+import { NatsMailbox, type NatsMailboxOptions } from "../../../src/engines/nats/mod.ts";
+import { type Names, namesOf } from "../../../src/engines/nats/_names.ts";
+import { silentLog } from "../../../src/log.ts";
+import { findServer, missing, nats } from "../_servers.ts";
+
+const found = await findServer(nats);
+
+/** The server that tests share. Nothing is done there but on streams of the test's own. */
+export const url: string = found?.url ?? "";
+
+/** Options of a test or a suite: skipped, and why, where there is no server. */
+export const gate: { readonly skip: string | false } = { skip: found ? false : missing(nats) };
+if (found === undefined) console.warn(`skipped: ${missing(nats)}`);
+
+/** A name that no other test and no other run has. */
+export function uniqueName(): string {
+  return `test-${crypto.randomUUID()}`;
+}
+
+/** A connection of the client's own. */
+export function connectTo(at: string = url): ReturnType<typeof connect> {
+  return connect({ servers: at.replace("nats://", ""), maxReconnectAttempts: -1 });
+}
+
+/** A way to look behind the scenes. */
+export async function look(
+  at: string = url,
+): Promise<{ readonly jsm: JetStreamManager } & AsyncDisposable> {
+  const connection = await connectTo(at);
+  return {
+    jsm: await jetstreamManager(connection),
+    [Symbol.asyncDispose]: () => connection.close(),
+  };
+}
+
+/** Removes everything that a mailbox of this name has on the server. */
+export async function cleanUp(name: string, at: string = url): Promise<void> {
+  await using behind = await look(at);
+  const remove = ({ stream, notes }: Names) =>
+    [stream, notes].map((each) => behind.jsm.streams.delete(each).catch(() => {}));
+  await Promise.all([...remove(namesOf(name)), ...remove(namesOf(`${name}.dead`))]);
+}
+
+/** Opens a mailbox of a new name for a test, and removes it with all it has. */
+export async function openForTest(
+  at: string = url,
+  options: NatsMailboxOptions = {},
+): Promise<{ readonly mailbox: NatsMailbox<unknown>; readonly name: string } & AsyncDisposable> {
+  const { name = uniqueName() } = options;
+  const mailbox = await NatsMailbox.open<unknown>(at, { log: silentLog, ...options, name });
+  return {
+    mailbox,
+    name,
+    async [Symbol.asyncDispose]() {
+      await mailbox.close();
+      await cleanUp(name, at);
+    },
+  };
+}
+
+/** Ends the private server, where one had to be started, after the tests of a file. */
+export function closeServerAfterwards(): void {
+  after(async () => await found?.[Symbol.asyncDispose]());
+}
+
+/** Tries until it succeeds: the first success after an outage. Gives up in the end. */
+export async function eventually<T>(act: () => Promise<T>): Promise<T> {
+  for (const endsAt = Date.now() + 20_000;;) {
+    try {
+      return await act();
+    } catch (error) {
+      if (Date.now() > endsAt) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+}
