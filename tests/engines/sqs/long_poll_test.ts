@@ -6,15 +6,23 @@ import { clientFor, closeServerAfterwards, eventually, gate, openForTest } from 
 function watched() {
   const client = clientFor();
   const polls: { readonly waitS: number; readonly visibilityS: number; over: boolean }[] = [];
+  const hiddenForS: number[] = [];
   return {
     polls,
+    /** How long messages were hidden for from then on, one after the other. */
+    hiddenForS,
     long: () => polls.filter(({ waitS }) => waitS > 0),
     client: {
       async send(command: { readonly input: object }, options?: object): Promise<unknown> {
-        const { WaitTimeSeconds: waitS, VisibilityTimeout: visibilityS } = command.input as {
-          readonly WaitTimeSeconds?: number;
-          readonly VisibilityTimeout?: number;
-        };
+        const { WaitTimeSeconds: waitS, VisibilityTimeout: visibilityS, Entries = [] } = command
+          .input as {
+            readonly WaitTimeSeconds?: number;
+            readonly VisibilityTimeout?: number;
+            readonly Entries?: { readonly VisibilityTimeout?: number }[];
+          };
+        hiddenForS.push(
+          ...Entries.flatMap(({ VisibilityTimeout: s }) => s === undefined ? [] : [s]),
+        );
         if (waitS === undefined) return await client.send(command as never, options as never);
         const poll = { waitS, visibilityS: visibilityS ?? -1, over: false };
         polls.push(poll);
@@ -58,7 +66,7 @@ describe("waiting for messages of SQS", gate, () => {
   });
 
   it("gives back what comes when nobody waits any more", async () => {
-    const { client, long } = watched();
+    const { client, long, hiddenForS } = watched();
     await using it = await openForTest({ client });
     await using other = await openForTest({ name: it.name });
     await it.mailbox.receive({ waitTimeMs: 20 });
@@ -67,18 +75,21 @@ describe("waiting for messages of SQS", gate, () => {
     await until(() => long()[0]!.over);
     const [message] = await other.mailbox.receive({ waitTimeMs: 60_000 });
     assertEquals([message?.body, message?.deliveryCount], ["work", 2]);
+    assertEquals(hiddenForS, [0]);
     await message!.acknowledge();
   });
 
   it("hides for a short time only what no one has yet, and then for as long as wanted", async () => {
-    const { client, long } = watched();
+    const { client, long, hiddenForS } = watched();
     await using it = await openForTest({ client });
     const waiting = it.mailbox.receive({ waitTimeMs: 60_000, visibilityTimeoutMs: 3_600_000 });
     await until(() => long().length === 1);
     assertEquals(long()[0]!.visibilityS, 10);
     await it.mailbox.send("work");
     const [message] = await waiting;
+    assertEquals(hiddenForS, [3_600]);
     assertEquals(await it.mailbox.extendMany!([message!], 3_500_000), [true]);
+    assertEquals(hiddenForS, [3_600], "an extension that changes nothing is not asked for");
   });
 
   it("ends at once with a close", async () => {
