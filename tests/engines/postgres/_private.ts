@@ -32,6 +32,9 @@ export const privateOptions: { readonly skip: string | false } = {
     : false,
 };
 
+const alive = new Set<ChildProcess>();
+process.on("exit", () => alive.forEach((child) => child.kill("SIGQUIT")));
+
 /** A server with a data folder of its own, on a free port. */
 export class PrivatePostgres implements AsyncDisposable {
   readonly port: number;
@@ -65,7 +68,7 @@ export class PrivatePostgres implements AsyncDisposable {
   /** Starts it again after {@linkcode stop}, with the data it had. */
   async start(): Promise<void> {
     const log = openSync(join(this.#folder, "server.log"), "a");
-    const settings = ["fsync=off", "shared_buffers=16MB", "max_connections=50"];
+    const settings = ["fsync=off", "shared_buffers=16MB", "max_connections=200"];
     const [program, args] = command("postgres", [
       ...["-D", join(this.#folder, "data"), "-p", `${this.port}`, "-h", "127.0.0.1"],
       ...["-k", this.#folder, ...settings.flatMap((it) => ["-c", it])],
@@ -73,6 +76,8 @@ export class PrivatePostgres implements AsyncDisposable {
     const child = spawn(program, args, { cwd: this.#folder, stdio: ["ignore", log, log] });
     child.unref();
     this.#process = child;
+    alive.add(child);
+    child.once("exit", () => alive.delete(child));
     for (const endsAt = Date.now() + START_MS; !await this.#answers();) {
       if (Date.now() < endsAt && child.exitCode === null) continue;
       throw new Error(`No start: ${readFileSync(join(this.#folder, "server.log"), "utf8")}`);

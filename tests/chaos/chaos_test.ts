@@ -1,0 +1,54 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { type EngineName, faultsOf } from "../../chaos/options.ts";
+import { problemsOf, textOf } from "../../chaos/_result.ts";
+import { runRolling } from "../../chaos/rolling.ts";
+import { runChaos } from "../../chaos/run.ts";
+import { hasBinary, missing, redis } from "../engines/_servers.ts";
+import { privateOptions } from "../engines/postgres/_private.ts";
+
+const gates: readonly (readonly [EngineName, { readonly skip: string | false }])[] = [
+  ["redis", { skip: hasBinary(redis) ? false : missing(redis) }],
+  ["postgres", privateOptions],
+  ["sqlite", { skip: false }],
+];
+
+/** Small enough for every day; `npm run chaos` makes more of it. */
+const options = { messages: 500, workers: 3, faultsPerSecond: 2, rolling: false } as const;
+
+/** So that a failure can be had again. */
+const seed = () => 1 + Math.floor(Math.random() * 1e9);
+
+for (const [engine, gate] of gates) {
+  describe(`${engine} under fire`, gate, () => {
+    it("loses nothing when workers and the engine are killed and frozen", async (t) => {
+      const faults = faultsOf(engine, "all");
+      const result = await runChaos({ ...options, engine, faults, seconds: 4, seed: seed() });
+      t.diagnostic(textOf(result));
+      assertEquals(problemsOf(result), []);
+      assertEquals([result.sent, result.completed], [options.messages, options.messages]);
+    });
+
+    it("loses nothing and does nothing twice when workers are stopped well", async (t) => {
+      const faults = faultsOf(engine, "term");
+      const result = await runChaos({ ...options, engine, faults, seconds: 3, seed: seed() });
+      t.diagnostic(textOf(result));
+      assertEquals(problemsOf(result), []);
+      assertEquals([result.completed, result.duplicated], [options.messages, []]);
+    });
+  });
+}
+
+for (const [engine, gate] of gates.filter(([engine]) => engine !== "sqlite")) {
+  it(
+    `${engine}: ten workers replaced one by one lose nothing and do nothing twice`,
+    gate,
+    async (t) => {
+      const rolling = { ...options, engine, faults: [], workers: 10, seconds: 4, rolling: true };
+      const result = await runRolling({ ...rolling, seed: seed() });
+      t.diagnostic(textOf(result));
+      assertEquals(problemsOf(result), []);
+      assertEquals([result.completed, result.duplicated], [result.sent, []]);
+    },
+  );
+}
