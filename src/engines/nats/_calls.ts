@@ -26,6 +26,7 @@ export interface CallOptions {
 }
 
 interface Call extends CallOptions {
+  readonly what: string;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
 }
@@ -83,9 +84,9 @@ export class Calls {
     const token = `${++this.#last}`;
     this.#lastCallAt = this.#clock.monotonic();
     const answered = new Promise<void>((resolve, reject) => {
-      this.#open.set(token, { ...options, resolve, reject });
+      this.#open.set(token, { ...options, what, resolve, reject });
     });
-    const cancel = this.#clock.schedule(this.#timeoutMs, () => this.#giveUp(token, what));
+    const cancel = this.#clock.schedule(this.#timeoutMs, () => this.#giveUp(token));
     try {
       send(`${this.#inbox}.${token}`, (message) => this.#answer(token, message, ""));
       await this.background(answered);
@@ -114,7 +115,7 @@ export class Calls {
     for (const [token, call] of this.#open) {
       this.#open.delete(token);
       if (call.isEnough?.()) call.resolve();
-      else call.reject(connectionLost("answer in time"));
+      else call.reject(connectionLost(call.what));
     }
   }
 
@@ -131,7 +132,7 @@ export class Calls {
     const leftMs = LINGER_MS - (this.#clock.monotonic() - this.#lastCallAt);
     await settlesWithin(this.#settled(), Math.max(0, leftMs), this.#clock);
     this.#closed = true;
-    for (const { reject } of this.#open.values()) reject(connectionLost("answer before the close"));
+    for (const { what, reject } of this.#open.values()) reject(connectionLost(what));
     this.#open.clear();
     this.#givenUp.clear();
     if (!this.#connection.isClosed()) this.#subscription.unsubscribe();
@@ -158,7 +159,7 @@ export class Calls {
     call.resolve();
   }
 
-  #giveUp(token: string, what: string): void {
+  #giveUp(token: string): void {
     const call = this.#open.get(token);
     if (call === undefined) return;
     this.#open.delete(token);
@@ -172,7 +173,7 @@ export class Calls {
     if (call.isEnough?.()) return call.resolve();
     call.reject(
       new MailboxConnectionError(
-        `NATS did not answer within ${this.#timeoutMs} ms when asked to ${what}; is it overloaded or ` +
+        `NATS did not answer within ${this.#timeoutMs} ms when asked to ${call.what}; is it overloaded or ` +
           "frozen? It is tried again with the next call",
       ),
     );

@@ -32,7 +32,7 @@ export class Lanes {
 
   /** Nothing more can come on it. */
   giveBack(lane: Lane): void {
-    this.#free.push(lane);
+    if (this.#all.has(lane)) this.#free.push(lane);
   }
 
   /** Something may still come on it. */

@@ -8,12 +8,12 @@ import {
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
-import { contentOf, type NatsDelivery } from "./_delivery.ts";
-import { JetStreamError, NO_MESSAGE, NO_RESPONDERS } from "./_errors.ts";
-import { textOf } from "./_jetstream.ts";
+import type { NatsDelivery } from "./_delivery.ts";
+import { JetStreamError, NO_RESPONDERS } from "./_errors.ts";
 import { namesOf } from "./_names.ts";
 import type { Note } from "./_notes.ts";
 import { fullError } from "./_outbox.ts";
+import { peek, type Peeked } from "./_peek.ts";
 import { setUp, type Site } from "./_set_up.ts";
 import { BACK, DONE } from "./_verdicts.ts";
 import { type Workplace, workplaceOf } from "./_workplace.ts";
@@ -22,7 +22,6 @@ import { type Workplace, workplaceOf } from "./_workplace.ts";
 const MAX_PUSH = 10_000;
 
 type Change = (note: Note) => Partial<Note>;
-type Peeked = Omit<Delivery<string>, "receipt">;
 
 /** One queue on a server: a stream for messages, one for notes about them, and a consumer. */
 export class NatsEngine implements Engine<string> {
@@ -150,24 +149,7 @@ export class NatsEngine implements Engine<string> {
 
   async peek(max: number): Promise<readonly Peeked[]> {
     await this.#open();
-    const { jetStream, leases, names } = this.#work;
-    const held = leases.bySequence();
-    const peeked: Peeked[] = [];
-    for (let seq = 0; peeked.length < max;) {
-      const which = { seq: seq + 1, next_by_subj: `${names.subjects}*` };
-      try {
-        const found = await jetStream.get(this.#what("peek"), names.stream, which);
-        seq = found.seq;
-        const { head: [id, replyTo], body } = contentOf(textOf(found), seq);
-        const deliveryCount = held.get(seq)?.deliveryCount ?? 0;
-        const enqueuedAt = Date.parse(found.time);
-        peeked.push({ id, body, deliveryCount, enqueuedAt, replyTo: replyTo ?? undefined });
-      } catch (error) {
-        if (error instanceof JetStreamError && error.code === NO_MESSAGE) break;
-        throw error;
-      }
-    }
-    return peeked;
+    return await this.#findingOut(peek(this.#what("peek"), max, this.#work));
   }
 
   async count(): Promise<number> {
@@ -232,12 +214,18 @@ export class NatsEngine implements Engine<string> {
   }
 
   #open(): Promise<Site> {
+    return this.#site ??= this.#setUp();
+  }
+
+  async #setUp(): Promise<Site> {
     const { names, jetStream } = this.#work;
     const options = { maxSize: this.#maxSize, replicas: this.#backend.options.replicas };
-    return this.#site ??= setUp(this.#name, names, jetStream, options).catch((error) => {
+    try {
+      return await setUp(this.#name, names, jetStream, options);
+    } catch (error) {
       this.#site = undefined;
       throw error;
-    });
+    }
   }
 
   /** Somebody may have deleted the stream: the next call finds out, and makes it again. */

@@ -1,0 +1,33 @@
+import type { Delivery } from "../../mailbox/engine.ts";
+import { contentOf } from "./_delivery.ts";
+import { JetStreamError, NO_MESSAGE } from "./_errors.ts";
+import { textOf } from "./_jetstream.ts";
+import type { Workplace } from "./_workplace.ts";
+
+/** A message as seen without taking it. */
+export type Peeked = Omit<Delivery<string>, "receipt">;
+
+/** The oldest messages. The server does not tell how often it has delivered them; this process may know. */
+export async function peek(
+  what: string,
+  max: number,
+  { jetStream, leases, names }: Pick<Workplace, "jetStream" | "leases" | "names">,
+): Promise<readonly Peeked[]> {
+  const delivered = leases.bySequence();
+  const peeked: Peeked[] = [];
+  for (let seq = 0; peeked.length < max;) {
+    const which = { seq: seq + 1, next_by_subj: `${names.subjects}*` };
+    try {
+      const found = await jetStream.get(what, names.stream, which);
+      seq = found.seq;
+      const { head: [id, replyTo], body } = contentOf(textOf(found), seq);
+      const deliveryCount = delivered.get(seq)?.deliveryCount ?? 0;
+      const enqueuedAt = Date.parse(found.time);
+      peeked.push({ id, body, deliveryCount, enqueuedAt, replyTo: replyTo ?? undefined });
+    } catch (error) {
+      if (error instanceof JetStreamError && error.code === NO_MESSAGE) break;
+      throw error;
+    }
+  }
+  return peeked;
+}

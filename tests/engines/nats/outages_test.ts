@@ -1,0 +1,198 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
+import { Backend } from "../../../src/engines/nats/_backend.ts";
+import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
+import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { silentLog } from "../../../src/log.ts";
+import { MailboxConnectionError } from "../../../mod.ts";
+import { hasBinary, missing, nats, PrivateServer } from "../_servers.ts";
+import { eventually, look } from "./_nats.ts";
+
+const gate = { skip: hasBinary(nats) ? false : missing(nats) };
+
+/** A server that may be hurt, and a mailbox on it. */
+async function startSite(
+  callTimeoutMs = 5_000,
+): Promise<
+  & {
+    readonly server: PrivateServer;
+    readonly mailbox: NatsMailbox<unknown>;
+    open(): Promise<NatsMailbox<unknown>>;
+  }
+  & AsyncDisposable
+> {
+  const server = await PrivateServer.start(nats);
+  const opened: NatsMailbox<unknown>[] = [];
+  const open = async () => {
+    const options = { name: "orders", callTimeoutMs, log: silentLog };
+    const mailbox = await NatsMailbox.open<unknown>(server.url, options);
+    opened.push(mailbox);
+    return mailbox;
+  };
+  return {
+    server,
+    mailbox: await open(),
+    open,
+    async [Symbol.asyncDispose]() {
+      for (const mailbox of opened) await mailbox.close();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const takeOne = async (mailbox: NatsMailbox<unknown>) => {
+  const [message] = await mailbox.receive({ visibilityTimeoutMs: 600_000 });
+  assert(message !== undefined, "a message is there to receive");
+  return message;
+};
+
+/** A receive that looks at the very moment of the trouble fails, and is made again. */
+const receiveLikeALoop = (mailbox: NatsMailbox<unknown>) =>
+  eventually(() => mailbox.receive({ waitTimeMs: 60_000 }));
+
+/** Waits until somebody waits for a message on the server. */
+async function awaited(server: PrivateServer): Promise<void> {
+  await using behind = await look(server.url);
+  await eventually(async () => {
+    const { num_waiting } = await behind.jsm.consumers.info("lastcall_orders", "lastcall");
+    assertEquals(num_waiting, 1);
+  });
+}
+
+describe("NATS in trouble", gate, () => {
+  it("is killed and comes back: calls fail meanwhile, and go on with what was there", async () => {
+    await using site = await startSite();
+    const { server, mailbox } = site;
+    await mailbox.sendMany(["a", "b"]);
+    const held = await takeOne(mailbox);
+    await server.kill();
+    await assertRejects(() => mailbox.send("c"), MailboxConnectionError);
+    await assertRejects(() => mailbox.receive(), MailboxConnectionError);
+    await assertRejects(() => held.acknowledge(), MailboxConnectionError);
+    await server.start();
+    await eventually(() => held.acknowledge());
+    assertEquals((await takeOne(mailbox)).body, "b");
+    assertEquals(await mailbox.approximateCount(), 1);
+  });
+
+  it("is killed and comes back while somebody waits: the wait goes on", async () => {
+    await using site = await startSite();
+    const { server, mailbox } = site;
+    const waiting = receiveLikeALoop(mailbox);
+    await awaited(server);
+    await server.kill();
+    await server.start();
+    await awaited(server);
+    const other = await site.open();
+    await other.send("work");
+    assertEquals((await waiting).map(({ body }) => body), ["work"]);
+  });
+
+  it("is frozen: calls end in time, and those that failed have no effect", async () => {
+    await using site = await startSite(300);
+    const { server, mailbox } = site;
+    await mailbox.send("before");
+    server.freeze();
+    await Promise.all([
+      assertRejects(() => mailbox.send("never"), MailboxConnectionError, "300 ms"),
+      assertRejects(
+        () => mailbox.receive({ visibilityTimeoutMs: 600_000 }),
+        MailboxConnectionError,
+        "300 ms",
+      ),
+    ]);
+    server.thaw();
+    await eventually(() => mailbox.send("after"));
+    await eventually(async () => assertEquals(await mailbox.approximateCount(), 2));
+    const seen = await eventually(async () => {
+      const messages = await mailbox.receive({ maxMessages: 10 });
+      if (messages.length < 2) await mailbox.releaseMany!(messages);
+      assertEquals(messages.length, 2);
+      return messages.map(({ body }) => body);
+    });
+    assertEquals(seen.sort(), ["after", "before"]);
+  });
+
+  it("is frozen while messages are received: what comes late has spent no attempt", async () => {
+    await using site = await startSite(300);
+    const { server, mailbox } = site;
+    await mailbox.send("work");
+    server.freeze();
+    const options = { visibilityTimeoutMs: 600_000, waitTimeMs: 60_000 };
+    await assertRejects(() => mailbox.receive(options), MailboxConnectionError, "300 ms");
+    server.thaw();
+    const [message] = await eventually(() => mailbox.receive(options));
+    assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
+  });
+
+  it("is frozen when the mailbox closes: the close does not wait for it", async () => {
+    await using site = await startSite(600_000);
+    const { server, mailbox } = site;
+    const receiving = mailbox.receive({ waitTimeMs: 600_000 });
+    await awaited(server);
+    server.freeze();
+    const sending = assertRejects(() => mailbox.send("never"), MailboxConnectionError);
+    const startedAt = performance.now();
+    await mailbox.close();
+    assertLess(performance.now() - startedAt, 4_000);
+    assertEquals(await receiving, []);
+    await sending;
+    server.thaw();
+  });
+
+  it("loses its streams: they are made again", async () => {
+    await using site = await startSite();
+    const { server, mailbox } = site;
+    await mailbox.send("lost");
+    await using behind = await look(server.url);
+    await behind.jsm.streams.delete("lastcall_orders");
+    await behind.jsm.streams.delete("lastcall-notes_orders");
+    await eventually(() => mailbox.send("work"));
+    const message = await takeOne(mailbox);
+    assertEquals([message.body, await mailbox.approximateCount()], ["work", 1]);
+  });
+});
+
+describe("a receiver of NATS that leaves", gate, () => {
+  const engineOn = async (server: PrivateServer) => {
+    const backend = new Backend(server.url, {
+      clock: systemClock,
+      log: silentLog,
+      callTimeoutMs: 5_000,
+      pollIntervalMs: 5_000,
+      replicas: 1,
+    });
+    await backend.open();
+    return new NatsEngine("orders", backend, undefined);
+  };
+
+  it("gives back at once what it was about to get, without an attempt", async () => {
+    await using site = await startSite();
+    const { server, mailbox } = site;
+    const leaving = await engineOn(server);
+    const caught = new Promise<void>((resolve) => leaving.onWake(resolve));
+    assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
+    await mailbox.send("work");
+    await caught; // and nobody pulls it
+    assertEquals(await mailbox.receive(), [], "it is kept for those who wait there");
+    await leaving.close();
+    const [message] = await mailbox.receive();
+    assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
+  });
+
+  it("leaves nothing behind that a message could be lost to", async () => {
+    await using site = await startSite();
+    const { server, mailbox } = site;
+    const leaving = await engineOn(server);
+    const stop = leaving.onWake(() => {});
+    assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
+    stop();
+    await leaving.close();
+    await using behind = await look(server.url);
+    const info = await behind.jsm.consumers.info("lastcall_orders", "lastcall");
+    assertEquals(info.num_waiting, 0);
+    await mailbox.send("work");
+    assertEquals((await takeOne(mailbox)).deliveryCount, 1);
+  });
+});
