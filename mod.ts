@@ -26,8 +26,11 @@ export {
   type CancelReason,
   isCancelledError,
   isLeaseLostError,
+  isRetryLaterError,
   isTerminatingError,
   LeaseLostError,
+  RetryLaterError,
+  type RetryLaterOptions,
   TERMINATING,
   TerminatingError,
 } from "./src/errors.ts";
@@ -134,7 +137,25 @@ export {
 export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
 export type { Leases } from "./src/lease/leases.ts";
 export { MailboxLoop, type MailboxLoopOptions } from "./src/loops/mailbox_loop.ts";
-export type { Handler, HandlerContext } from "./src/loops/handler.ts";
+export type { Handler, HandlerContext, OnBury } from "./src/loops/handler.ts";
+export { AgentLoop, AgentLoop as MainLoop } from "./src/agents/agent_loop.ts";
+export type {
+  AgentBundle,
+  AgentContext,
+  AgentLoopOptions,
+  Prepared,
+} from "./src/agents/agent_options.ts";
+export type { AgentRequest, AgentResult, ResultError } from "./src/agents/agent_request.ts";
+export type { Adapter, AdapterContext, Prompt } from "./src/agents/adapter.ts";
+export {
+  type Budget,
+  BudgetExceededError,
+  BudgetTracker,
+  type TokenUsage,
+} from "./src/agents/budget.ts";
+export { DeadlineExceededError, NoAnswerError } from "./src/agents/errors.ts";
+export type { RunContext, TraceContext } from "./src/agents/run_context.ts";
+export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";
 export {
   type MailboxOpener,

@@ -39,6 +39,26 @@ export class LeaseLostError extends Error {
   override readonly name = "LeaseLostError";
 }
 
+/** Options of {@linkcode RetryLaterError}. */
+export interface RetryLaterOptions extends ErrorOptions {
+  /** How much later. @default {what the loop's backoff says} */
+  readonly delayMs?: number;
+}
+
+/**
+ * A handler throws this to have its message again later. That is no failure: it spends no attempt, and
+ * the message is not buried for it.
+ */
+export class RetryLaterError extends Error {
+  override readonly name = "RetryLaterError";
+  readonly delayMs: number | undefined;
+
+  constructor(message: string, options: RetryLaterOptions = {}) {
+    super(message, options);
+    this.delayMs = options.delayMs;
+  }
+}
+
 const CANCEL_TEXT: Record<CancelReason, string> = {
   deadline: "the stop is about to run out of time",
   forced: "the stop was forced",
@@ -58,4 +78,9 @@ export function isCancelledError(error: unknown): error is CancelledError {
 /** True for a {@linkcode LeaseLostError} of any copy of the package. */
 export function isLeaseLostError(error: unknown): error is LeaseLostError {
   return error instanceof Error && error.name === "LeaseLostError";
+}
+
+/** True for a {@linkcode RetryLaterError} of any copy of the package. */
+export function isRetryLaterError(error: unknown): error is RetryLaterError {
+  return error instanceof Error && error.name === "RetryLaterError";
 }

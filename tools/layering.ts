@@ -13,6 +13,7 @@ const PORTS: readonly string[] = ["src/clock.ts", "src/runtime.ts", "src/errors.
 const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/clock\.ts$/, /^@std\/async$/],
   [/^src\/testing\//, /^@std\/assert$/],
+  [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
   [/^src\/(health|service)\//, /^hono(\/|$)/],
   // An engine may use its client, an optional peer, but never the runtime.
   [/^src\/engines\//, /^(?!node:|bun|deno|hono)[@a-z]/],

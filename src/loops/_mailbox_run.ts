@@ -5,7 +5,13 @@ import type { Leases } from "../lease/leases.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
 import type { Figures } from "../lifecycle/figures.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
-import { type Mailbox, MAX_BATCH, type Message, type ReceiveOptions } from "../mailbox/mailbox.ts";
+import {
+  type DeadLetterReason,
+  type Mailbox,
+  MAX_BATCH,
+  type Message,
+  type ReceiveOptions,
+} from "../mailbox/mailbox.ts";
 import { MessageContext, type WorkShared } from "./handler.ts";
 import { Item } from "./_item.ts";
 import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
@@ -229,9 +235,18 @@ export class MailboxRun<T, R> {
         return this.#finish(item, nacked ? "nacked" : "lost");
       }
       case "bury": {
+        await this.#tellOfBurial(message, verdict.reason);
         const buried = await settler.attempt("bury", () => message.bury(verdict.reason));
         return this.#finish(item, buried ? "deadLettered" : "lost");
       }
+    }
+  }
+
+  async #tellOfBurial(message: Message<T, R>, reason: DeadLetterReason): Promise<void> {
+    try {
+      await this.#config.onBury?.(message, reason);
+    } catch (error) {
+      this.#config.log.error(`message ${message.id} is buried although onBury failed`, { error });
     }
   }
 

@@ -5,7 +5,7 @@ import type { Heartbeat } from "../lifecycle/heartbeat.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Handler } from "./handler.ts";
+import type { Handler, OnBury } from "./handler.ts";
 import type { StandardSchema } from "./schema.ts";
 
 /** What a run needs of its loop. */
@@ -16,6 +16,7 @@ export interface MailboxRunConfig<T, R> {
   readonly prefetch: number;
   readonly extender: LeaseExtender;
   readonly policy: DeadLetterPolicy | undefined;
+  readonly onBury: OnBury<T, R> | undefined;
   readonly schema: StandardSchema<T> | undefined;
   readonly minBackoffMs: number;
   readonly maxBackoffMs: number;

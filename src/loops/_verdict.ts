@@ -1,7 +1,13 @@
 import { backoffMs } from "../_backoff.ts";
+import { isRetryLaterError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
-import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
+import {
+  type DeadLetterReason,
+  MAX_VISIBILITY_MS,
+  type Message,
+  type NackOptions,
+} from "../mailbox/mailbox.ts";
 import type { Handler, MessageContext } from "./handler.ts";
 import { describeIssues, type StandardSchema } from "./schema.ts";
 import { ValidatedMessage } from "./_validated_message.ts";
@@ -60,12 +66,20 @@ function afterFailure<T, R>(
   // Told to end, and it did: that is no failure of the message.
   if (context.reason !== undefined) return UNTOUCHED;
   const { id, deliveryCount } = message;
+  const backoff = backoffMs(deliveryCount, minBackoffMs, maxBackoffMs);
+  if (isRetryLaterError(error)) {
+    const visibilityTimeoutMs = Math.min(error.delayMs ?? backoff, MAX_VISIBILITY_MS);
+    log.debug(`message ${id} is tried again later`, { error, visibilityTimeoutMs });
+    return { kind: "nack", options: { visibilityTimeoutMs, spendsAttempt: false } };
+  }
   const hopeless = policy?.afterFailure(error, deliveryCount);
   if (hopeless !== undefined) return bury(message, hopeless, log);
-  const visibilityTimeoutMs = backoffMs(deliveryCount, minBackoffMs, maxBackoffMs);
-  log.warn(`message ${id} failed, attempt ${deliveryCount}`, { error, visibilityTimeoutMs });
+  log.warn(`message ${id} failed, attempt ${deliveryCount}`, {
+    error,
+    visibilityTimeoutMs: backoff,
+  });
   const spendsAttempt = policy === undefined || !policy.excuses(error);
-  return { kind: "nack", options: { visibilityTimeoutMs, spendsAttempt } };
+  return { kind: "nack", options: { visibilityTimeoutMs: backoff, spendsAttempt } };
 }
 
 function bury<T, R>({ id }: Message<T, R>, reason: DeadLetterReason, log: Log): Verdict {

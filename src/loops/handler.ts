@@ -2,7 +2,7 @@ import type { CancelledError, LeaseLostError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
 import type { Heartbeat } from "../lifecycle/heartbeat.ts";
 import type { Log } from "../log.ts";
-import type { Message } from "../mailbox/mailbox.ts";
+import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
 
 /** What a handler gets beside its message. */
 export interface HandlerContext {
@@ -17,6 +17,11 @@ export interface HandlerContext {
   readonly beat: () => void;
   /** Saves progress; the next delivery of the message has it as `message.checkpoint`. */
   readonly checkpoint: (progress: unknown) => Promise<void>;
+  /**
+   * Ends the extension of the lease, and waits for one that is under way: what follows, as a reply, has
+   * as long as the visibility timeout.
+   */
+  readonly endLease: () => Promise<void>;
   /** Counts the attempts at this message, from 1. */
   readonly attempt: number;
   readonly log: Log;
@@ -26,6 +31,12 @@ export interface HandlerContext {
 export type Handler<T, R = unknown> = (
   message: Message<T, R>,
   context: HandlerContext,
+) => Promise<unknown> | unknown;
+
+/** Hears of a message that is about to be buried. */
+export type OnBury<T, R = unknown> = (
+  message: Message<T, R>,
+  reason: DeadLetterReason,
 ) => Promise<unknown> | unknown;
 
 /** What the pieces of work of one loop share. */
@@ -74,6 +85,10 @@ export class MessageContext implements HandlerContext {
 
   get checkpoint(): (progress: unknown) => Promise<void> {
     return (progress) => this.#message.saveCheckpoint(progress);
+  }
+
+  get endLease(): () => Promise<void> {
+    return async () => await this.#lease.stop();
   }
 
   get attempt(): number {

@@ -7,7 +7,7 @@ import type { RunOptions } from "../lifecycle/runnable.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
-import type { Handler } from "./handler.ts";
+import type { Handler, OnBury } from "./handler.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
 import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
 import type { StandardSchema } from "./schema.ts";
@@ -28,6 +28,8 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   readonly lease?: LeaseExtender | LeaseExtenderOptions | false;
   /** When a message has failed for good. @default {never: it is tried again for ever} */
   readonly deadLetter?: DeadLetterPolicy | DeadLetterOptions;
+  /** Called before a message is buried, as to tell its sender; a failure of it is only logged. */
+  readonly onBury?: OnBury<T, R>;
   /** What bodies must look like; what does not fit is buried with the reasons. */
   readonly schema?: StandardSchema<T>;
   /** How long a failed message stays hidden. @default {from 1 s to 5 min} */
@@ -84,6 +86,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       policy: deadLetter instanceof DeadLetterPolicy || deadLetter === undefined
         ? deadLetter
         : new DeadLetterPolicy(deadLetter),
+      onBury: options.onBury,
       schema: options.schema,
       minBackoffMs: backoff.minMs ?? 1_000,
       maxBackoffMs: backoff.maxMs ?? 300_000,

@@ -1,0 +1,68 @@
+import type { Log } from "../log.ts";
+import type { MailboxLoopOptions } from "../loops/mailbox_loop.ts";
+import type { StandardSchema } from "../loops/schema.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Adapter, Prompt } from "./adapter.ts";
+import type { AgentRequest, AgentResult } from "./agent_request.ts";
+import type { Budget, BudgetTracker } from "./budget.ts";
+import type { RunContext } from "./run_context.ts";
+import type { Session } from "./session.ts";
+
+/** What the steps of an attempt get beside what they work on. */
+export interface AgentContext {
+  readonly run: RunContext;
+  /** Aborted when the work must end: its deadline has passed, a stop is near its own, or the lease is lost. */
+  readonly signal: AbortSignal;
+  readonly budget: BudgetTracker;
+  /** Tells the watchdog, and the lease where it depends on it, that the work is alive. */
+  readonly beat: () => void;
+  /** What an earlier attempt has saved. */
+  readonly progress: unknown;
+  /** Saves progress for the next attempt; without a mailbox there is none. */
+  readonly checkpoint: (progress: unknown) => Promise<void>;
+  readonly log: Log;
+}
+
+/** What a request becomes before a model sees it. */
+export interface Prepared<O> {
+  readonly prompt: Prompt<O>;
+  /** @default {a new one, with the request's session id} */
+  readonly session?: Session;
+}
+
+/** Everything about one attempt, for those who look into it later. */
+export interface AgentBundle<I, O> {
+  readonly request: AgentRequest<I>;
+  readonly runContext: RunContext;
+  /** Undefined when it did not get that far. It is cleaned up after the capture. */
+  readonly prompt: Prompt<O> | undefined;
+  readonly session: Session;
+  readonly output?: O;
+  readonly error?: unknown;
+  readonly startedAt: number;
+  readonly completedAt: number;
+}
+
+/** Options of {@linkcode AgentLoop}. */
+export interface AgentLoopOptions<I, O>
+  extends
+    Omit<MailboxLoopOptions<AgentRequest<I>, AgentResult<O>>, "mailbox" | "handler" | "schema"> {
+  /** Where requests come from. @default {a mailbox in memory} */
+  readonly requests?: Mailbox<AgentRequest<I>, AgentResult<O>>;
+  /** The model. */
+  readonly adapter: Adapter;
+  /** Makes the prompt of a request. */
+  readonly prepare: (request: I, context: AgentContext) => Prepared<O> | Promise<Prepared<O>>;
+  /** May change the output before it is sent. */
+  readonly finalize?: (output: O, context: AgentContext) => O | Promise<O>;
+  /** What requests must look like; one that does not fit is buried with the reasons. */
+  readonly schema?: StandardSchema<I>;
+  /** How long one attempt may take. @default {Infinity} */
+  readonly deadlineMs?: number;
+  /** What one attempt may cost. @default {no limit} */
+  readonly budget?: Budget;
+  /** Keeps everything about an attempt, before its prompt is cleaned up. A failure of it is only logged. */
+  readonly captureBundle?: (bundle: AgentBundle<I, O>) => Promise<void> | void;
+  /** @default {the loop's name and something random} */
+  readonly workerId?: string;
+}
