@@ -60,6 +60,12 @@ async function awaited(server: PrivateServer): Promise<void> {
   });
 }
 
+/** A signal takes its time: the server is frozen when it does not answer any more. */
+async function freeze(server: PrivateServer): Promise<void> {
+  server.freeze();
+  while (await nats.answers!(server.port));
+}
+
 describe("NATS in trouble", gate, () => {
   it("is killed and comes back: calls fail meanwhile, and go on with what was there", async () => {
     await using site = await startSite();
@@ -93,7 +99,7 @@ describe("NATS in trouble", gate, () => {
     await using site = await startSite(300);
     const { server, mailbox } = site;
     await mailbox.send("before");
-    server.freeze();
+    await freeze(server);
     await Promise.all([
       assertRejects(() => mailbox.send("never"), MailboxConnectionError, "300 ms"),
       assertRejects(
@@ -118,7 +124,7 @@ describe("NATS in trouble", gate, () => {
     await using site = await startSite(300);
     const { server, mailbox } = site;
     await mailbox.send("work");
-    server.freeze();
+    await freeze(server);
     const options = { visibilityTimeoutMs: 600_000, waitTimeMs: 60_000 };
     await assertRejects(() => mailbox.receive(options), MailboxConnectionError, "300 ms");
     server.thaw();
@@ -131,7 +137,7 @@ describe("NATS in trouble", gate, () => {
     const { server, mailbox } = site;
     const receiving = mailbox.receive({ waitTimeMs: 600_000 });
     await awaited(server);
-    server.freeze();
+    await freeze(server);
     const sending = assertRejects(() => mailbox.send("never"), MailboxConnectionError);
     const startedAt = performance.now();
     await mailbox.close();

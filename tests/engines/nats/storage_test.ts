@@ -1,0 +1,182 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertFalse, assertRejects } from "@std/assert";
+import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
+import { namesOf } from "../../../src/engines/nats/_names.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { silentLog } from "../../../src/log.ts";
+import { InvalidParameterError, MailboxConnectionError, MailboxFullError } from "../../../mod.ts";
+import { hasBinary, nats, PrivateServer } from "../_servers.ts";
+import {
+  cleanUp,
+  closeServerAfterwards,
+  connectTo,
+  eventually,
+  gate,
+  look,
+  openForTest,
+  uniqueName,
+  url,
+} from "./_nats.ts";
+
+const MS = 1_000_000;
+
+describe("a queue on NATS", gate, () => {
+  closeServerAfterwards();
+
+  it("has streams of its own, whatever its name", async () => {
+    const base = uniqueName();
+    const names = ["a.b", "a_db", "a:b", "a@b", "a/b", "a__b", "a_b"].map((it) => `${base}${it}`);
+    assertEquals(new Set(names.map((name) => namesOf(name).stream)).size, names.length);
+    for (const name of names) {
+      await using it = await openForTest(url, { name });
+      assertEquals(await it.mailbox.approximateCount(), 0);
+      await it.mailbox.send(name);
+      assertEquals((await it.mailbox.receive())[0]?.body, name);
+    }
+  });
+
+  it("has no name that the server could not take", async () => {
+    const open = () => NatsMailbox.open(url, { name: ".".repeat(180) });
+    const error = await assertRejects(open, InvalidParameterError);
+    assert(error.message.includes("count twice"), error.message);
+  });
+
+  it("is not opened when its streams are somebody else's, which stay as they are", async () => {
+    await using behind = await look();
+    const name = uniqueName();
+    const { stream, subjects } = namesOf(name);
+    await behind.jsm.streams.add({ name: stream, subjects: [`${subjects}*`] });
+    const error = await assertRejects(
+      () => NatsMailbox.open(url, { name }),
+      MailboxConnectionError,
+    );
+    assert(error.message.includes("left alone"), error.message);
+    const { config } = await behind.jsm.streams.info(stream);
+    assertEquals([config.retention, config.description], ["limits", undefined]);
+    await cleanUp(name);
+  });
+
+  it("is full for all, and takes back what it had stored of too many", async () => {
+    await using it = await openForTest(url, { maxSize: 3 });
+    const { mailbox, name } = it;
+    await using other = await NatsMailbox.open<unknown>(url, { name });
+    await mailbox.send("a", { id: "same" });
+    for (const sender of [mailbox, other]) {
+      const error = await assertRejects(() => sender.sendMany([1, 2, 3]), MailboxFullError);
+      assert(error.message.includes("of 3 messages and cannot take 3 more"), error.message);
+      assertEquals(await mailbox.approximateCount(), 1);
+    }
+    await other.sendMany(["b", "c"]);
+    await assertRejects(() => other.send("d"), MailboxFullError);
+    await other.send("again", { id: "same" });
+    await using wider = await NatsMailbox.open<unknown>(url, { name, maxSize: 4 });
+    await wider.send("d");
+    assertEquals(await mailbox.approximateCount(), 4);
+  });
+
+  it("refuses a body that the server would not take, before it is sent", async () => {
+    await using it = await openForTest(url, { maxBodyBytes: 10_000_000 });
+    const body = "x".repeat(2_000_000);
+    await assertRejects(() => it.mailbox.send(body), InvalidParameterError, "max_payload");
+    await assertRejects(() => it.mailbox.sendMany(["good", body]), InvalidParameterError);
+    assertEquals(await it.mailbox.approximateCount(), 0);
+  });
+
+  it("keeps notes only about messages that are there", async () => {
+    await using it = await openForTest();
+    await using behind = await look();
+    const { mailbox, name } = it;
+    const notes = async () => (await behind.jsm.streams.info(namesOf(name).notes)).state.messages;
+    await mailbox.sendMany(["a", "b"]);
+    const [a, b] = await mailbox.receive({ maxMessages: 2 });
+    await a!.release();
+    await b!.saveCheckpoint("half");
+    assertEquals(await notes(), 2);
+    await b!.bury({ reason: "test" });
+    const [again] = await mailbox.receive();
+    await again!.acknowledge();
+    await eventually(async () => assertEquals(await notes(), 0));
+  });
+
+  it("has a lease that is longer than the server's own", async () => {
+    await using it = await openForTest();
+    await using behind = await look();
+    const { mailbox, name } = it;
+    const ownMs = 5_000;
+    await behind.jsm.consumers.update(namesOf(name).stream, "lastcall", { ack_wait: ownMs * MS });
+    await using other = await NatsMailbox.open<unknown>(url, { name });
+    await other.send("work");
+    const [message] = await other.receive({ visibilityTimeoutMs: 60_000 });
+    await systemClock.sleep(ownMs + 500);
+    assertEquals(await mailbox.receive(), []);
+    await message!.acknowledge();
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("has one letter for a message whose burial was interrupted", async () => {
+    const name = uniqueName();
+    const connection = await connectTo();
+    let losing = false;
+    const lossy: NatsConnection = {
+      publish(subject, payload, options) {
+        if (losing && payload instanceof Uint8Array && payload[0] === "+".charCodeAt(0)) return;
+        connection.publish(subject, payload, options);
+      },
+      subscribe: (subject, options) => connection.subscribe(subject, options as never),
+      status: () => connection.status(),
+      isClosed: () => connection.isClosed(),
+      close: () => connection.close(),
+    };
+    {
+      const options = { name, callTimeoutMs: 200, log: silentLog };
+      await using mailbox = await NatsMailbox.open<string>(lossy, options);
+      await mailbox.send("work");
+      const [message] = await mailbox.receive();
+      losing = true;
+      await assertRejects(() => message!.bury({ reason: "test" }), MailboxConnectionError);
+      assertEquals(await mailbox.approximateCount(), 1);
+      assertEquals(await mailbox.deadLetters.approximateCount(), 1);
+      losing = false;
+      await message!.bury({ reason: "test" });
+      assertEquals(await mailbox.approximateCount(), 0);
+      assertEquals(await mailbox.deadLetters.approximateCount(), 1);
+    }
+    assertFalse(connection.isClosed(), "it was handed in");
+    await connection.close();
+    await cleanUp(name);
+  });
+
+  it("does not tell passwords", async () => {
+    const secret = "s3cr3t";
+    const urls = [
+      `nats://me:${secret}@127.0.0.1:1`,
+      `nats://${secret}@127.0.0.1:1`,
+      `http://me:${secret}@127.0.0.1`,
+      `nats://me:${secret}%@127.0.0.1`,
+      `nats://me:${secret}@`,
+    ];
+    for (const bad of urls) {
+      const error = await assertRejects(() => NatsMailbox.open(bad, { log: silentLog }), Error);
+      assertFalse(`${error.stack} ${error.cause}`.includes(secret), error.message);
+    }
+  });
+
+  const guarded = { skip: hasBinary(nats) ? false : "no nats-server" };
+  it("is opened by whoever has the password, and nobody else", guarded, async () => {
+    const password = "s3:cr/3t";
+    const login = ["--user", "me", "--pass", password];
+    await using server = await PrivateServer.start({
+      ...nats,
+      args: (port, folder) => [...nats.args(port, folder), ...login],
+    });
+    const at = (user: string) => server.url.replace("//", `//${user}@`);
+    await using mailbox = await NatsMailbox.open<string>(at(`me:${encodeURIComponent(password)}`));
+    await mailbox.send("work");
+    assertEquals((await mailbox.receive())[0]?.body, "work");
+    for (const user of ["me:wr0ng", "wr0ng"]) {
+      const error = await assertRejects(() => NatsMailbox.open(at(user)), MailboxConnectionError);
+      assert(error.message.includes("check the user"), error.message);
+      assertFalse(`${error.stack} ${error.cause}`.includes("wr0ng"), error.message);
+    }
+  });
+});

@@ -1,0 +1,142 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertLess } from "@std/assert";
+import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
+import { namesOf } from "../../../src/engines/nats/_names.ts";
+import { silentLog } from "../../../src/log.ts";
+import {
+  cleanUp,
+  closeServerAfterwards,
+  connectTo,
+  eventually,
+  gate,
+  look,
+  openForTest,
+  uniqueName,
+  url,
+} from "./_nats.ts";
+
+/** As seldom as can be: only the message itself can wake in time. */
+const BY_MESSAGE = { pollIntervalMs: 600_000 };
+const WAIT = { waitTimeMs: 60_000 };
+
+/** A wake by a message takes milliseconds, any other one a second at least. */
+const SOON_MS = 700;
+
+/** Waits until so many requests wait for a message. */
+async function awaited(name: string, count: number): Promise<void> {
+  await using behind = await look();
+  await eventually(async () => {
+    const info = await behind.jsm.consumers.info(namesOf(name).stream, "lastcall");
+    assertEquals(info.num_waiting, count);
+  });
+}
+
+async function soon<T>(act: () => Promise<T>): Promise<T> {
+  const startedAt = performance.now();
+  const result = await act();
+  assertLess(performance.now() - startedAt, SOON_MS);
+  return result;
+}
+
+describe("a receiver that waits on NATS", gate, () => {
+  closeServerAfterwards();
+
+  it("is woken by a send, a release, a nack and a delayed message that falls due", async () => {
+    await using it = await openForTest(url, BY_MESSAGE);
+    const { mailbox, name } = it;
+    await using other = await NatsMailbox.open<unknown>(url, { name, ...BY_MESSAGE });
+
+    const sent = mailbox.receive(WAIT);
+    await awaited(name, 1);
+    const [first] = await soon(async () => {
+      await other.send("sent");
+      return await sent;
+    });
+    assertEquals(first?.body, "sent");
+    await first!.acknowledge();
+
+    await other.send("work");
+    for (const giveBack of ["release", "nack"] as const) {
+      const [held] = await other.receive();
+      const waiting = mailbox.receive(WAIT);
+      await awaited(name, 1);
+      const [message] = await soon(async () => {
+        await held![giveBack]();
+        return await waiting;
+      });
+      assertEquals(message?.body, "work");
+      await message!.release();
+    }
+    await mailbox.purge();
+
+    const due = mailbox.receive(WAIT);
+    await awaited(name, 1);
+    const [late] = await soon(async () => {
+      await other.send("late", { delayMs: 50 });
+      return await due;
+    });
+    assertEquals([late?.body, late?.deliveryCount], ["late", 1]);
+  });
+
+  it("is woken by the end of a lease that another process has", async () => {
+    await using it = await openForTest(url, BY_MESSAGE);
+    const { mailbox, name } = it;
+    await using other = await NatsMailbox.open<unknown>(url, { name, ...BY_MESSAGE });
+    await other.send("work");
+    const [held] = await other.receive({ visibilityTimeoutMs: 100 });
+    const [message] = await soon(() => mailbox.receive(WAIT));
+    assertEquals([message?.body, message?.deliveryCount], ["work", 2]);
+    assertEquals(held?.deliveryCount, 1);
+  });
+
+  it("is one of many: all of them get something", async () => {
+    await using it = await openForTest(url, BY_MESSAGE);
+    await using other = await NatsMailbox.open<unknown>(url, { name: it.name });
+    const waiting = Array.from({ length: 20 }, () => it.mailbox.receive(WAIT));
+    for (let i = 0; i < 10; i++) await other.send(i);
+    await other.sendMany([10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    const bodies = (await Promise.all(waiting)).flat().map(({ body }) => Number(body));
+    assertEquals(bodies.sort((a, b) => a - b), Array.from({ length: 20 }, (_, i) => i));
+  });
+
+  it("finds what its request was not told of, as when the server has forgotten it", async () => {
+    const name = uniqueName();
+    const connection = await connectTo();
+    const { promise: forgotten, resolve: forget } = Promise.withResolvers<void>();
+    const deaf: NatsConnection = {
+      publish(subject, payload, options) {
+        // These are the requests that wait.
+        if (String(payload).includes("expires")) return forget();
+        connection.publish(subject, payload, options);
+      },
+      subscribe: (subject, options) => connection.subscribe(subject, options as never),
+      status: () => connection.status(),
+      isClosed: () => connection.isClosed(),
+      close: () => connection.close(),
+    };
+    {
+      await using mailbox = await NatsMailbox.open<string>(deaf, {
+        name,
+        pollIntervalMs: 20,
+        log: silentLog,
+      });
+      await using other = await NatsMailbox.open<string>(url, { name });
+      const waiting = mailbox.receive(WAIT);
+      await forgotten;
+      await other.send("work");
+      assertEquals((await waiting)[0]?.body, "work");
+    }
+    await connection.close();
+    await cleanUp(name);
+  });
+
+  it("asks the server only once while nothing comes, and no more when it is closed", async () => {
+    const { mailbox, name } = await openForTest(url, BY_MESSAGE);
+    const waiting = [mailbox.receive(WAIT), mailbox.receive(WAIT)];
+    await awaited(name, 1);
+    await mailbox.close();
+    assertEquals(await Promise.all(waiting), [[], []]);
+    await awaited(name, 0);
+    await cleanUp(name);
+  });
+});
