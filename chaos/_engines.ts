@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PrivateServer, redis } from "../tests/engines/_servers.ts";
+import { nats, PrivateServer, redis } from "../tests/engines/_servers.ts";
 import { PrivatePostgres } from "../tests/engines/postgres/_private.ts";
 import type { EngineName } from "./options.ts";
 
@@ -37,7 +37,7 @@ export async function startEngine(name: EngineName): Promise<EngineUnderFire> {
     case "sqlite":
       return await aFile();
     case "nats":
-      throw new Error("There is no engine on NATS to put under fire yet");
+      return underFire(await PrivateServer.start(nats), "?queue=chaos");
   }
 }
 

@@ -20,9 +20,9 @@ export interface Patience {
 
 /**
  * Acknowledges and releases for a loop. What comes while a call is under way travels together in the
- * next one. A call that fails is tried again, because the work is done and must not be done twice: as
- * long as the lease lasts where the engine is away. A stale receipt is not, because somebody else has
- * the message now.
+ * next one. A call that fails is tried again; an acknowledgement as long as the lease lasts where the
+ * engine is away, because the work is done and must not be done twice. A stale receipt is not, because
+ * somebody else has the message now.
  */
 export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
   readonly #mailbox: Mailbox<T, R>;
@@ -99,7 +99,8 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     call: () => Promise<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
     const { leaseMs, signal } = this.#patience;
-    const endsAt = this.#clock.monotonic() + leaseMs;
+    // What was only to go back goes back by its lease: a stop need not wait for that.
+    const endsAt = what === "acknowledge" ? this.#clock.monotonic() + leaseMs : 0;
     for (let attempt = 1;; attempt++) {
       try {
         return await call();

@@ -264,6 +264,20 @@ describe("trouble with the engine", () => {
     assertEquals([loop.figures.leftToExpire, clock.pending], [1, 0]);
   });
 
+  it("a stop does not wait for an engine that is away when there is only to give back", async () => {
+    const worker = new Worker();
+    const { mailbox, clock } = worker;
+    await worker.fill(2);
+    mailbox.releaseMany = () => Promise.reject(new MailboxConnectionError("away"));
+    const loop = worker.loop(() => clock.sleep(1_000), { prefetch: 1 });
+    const run = loop.run({ visibilityTimeoutMs: 600_000 });
+    await clock.advance(500);
+    assertEquals(await clock.until(loop.shutdown({ timeoutMs: 30_000 })), true);
+    await run;
+    assertEquals([loop.figures.acknowledged, loop.figures.leftToExpire], [1, 1]);
+    assert(clock.monotonic() < 5_000, `stopped after ${clock.monotonic()} ms`);
+  });
+
   it("a lease that was lost aborts the handler, and nothing is settled for it", async () => {
     const worker = new Worker();
     await worker.fill(1);
