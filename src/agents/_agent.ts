@@ -10,6 +10,7 @@ import type { AgentLoopOptions } from "./agent_options.ts";
 import { type AgentRequest, type AgentResult, resultError } from "./agent_request.ts";
 import { Attempt, type AttemptInput } from "./_attempt.ts";
 import { BudgetTracker, checkBudget } from "./budget.ts";
+import type { RunContext } from "./run_context.ts";
 
 type RequestMessage<I, O> = Message<AgentRequest<I>, AgentResult<O>>;
 
@@ -75,9 +76,15 @@ export class Agent<I, O> {
 
   /** Tells whoever waits for an answer that there will be none. */
   async refuse(message: RequestMessage<I, O>, error: Error): Promise<void> {
-    const body = (message.body ?? {}) as AgentRequest<I>; // which may be anything
-    const input = this.#input(body, message.id, message.deliveryCount);
-    const { result } = this.#outcome(input, body.sessionId ?? input.run.runId, { error });
+    // The body may be anything: nothing is believed of it but its names.
+    const { requestId, sessionId } = (message.body ?? {}) as unknown as Readonly<
+      Record<string, unknown>
+    >;
+    const isName = (it: unknown) => typeof it === "string" && it !== "";
+    const named = isName(requestId) ? { requestId } : {};
+    const run = this.#run(named as AgentRequest<I>, message.id, message.deliveryCount);
+    const session = isName(sessionId) ? sessionId as string : run.runId;
+    const { result } = this.#outcome(run, session, { error });
     const unsent = await this.#reply(message, result);
     if (unsent !== undefined) throw unsent;
   }
@@ -121,24 +128,17 @@ export class Agent<I, O> {
     const attempt = new Attempt<I, O>(parts, input);
     try {
       const output = await attempt.make();
-      return this.#outcome(input, attempt.session.id, { output });
+      return this.#outcome(input.run, attempt.session.id, { output });
     } catch (error) {
-      return this.#outcome(input, attempt.session.id, { error });
+      return this.#outcome(input.run, attempt.session.id, { error });
     }
   }
 
   #input(body: AgentRequest<I>, id: string, attempt: number): AttemptInput<I> {
     const { deadlineMs = Infinity, budget } = this.#options;
-    const { requestId = id, trace } = body;
     return {
       body,
-      run: {
-        runId: crypto.randomUUID(),
-        requestId,
-        attempt,
-        workerId: this.#workerId,
-        ...(trace === undefined ? {} : { trace }),
-      },
+      run: this.#run(body, id, attempt),
       deadlineMs: body.deadlineMs ?? deadlineMs,
       budget: new BudgetTracker(body.budget ?? budget),
       signal: undefined,
@@ -148,8 +148,18 @@ export class Agent<I, O> {
     };
   }
 
+  #run({ requestId, trace }: AgentRequest<I>, id: string, attempt: number): RunContext {
+    return {
+      runId: crypto.randomUUID(),
+      requestId: requestId ?? id,
+      attempt,
+      workerId: this.#workerId,
+      ...(trace === undefined ? {} : { trace }),
+    };
+  }
+
   #outcome(
-    { run }: AttemptInput<I>,
+    run: RunContext,
     sessionId: string,
     end: { readonly output: O } | { readonly error: unknown },
   ): Outcome<O> {

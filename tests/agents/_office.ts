@@ -1,0 +1,73 @@
+import { AgentLoop } from "../../src/agents/agent_loop.ts";
+import type { AgentLoopOptions } from "../../src/agents/agent_options.ts";
+import type { AgentRequest, AgentResult } from "../../src/agents/agent_request.ts";
+import type { Adapter } from "../../src/agents/adapter.ts";
+import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import type { Log } from "../../src/log.ts";
+import { CollectingMailbox, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
+
+/** A request mailbox on a virtual clock, the replies to it, and agents that work there. */
+export class Office {
+  readonly clock: VirtualClock = new VirtualClock();
+  readonly requests: FaultyMailbox<AgentRequest<string>, AgentResult<string>> = new FaultyMailbox(
+    "requests",
+    { clock: this.clock },
+  );
+  readonly replies: CollectingMailbox<AgentResult<string>> = new CollectingMailbox("replies", {
+    clock: this.clock,
+  });
+  /** What was logged, without its properties. */
+  readonly logged: string[] = [];
+  readonly log: Log = {
+    debug: () => {},
+    info: () => {},
+    warn: (message) => void this.logged.push(message),
+    error: (message) => void this.logged.push(message),
+  };
+
+  /** A model that says the same thing again, after `delayMs`. */
+  parrot(delayMs = 0): Adapter {
+    const { clock } = this;
+    return scriptedAdapter(({ messages }) => `${messages[0]!.content}!`, { delayMs, clock });
+  }
+
+  loop(options: Partial<AgentLoopOptions<string, string>> = {}): AgentLoop<string> {
+    const { clock, log, requests } = this;
+    return new AgentLoop<string>({
+      requests,
+      adapter: this.parrot(),
+      prepare: (content) => ({ prompt: { messages: [{ role: "user", content }] } }),
+      clock,
+      log,
+      ...options,
+    });
+  }
+
+  async ask(request: string, more: Partial<AgentRequest<string>> = {}): Promise<string> {
+    return await this.requests.send({ request, ...more }, { replyTo: this.replies });
+  }
+
+  /** Runs a loop until nothing is left to do. */
+  async workOff(loop: AgentLoop<string>): Promise<void> {
+    const run = loop.run();
+    for (let i = 0; await this.requests.approximateCount() > 0; i++) {
+      if (i > 1_000) throw new Error("there is no end of it");
+      await this.clock.advance(1_000);
+    }
+    await this.clock.until(loop.shutdown());
+    await run;
+  }
+
+  /** Outputs, and names of errors, as they were replied. */
+  get heard(): (string | undefined)[] {
+    return this.replies.bodies.map(({ output, error }) => output ?? error?.name);
+  }
+}
+
+/** A model that never answers, and does not listen either. */
+export const deafAdapter: Adapter = {
+  name: "deaf",
+  evaluate: () => ({
+    [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }),
+  }),
+};

@@ -1,0 +1,286 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
+import { AgentLoop } from "../../src/agents/agent_loop.ts";
+import type { AgentRequest, AgentResult } from "../../src/agents/agent_request.ts";
+import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { lifecycleCases } from "../../src/testing/lifecycle_cases.ts";
+import { MainLoop } from "../../mod.ts";
+import { deafAdapter, Office } from "./_office.ts";
+
+describe("AgentLoop", () => {
+  for (const { name, run } of lifecycleCases) {
+    it(name, () =>
+      run(() => {
+        const office = new Office();
+        return { clock: office.clock, runnable: office.loop() };
+      }));
+  }
+
+  it("answers a request and acknowledges it", async () => {
+    const office = new Office();
+    const id = await office.ask("tea", { sessionId: "s1" });
+    const loop = office.loop({ finalize: (output) => output.toUpperCase(), workerId: "w1" });
+    await office.workOff(loop);
+    const [result] = office.replies.bodies;
+    assertEquals(result, {
+      requestId: id,
+      output: "TEA!",
+      sessionId: "s1",
+      runContext: {
+        runId: result!.runContext.runId,
+        requestId: id,
+        attempt: 1,
+        workerId: "w1",
+      },
+      completedAt: result!.completedAt,
+    });
+    assertEquals([loop.figures.acknowledged, await office.requests.approximateCount()], [1, 0]);
+    assertEquals(office.clock.pending, 0);
+  });
+
+  it("has ended the extension of the lease before it replies", async () => {
+    const office = new Office();
+    const loop = office.loop({
+      adapter: office.parrot(2_500),
+      lease: { intervalMs: 1_000 },
+    });
+    const attempts: number[] = [];
+    const replyTo = {
+      name: "slow",
+      async send(): Promise<string> {
+        attempts.push(loop.leases.counters.attempts);
+        await office.clock.sleep(5_000);
+        attempts.push(loop.leases.counters.attempts);
+        return "";
+      },
+    };
+    await office.requests.send({ request: "tea" }, { replyTo });
+    await office.workOff(loop);
+    assertEquals(attempts, [2, 2]);
+    assertEquals(loop.figures.acknowledged, 1);
+  });
+
+  it("keeps a message whose work takes longer than its visibility, and works on it once", async () => {
+    const office = new Office();
+    const calls: string[] = [];
+    const adapter = scriptedAdapter(async ({ messages }) => {
+      calls.push(messages[0]!.content);
+      await office.clock.sleep(5_000);
+      return "done";
+    });
+    await office.ask("slow");
+    const loop = office.loop({ adapter, lease: { intervalMs: 500, extensionMs: 10_000 } });
+    const run = loop.run({ maxIterations: 1, visibilityTimeoutMs: 2_000 });
+    await office.clock.advance(4_000);
+    assertEquals(await office.requests.receive(), [], "nobody else gets it");
+    await office.clock.until(run);
+    assertEquals([calls.length, office.heard], [1, ["done"]]);
+  });
+
+  it("warns where nobody waits for the answer, and acknowledges", async () => {
+    const office = new Office();
+    await office.requests.send({ request: "tea", requestId: "r1" });
+    const loop = office.loop();
+    await office.workOff(loop);
+    assertEquals(office.logged, ["request r1 has no reply address: its result is dropped"]);
+    assertEquals(loop.figures.acknowledged, 1);
+  });
+
+  it("answers with the error where there are no dead letters, and acknowledges", async () => {
+    const office = new Office();
+    await office.ask("tea");
+    const loop = office.loop({ adapter: scriptedAdapter([new TypeError("no")]) });
+    await office.workOff(loop);
+    assertEquals(office.replies.bodies[0]?.error, { name: "TypeError", message: "no" });
+    assertEquals([loop.figures.acknowledged, loop.figures.nacked], [1, 0]);
+  });
+
+  it("with dead letters tries again, and answers only when the outcome is final", async () => {
+    const office = new Office();
+    const adapter = scriptedAdapter([new Error("busy"), new Error("busy"), "at last"]);
+    await office.ask("tea");
+    await office.workOff(office.loop({ adapter, deadLetter: { maxDeliveries: 3 } }));
+    assertEquals(office.heard, ["at last"]);
+
+    await office.ask("cake");
+    const hopeless = scriptedAdapter([new Error("no cake")]);
+    const loop = office.loop({ adapter: hopeless, deadLetter: { maxDeliveries: 3 } });
+    await office.workOff(loop);
+    assertEquals([loop.figures.nacked, loop.figures.deadLettered], [2, 1]);
+    assertEquals(office.replies.bodies.slice(1).map(({ error }) => error?.message), [
+      "Error: no cake",
+    ]);
+    assertEquals(await office.requests.deadLetters.approximateCount(), 1);
+  });
+
+  it("answers for a request that ends its process again and again", async () => {
+    const office = new Office();
+    await office.ask("poison");
+    for (let i = 0; i < 2; i++) {
+      const [message] = await office.requests.receive();
+      await office.requests.expire(message!);
+    }
+    await office.workOff(office.loop({ deadLetter: { maxDeliveries: 2 } }));
+    assertEquals(office.replies.bodies.length, 1);
+    assert(office.replies.bodies[0]?.error?.message.includes("delivered 3 times"));
+  });
+
+  it("buries a malformed request with the reasons, and says so to whoever sent it", async () => {
+    const office = new Office();
+    const malformed = [
+      "tea",
+      { request: "tea", requestId: "" },
+      { request: "tea", deadlineMs: -1 },
+      { request: "tea", budget: { maxTotalTokens: 0.5 } },
+      { request: "tea", trace: { traceparent: 1 } },
+      null,
+    ] as unknown as AgentRequest<string>[];
+    await office.requests.sendMany(malformed, { replyTo: office.replies });
+    const loop = office.loop();
+    await office.workOff(loop);
+    assertEquals(loop.figures.deadLettered, malformed.length);
+    assertEquals(office.replies.bodies.map(({ error }) => error?.message), [
+      'expected an object with a "request"',
+      "requestId: expected a text",
+      "deadlineMs: expected a number above 0",
+      "budget: expected limits that are whole numbers from 1",
+      "trace: expected a traceparent",
+      'expected an object with a "request"',
+    ]);
+  });
+
+  it("checks requests with the schema that it is given", async () => {
+    const office = new Office();
+    const schema = {
+      "~standard": {
+        version: 1,
+        vendor: "test",
+        validate: (value: unknown) =>
+          typeof value === "string"
+            ? { value: value.trim() }
+            : { issues: [{ message: "expected a text", path: ["deep"] }] },
+      },
+    } as const;
+    await office.ask(" tea ");
+    await office.ask(42 as unknown as string);
+    await office.workOff(office.loop({ schema }));
+    assertEquals(office.replies.bodies.map(({ output, error }) => output ?? error?.message), [
+      "tea!",
+      "request.deep: expected a text",
+    ]);
+  });
+
+  it("has a new run for every attempt at the same request, and carries its trace", async () => {
+    const office = new Office();
+    const runs: AgentResult<string>["runContext"][] = [];
+    const trace = { traceparent: "00-1-2-01" };
+    await office.ask("tea", { requestId: "r7", trace });
+    const adapter = scriptedAdapter((_, { run }) => {
+      runs.push(run);
+      return runs.length < 3 ? new Error("busy") : "ok";
+    });
+    await office.workOff(office.loop({ adapter, deadLetter: {} }));
+    assertEquals(runs.map(({ attempt }) => attempt), [1, 2, 3]);
+    assertEquals(new Set(runs.map(({ runId }) => runId)).size, 3);
+    assertEquals(new Set(runs.map(({ workerId }) => workerId)).size, 1);
+    assert(runs.every((run) => run.requestId === "r7" && run.trace?.traceparent === "00-1-2-01"));
+    assertEquals(office.replies.bodies[0]?.runContext, runs[2]);
+  });
+
+  it("hands progress from one attempt to the next", async () => {
+    const office = new Office();
+    const seen: unknown[] = [];
+    await office.ask("tea");
+    const loop = office.loop({
+      deadLetter: {},
+      adapter: scriptedAdapter([new Error("busy"), "ok"]),
+      prepare: async (content, { progress, checkpoint }) => {
+        seen.push(progress);
+        await checkpoint({ step: 1 });
+        return { prompt: { messages: [{ role: "user", content }] } };
+      },
+    });
+    await office.workOff(loop);
+    assertEquals(seen, [undefined, { step: 1 }]);
+  });
+
+  it("executes a request without a mailbox; a failure is in the result", async () => {
+    const office = new Office();
+    const loop = office.loop();
+    const result = await loop.execute({ request: "tea", requestId: "r1" });
+    assertEquals([result.output, result.requestId, result.runContext.attempt], ["tea!", "r1", 1]);
+    const again = await loop.execute({ request: "tea", requestId: "r1" });
+    assertNotEquals(again.runContext.runId, result.runContext.runId);
+    const failing = office.loop({ adapter: scriptedAdapter([new Error("no")]) });
+    assertEquals((await failing.execute({ request: "tea" })).error?.message, "no");
+    const aborted = AbortSignal.abort(new Error("never mind"));
+    const { error } = await loop.execute({ request: "tea" }, { signal: aborted });
+    assertEquals(error?.message, "never mind");
+  });
+
+  it("gives a message back when a stop cuts its work short, and answers nothing", async () => {
+    const office = new Office();
+    await office.ask("tea");
+    const loop = office.loop({ adapter: deafAdapter, deadLetter: {} });
+    const run = loop.run();
+    await office.clock.advance(100);
+    await office.clock.until(loop.shutdown({ timeoutMs: 1_000 }));
+    await run;
+    assertEquals([loop.figures.released, office.replies.bodies.length], [1, 0]);
+    const [message] = await office.requests.receive();
+    assertEquals([message?.body.request, message?.deliveryCount], ["tea", 1]);
+  });
+
+  it("gives back at the mailbox what it received and had not begun", async () => {
+    const office = new Office();
+    for (const name of ["one", "two", "three"]) await office.ask(name);
+    const loop = office.loop({ adapter: office.parrot(1_000), prefetch: 2 });
+    const run = loop.run();
+    await office.clock.advance(500);
+    await office.clock.until(loop.shutdown());
+    await run;
+    assertEquals(office.heard, ["one!"]);
+    const rest = await office.requests.receive({ maxMessages: 10 });
+    assertEquals(rest.map(({ body, deliveryCount }) => [body.request, deliveryCount]), [
+      ["two", 1],
+      ["three", 1],
+    ]);
+  });
+
+  it("tells the lease and the watchdog of every piece of an answer", async () => {
+    const office = new Office();
+    const pieces = ["a", "b", "c", "d"];
+    await office.ask("talkative");
+    const adapter = scriptedAdapter([pieces], { delayMs: 800, clock: office.clock });
+    const talkative = office.loop({ adapter, lease: { beatWithinMs: 1_000, intervalMs: 200 } });
+    const run = talkative.run({ visibilityTimeoutMs: 1_000 });
+    await office.clock.advance(2_500);
+    assert(talkative.heartbeat.ageMs < 800);
+    await office.clock.advance(1_000);
+    await office.clock.until(talkative.shutdown());
+    await run;
+    assertEquals([office.heard, talkative.leases.counters.withheld], [["abcd"], 0]);
+
+    await office.ask("silent");
+    const silent = office.loop({
+      adapter: deafAdapter,
+      lease: { beatWithinMs: 1_000, intervalMs: 200 },
+    });
+    const stuck = silent.run({ visibilityTimeoutMs: 1_000 });
+    await office.clock.advance(3_000);
+    assert(silent.leases.counters.withheld > 0, "a silent one loses its message");
+    await office.clock.until(silent.shutdown({ timeoutMs: 1_000 }));
+    await stuck;
+  });
+
+  it("refuses options that make no sense, before anything starts", () => {
+    const office = new Office();
+    const make = (options: object) => () => office.loop(options);
+    assertThrows(make({ adapter: {} }), TypeError, 'Invalid adapter of loop "requests"');
+    assertThrows(make({ prepare: "tea" }), TypeError, "Invalid prepare");
+    assertThrows(make({ deadlineMs: -1 }), RangeError, "deadlineMs");
+    assertThrows(make({ budget: { maxInputTokens: 0 } }), RangeError, "maxInputTokens");
+  });
+
+  it("is also called MainLoop", () => assertEquals(MainLoop, AgentLoop));
+});
