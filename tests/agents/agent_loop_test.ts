@@ -221,7 +221,7 @@ describe("AgentLoop", () => {
   it("gives a message back when a stop cuts its work short, and answers nothing", async () => {
     const office = new Office();
     await office.ask("tea");
-    const loop = office.loop({ adapter: deafAdapter, deadLetter: {} });
+    const loop = office.loop({ adapter: deafAdapter });
     const run = loop.run();
     await office.clock.advance(100);
     await office.clock.until(loop.shutdown({ timeoutMs: 1_000 }));

@@ -1,0 +1,71 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { RetryLaterError } from "../../src/errors.ts";
+import { Worker } from "./_worker.ts";
+
+describe("a handler that wants its message later", () => {
+  it("gets it after the delay, without an attempt spent, whatever the policy says", async () => {
+    const worker = new Worker();
+    const seen: [at: number, attempt: number][] = [];
+    await worker.fill(1);
+    const loop = worker.loop((_, { attempt }) => {
+      seen.push([worker.clock.monotonic(), attempt]);
+      if (seen.length < 4) throw new RetryLaterError("not yet", { delayMs: 10_000 });
+    }, { deadLetter: { maxDeliveries: 1, include: [Error] } });
+    await worker.workOff(loop);
+    assertEquals(seen, [[0, 1], [10_000, 1], [20_000, 1], [30_000, 1]]);
+    const { nacked, acknowledged, deadLettered } = loop.figures;
+    assertEquals([nacked, acknowledged, deadLettered], [3, 1, 0]);
+  });
+
+  it("waits as long as the loop's backoff says where it does not say, and never too long", async () => {
+    const worker = new Worker();
+    const seen: number[] = [];
+    await worker.fill(1);
+    const loop = worker.loop(() => {
+      seen.push(worker.clock.monotonic());
+      if (seen.length === 1) throw new RetryLaterError("not yet");
+      if (seen.length === 2) throw new RetryLaterError("next year", { delayMs: 1e12 });
+    }, { backoff: { minMs: 5_000, maxMs: 5_000 } });
+    const run = loop.run();
+    await worker.clock.advance(5_000);
+    assertEquals(seen.length, 2);
+    await worker.clock.advance(43_200_000);
+    assertEquals(seen.length, 3, "twelve hours, as mailboxes have it");
+    await worker.clock.until(loop.shutdown());
+    await run;
+  });
+});
+
+describe("a message that is about to be buried", () => {
+  it("is told of first, with the reason, and can still be answered", async () => {
+    const worker = new Worker();
+    const told: unknown[] = [];
+    await worker.fill(1);
+    const loop = worker.loop(() => {
+      throw new Error("no");
+    }, {
+      deadLetter: { maxDeliveries: 1 },
+      onBury: async (message, { reason, error }) => {
+        await worker.clock.sleep(100);
+        told.push([message.body, message.finalized, reason, error]);
+      },
+    });
+    await worker.workOff(loop);
+    assertEquals(told, [[1, false, "max_deliveries", "Error: no"]]);
+    assertEquals(await worker.mailbox.deadLetters.approximateCount(), 1);
+  });
+
+  it("is buried although whoever is told of it fails", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const loop = worker.loop(() => {
+      throw new Error("no");
+    }, {
+      deadLetter: { maxDeliveries: 1 },
+      onBury: () => Promise.reject(new Error("nobody there")),
+    });
+    await worker.workOff(loop);
+    assertEquals(loop.figures.deadLettered, 1);
+  });
+});
