@@ -25,7 +25,7 @@ const jsr = await readManifest("deno.json");
 const npm = await readManifest("package.json");
 const notice =
   "Includes parts of @std/async, copyright 2018-2026 the Deno authors, and of eventsource-parser,\n" +
-  "copyright 2025 Espen Hovlandsdal; MIT licenses both: the terms are those of the LICENSE file.\n";
+  "copyright 2026 Espen Hovlandsdal; MIT licenses both: the terms are those of the LICENSE file.\n";
 const peers = Object.keys(npm.peerDependencies ?? {});
 
 await rm(dist, { recursive: true, force: true });
