@@ -143,6 +143,8 @@ export type {
   AgentBundle,
   AgentContext,
   AgentLoopOptions,
+  AttemptEnd,
+  ExecuteOptions,
   Prepared,
 } from "./src/agents/agent_options.ts";
 export type { AgentRequest, AgentResult, ResultError } from "./src/agents/agent_request.ts";

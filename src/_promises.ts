@@ -40,3 +40,16 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   signal.addEventListener("abort", listener, { once: true });
   return () => signal.removeEventListener("abort", listener);
 }
+
+/** The same promise, as long as its value is wanted: it rejects with the reason when `signal` aborts. */
+export async function whileWanted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  let unlink: () => void = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    unlink = onAbort(signal, () => reject(signal.reason));
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    unlink();
+  }
+}

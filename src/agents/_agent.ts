@@ -1,44 +1,31 @@
-import { backoffMs } from "../_backoff.ts";
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { RetryLaterError } from "../errors.ts";
 import { consoleLog, type Log } from "../log.ts";
+import { Answering, type Remembered } from "../loops/answering.ts";
 import type { HandlerContext } from "../loops/handler.ts";
-import { isMailboxError } from "../mailbox/errors.ts";
 import type { Message } from "../mailbox/mailbox.ts";
-import type { AgentLoopOptions } from "./agent_options.ts";
+import type { AgentLoopOptions, ExecuteOptions } from "./agent_options.ts";
 import { type AgentRequest, type AgentResult, resultError } from "./agent_request.ts";
 import { Attempt, type AttemptInput } from "./_attempt.ts";
 import { BudgetTracker, checkBudget } from "./budget.ts";
 import type { RunContext } from "./run_context.ts";
+import { Session } from "./session.ts";
 
 type RequestMessage<I, O> = Message<AgentRequest<I>, AgentResult<O>>;
-
-/** What a message remembers between its deliveries. */
-interface Remembered<O> {
-  /** What the caller's own steps have saved. */
-  readonly progress?: unknown;
-  /** The work is done, and only its answer could not be sent. */
-  readonly unsent?: { readonly result: AgentResult<O>; readonly times: number };
-}
 
 /** What came of an attempt; the error itself is there beside its record in the result. */
 interface Outcome<O> {
   readonly result: AgentResult<O>;
+  readonly session: Session;
   readonly error?: unknown;
 }
-
-/** How often an answer is tried before its message is put off. */
-const REPLY_ATTEMPTS = 3;
-const REPLY_PAUSE_MS = { min: 50, max: 500 } as const;
-/** How long it is put off. */
-const UNSENT_PAUSE_MS = { min: 1_000, max: 60_000 } as const;
 
 /** What an agent loop does with a request. */
 export class Agent<I, O> {
   readonly #options: AgentLoopOptions<I, O>;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #answering: Answering<AgentResult<O>>;
   readonly #workerId: string;
 
   constructor(name: string, options: AgentLoopOptions<I, O>) {
@@ -56,21 +43,19 @@ export class Agent<I, O> {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#log = options.log ?? consoleLog;
+    this.#answering = new Answering({
+      clock: this.#clock,
+      log: this.#log,
+      nameOf: ({ requestId }) => `request ${requestId}`,
+      instead: ({ output: _, ...result }, error) => ({ ...result, error: resultError(error) }),
+    });
     this.#workerId = workerId ?? `${name}-${crypto.randomUUID().slice(0, 8)}`;
   }
 
   /** Works on a message and answers it. Throws when it is to come again. */
   async serve(message: RequestMessage<I, O>, context: HandlerContext): Promise<void> {
-    const remembered = (message.checkpoint ?? {}) as Remembered<O>;
-    const result = remembered.unsent?.result ?? await this.#work(message, context, remembered);
-    await context.endLease();
-    const error = await this.#reply(message, result);
-    if (error === undefined) return;
-    const times = (remembered.unsent?.times ?? 0) + 1;
-    await message.saveCheckpoint({ ...remembered, unsent: { result, times } });
-    throw new RetryLaterError(`The answer to request ${result.requestId} could not be sent`, {
-      cause: error,
-      delayMs: backoffMs(times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max),
+    await this.#answering.serve(message, context, (remembered) => {
+      return this.#work(message, context, remembered);
     });
   }
 
@@ -83,28 +68,25 @@ export class Agent<I, O> {
     const isName = (it: unknown) => typeof it === "string" && it !== "";
     const named = isName(requestId) ? { requestId } : {};
     const run = this.#run(named as AgentRequest<I>, message.id, message.deliveryCount);
-    const session = isName(sessionId) ? sessionId as string : run.runId;
+    const session = new Session(isName(sessionId) ? sessionId as string : run.runId);
     const { result } = this.#outcome(run, session, { error });
-    const unsent = await this.#reply(message, result);
+    const unsent = await this.#answering.send(message, result);
     if (unsent !== undefined) throw unsent;
   }
 
   /** Works on a request that is in no mailbox. */
-  async execute(
-    body: AgentRequest<I>,
-    signal: AbortSignal | undefined,
-  ): Promise<AgentResult<O>> {
-    const { result } = await this.#attempt({
-      ...this.#input(body, crypto.randomUUID(), 1),
-      signal,
-    });
+  async execute(body: AgentRequest<I>, options: ExecuteOptions): Promise<AgentResult<O>> {
+    const { signal, beat = () => {}, attempt = 1, onEnd } = options;
+    const input = this.#input(body, crypto.randomUUID(), attempt);
+    const { result, ...rest } = await this.#attempt({ ...input, signal, beat });
+    onEnd?.({ usage: input.budget.used, ...rest });
     return result;
   }
 
   async #work(
     message: RequestMessage<I, O>,
     context: HandlerContext,
-    remembered: Remembered<O>,
+    remembered: Remembered<AgentResult<O>>,
   ): Promise<AgentResult<O>> {
     const { signal, beat } = context;
     const outcome = await this.#attempt({
@@ -128,9 +110,9 @@ export class Agent<I, O> {
     const attempt = new Attempt<I, O>(parts, input);
     try {
       const output = await attempt.make();
-      return this.#outcome(input.run, attempt.session.id, { output });
+      return this.#outcome(input.run, attempt.session, { output });
     } catch (error) {
-      return this.#outcome(input.run, attempt.session.id, { error });
+      return this.#outcome(input.run, attempt.session, { error });
     }
   }
 
@@ -160,35 +142,14 @@ export class Agent<I, O> {
 
   #outcome(
     run: RunContext,
-    sessionId: string,
+    session: Session,
     end: { readonly output: O } | { readonly error: unknown },
   ): Outcome<O> {
     const { requestId } = run;
-    const common = { requestId, sessionId, runContext: run, completedAt: this.#clock.now() };
-    if ("output" in end) return { result: { ...common, ...end } };
-    return { result: { ...common, error: resultError(end.error) }, error: end.error };
-  }
-
-  /** Sends the answer. Resolves with what went wrong, if that may pass. */
-  async #reply(message: RequestMessage<I, O>, result: AgentResult<O>): Promise<unknown> {
-    const { requestId } = result;
-    if (message.replyTo === undefined) {
-      this.#log.warn(`request ${requestId} has no reply address: its result is dropped`);
-      return undefined;
-    }
-    for (let attempt = 1;; attempt++) {
-      try {
-        return void await message.reply(result);
-      } catch (error) {
-        const gone = isMailboxError(error, "ReplyNotAvailableError") ||
-          isMailboxError(error, "MailboxClosedError");
-        if (gone) {
-          this.#log.error(`nobody can be told the result of request ${requestId}`, { error });
-          return undefined;
-        }
-        if (attempt === REPLY_ATTEMPTS) return error;
-        await this.#clock.sleep(backoffMs(attempt, REPLY_PAUSE_MS.min, REPLY_PAUSE_MS.max));
-      }
-    }
+    const completedAt = this.#clock.now();
+    const common = { requestId, sessionId: session.id, runContext: run, completedAt };
+    if ("output" in end) return { session, result: { ...common, ...end } };
+    const { error } = end;
+    return { session, result: { ...common, error: resultError(error) }, error };
   }
 }

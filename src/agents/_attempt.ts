@@ -1,6 +1,6 @@
 import type { Cancel, Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import { onAbort } from "../_promises.ts";
+import { onAbort, whileWanted } from "../_promises.ts";
 import type { Adapter, Prompt } from "./adapter.ts";
 import type { AgentBundle, AgentContext, Prepared } from "./agent_options.ts";
 import type { AgentRequest } from "./agent_request.ts";
@@ -139,16 +139,7 @@ export class Attempt<I, O> {
 
   /** The same promise, as long as its value is wanted. */
   async #wanted<T>(promise: Promise<T>): Promise<T> {
-    const { signal } = this.#abort;
-    let unlink: () => void = () => {};
-    const aborted = new Promise<never>((_, reject) => {
-      unlink = onAbort(signal, () => reject(signal.reason));
-    });
-    try {
-      return await Promise.race([promise, aborted]);
-    } finally {
-      unlink();
-    }
+    return await whileWanted(promise, this.#abort.signal);
   }
 
   async #capture(outcome: { readonly output?: O; readonly error?: unknown }): Promise<void> {

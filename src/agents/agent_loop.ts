@@ -1,7 +1,7 @@
 import { MailboxLoop } from "../loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import { Agent } from "./_agent.ts";
-import type { AgentLoopOptions } from "./agent_options.ts";
+import type { AgentLoopOptions, ExecuteOptions } from "./agent_options.ts";
 import { type AgentRequest, type AgentResult, requestSchema } from "./agent_request.ts";
 
 /**
@@ -52,10 +52,7 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
   }
 
   /** Works on one request here and now, without a mailbox. A failure is in the result. */
-  async execute(
-    request: AgentRequest<I>,
-    options: { readonly signal?: AbortSignal } = {},
-  ): Promise<AgentResult<O>> {
-    return await this.#agent.execute(request, options.signal);
+  async execute(request: AgentRequest<I>, options: ExecuteOptions = {}): Promise<AgentResult<O>> {
+    return await this.#agent.execute(request, options);
   }
 }

@@ -4,7 +4,7 @@ import type { StandardSchema } from "../loops/schema.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Adapter, Prompt } from "./adapter.ts";
 import type { AgentRequest, AgentResult } from "./agent_request.ts";
-import type { Budget, BudgetTracker } from "./budget.ts";
+import type { Budget, BudgetTracker, TokenUsage } from "./budget.ts";
 import type { RunContext } from "./run_context.ts";
 import type { Session } from "./session.ts";
 
@@ -65,4 +65,25 @@ export interface AgentLoopOptions<I, O>
   readonly captureBundle?: (bundle: AgentBundle<I, O>) => Promise<void> | void;
   /** @default {the loop's name and something random} */
   readonly workerId?: string;
+}
+
+/** What a result does not carry. */
+export interface AttemptEnd {
+  readonly session: Session;
+  /** What this attempt alone has cost. */
+  readonly usage: TokenUsage;
+  /** The error itself, where there is one. */
+  readonly error?: unknown;
+}
+
+/** Options of {@linkcode AgentLoop.execute}. */
+export interface ExecuteOptions {
+  /** Ends the work when aborted; the reason is then the result's error. */
+  readonly signal?: AbortSignal;
+  /** Called with every sign of life of the work. */
+  readonly beat?: () => void;
+  /** Which attempt this is, from 1. @default {1} */
+  readonly attempt?: number;
+  /** Called at the end, before the result is there. */
+  readonly onEnd?: (end: AttemptEnd) => void;
 }
