@@ -1,4 +1,4 @@
-import { after } from "node:test";
+import { after, before } from "node:test";
 import process from "node:process";
 import { SQSClient } from "@aws-sdk/client-sqs";
 import { SqsMailbox, type SqsMailboxOptions } from "../../../src/engines/sqs/mod.ts";
@@ -11,13 +11,22 @@ const named = process.env["SQS_ENDPOINT"];
 export const gate: { readonly skip: string | false } = { skip: named ? false : noServer };
 if (gate.skip) console.warn(`skipped: ${gate.skip}`);
 
-/** The server that the tests of a file share. */
-const shared = named || gate.skip ? undefined : await SqsServer.start();
-export const endpoint: string = named ?? shared?.endpoint ?? "";
+/** Where the server is, from the start of the first test on. */
+export let endpoint: string = named ?? "";
 
-/** Ends the server after the tests of a file. */
-export function closeServerAfterwards(): void {
-  after(async () => await shared?.[Symbol.asyncDispose]());
+let users = 0;
+let shared: SqsServer | undefined;
+
+/** A server for the tests of a file. Where files share a process, the first starts it and the last ends it. */
+export function useServer(): void {
+  before(async () => {
+    if (users++ > 0 || named || gate.skip) return;
+    shared = await SqsServer.start();
+    endpoint = shared.endpoint;
+  });
+  after(async () => {
+    if (--users === 0) await shared?.[Symbol.asyncDispose]();
+  });
 }
 
 /** A client as a program would make it; the server takes any keys. */

@@ -1,11 +1,11 @@
-import { describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { SendMessageCommand } from "@aws-sdk/client-sqs";
 import { deferred } from "../../../src/_promises.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
 import { mailboxCases, type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { clientFor, closeServerAfterwards, endpoint, gate, uniqueName } from "./_sqs.ts";
+import { clientFor, endpoint, gate, uniqueName, useServer } from "./_sqs.ts";
 
 /** Times of SQS are seconds: so the cases, which mostly wait, wait together. */
 const TOGETHER = 32;
@@ -43,7 +43,7 @@ const make: MakeMailbox = async (options) => {
 };
 
 describe("SqsMailbox", gate, () => {
-  closeServerAfterwards();
+  useServer();
 
   const queue = mailboxCases.entries(); // one for all lanes
   const runs = mailboxCases.map(() => deferred<() => Promise<void>>());
@@ -54,7 +54,8 @@ describe("SqsMailbox", gate, () => {
       runs[i]!.resolve(() => running);
     }
   };
-  const lanes = gate.skip ? [] : Array.from({ length: TOGETHER }, lane);
+  const lanes: Promise<void>[] = [];
+  before(() => void lanes.push(...Array.from({ length: TOGETHER }, lane)));
 
   for (const [i, { topic, name }] of mailboxCases.entries()) {
     it(`${topic}: ${name}`, async () => await (await runs[i]!.promise)());

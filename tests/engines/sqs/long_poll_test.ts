@@ -1,6 +1,6 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
-import { clientFor, closeServerAfterwards, eventually, gate, openForTest } from "./_sqs.ts";
+import { clientFor, eventually, gate, openForTest, useServer } from "./_sqs.ts";
 
 /** A client that tells of the polls, and when they are answered. */
 function watched() {
@@ -39,7 +39,7 @@ function watched() {
 const until = (done: () => boolean) => eventually(() => Promise.resolve(assert(done())));
 
 describe("waiting for messages of SQS", gate, () => {
-  closeServerAfterwards();
+  useServer();
 
   it("takes one request, however many wait and however long", async () => {
     const { client, polls, long } = watched();

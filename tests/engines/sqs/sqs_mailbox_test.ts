@@ -7,14 +7,7 @@ import { openMailbox } from "../../../src/engines/open_mailbox.ts";
 import { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../../src/mailbox/errors.ts";
-import {
-  clientFor,
-  closeServerAfterwards,
-  endpoint,
-  gate,
-  openForTest,
-  uniqueName,
-} from "./_sqs.ts";
+import { clientFor, endpoint, gate, openForTest, uniqueName, useServer } from "./_sqs.ts";
 
 /** A client that tells which commands went through it, and may change the answers. */
 function watched(
@@ -38,7 +31,7 @@ function watched(
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
 
 describe("SqsMailbox", gate, () => {
-  closeServerAfterwards();
+  useServer();
 
   describe("opening", () => {
     it("refuses a queue that is not there, and says how to get it", async () => {
