@@ -37,6 +37,7 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["Deno through globalThis in core", "src/a.ts", "globalThis.Deno?.exit(1);", "runtime: Deno"],
   ["Deno by name of a type in core", "src/a.ts", "const g = globalThis as { Deno?: unknown };", "runtime: Deno"],
   ["a computed global in core", "src/a.ts", 'const g = globalThis["De" + "no"];', "runtime: globalThis["],
+  ["Deno in more of the engine of its store", "src/engines/deno_kv/a.ts", "Deno.openKv();", "runtime: Deno"],
   ["Bun in core", "src/a.ts", "Bun.serve({});", "runtime: Bun"],
   ["process in core", "src/a.ts", 'process.on("SIGTERM", stop);', "runtime: process"],
   ["process within a template in core", "src/a.ts", "const a = `pid ${process.pid}`;", "runtime: process"],

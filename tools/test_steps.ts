@@ -80,7 +80,7 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
       name: "deno",
       program: runtimeBinary("deno"),
       // the types have been checked in a step of their own
-      args: ["test", "--allow-all", "--no-check"],
+      args: ["test", "--allow-all", "--no-check", "--unstable-kv"],
       paths,
       timeoutMs: 300_000,
       runner: "deno",

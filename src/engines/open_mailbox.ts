@@ -59,6 +59,19 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
   redis: openRedis,
   rediss: openRedis,
 
+  async denokv(url, options) {
+    checkParams(url, ["queue", "maxSize"]);
+    const { DenoKvMailbox } = await import("./deno_kv/mod.ts");
+    return await DenoKvMailbox.open(
+      url.path === "" ? undefined : filePath(url),
+      given({
+        ...options,
+        name: url.params.get("queue"),
+        maxSize: countParam(url, "maxSize"),
+      }),
+    );
+  },
+
   async sqs(url, options) {
     checkParams(url, ["region", "endpoint", "create", "deadLetterQueue", "messageGroupId"]);
     const { SqsMailbox } = await import("./sqs/mod.ts");
@@ -130,6 +143,7 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * | `nats://host:4222?queue=orders&maxSize=100`, `tls://…` | `NatsMailbox` |
  * | `postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100`, `postgresql://…` | `PostgresMailbox` |
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
+ * | `denokv:./jobs.kv?queue=orders&maxSize=100`, `denokv:` for what Deno has for the program | `DenoKvMailbox` |
  * | `sqs:https://sqs.eu-west-1.amazonaws.com/123/orders`, `sqs:orders?region=eu-west-1&create=true` | `SqsMailbox` |
  *
  * @example
@@ -170,13 +184,11 @@ export async function openMailbox<T, R = unknown>(
 }
 
 /** `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */
-function filePath({ path }: MailboxUrl): string {
+function filePath({ scheme, path }: MailboxUrl): string {
   if (path.startsWith("//") && !path.startsWith("///")) {
     throw new InvalidParameterError(
-      `Invalid path ${
-        show(path)
-      } of a sqlite: URL: a file has no host; write sqlite:./jobs.db or ` +
-        "sqlite:///var/jobs.db",
+      `Invalid path ${show(path)} of a ${scheme}: URL: a file has no host; write ` +
+        `${scheme}:./jobs.db or ${scheme}:///var/jobs.db`,
     );
   }
   return path.startsWith("///") ? path.slice(2) : path;

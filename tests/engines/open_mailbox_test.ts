@@ -109,6 +109,8 @@ describe("openMailbox", () => {
     ["a path in memory", "sqlite::memory:", "InMemoryMailbox"],
     ["a path with a control character", "sqlite:FOLDER/a%00.db", "Invalid path"],
     ["a host", "sqlite://jobs.db", "a file has no host"],
+    ["a host of Deno KV", "denokv://jobs.kv", "of a denokv: URL: a file has no host; write denokv:./jobs.db"],
+    ["an unknown parameter of Deno KV", "denokv:FOLDER/a.kv?name=a", '"name" of a denokv: URL'],
     ["an unknown parameter of SQS", "sqs:orders?queue=a", '"queue" of a sqs: URL: expected one of region, endpoint, create,'],
     ["a flag that is none", "sqs:orders?create=1", 'Invalid create: expected true or false, got "1"'],
     ["a queue of SQS that is none", "sqs:a/b", 'got "a/b"'],

@@ -1,0 +1,30 @@
+/** What one commit takes, less a reserve: checks, bytes of keys, bytes of values. */
+const MAX_CHECKS = 90;
+const MAX_KEY_BYTES = 70_000;
+export const MAX_COMMIT_BYTES = 700_000;
+
+/** What a part of a change needs. */
+export interface Weight {
+  readonly keyBytes: number;
+  readonly bytes: number;
+}
+
+/** Splits parts of a change so that each chunk fits into one commit. */
+export function chunksOf<T>(parts: readonly T[], weigh: (part: T) => Weight): T[][] {
+  const chunks: T[][] = [];
+  let chunk: T[] = [];
+  let [keyBytes, bytes] = [0, 0];
+  for (const part of parts) {
+    const weight = weigh(part);
+    keyBytes += weight.keyBytes;
+    bytes += weight.bytes;
+    const fits = chunk.length < MAX_CHECKS && keyBytes <= MAX_KEY_BYTES &&
+      bytes <= MAX_COMMIT_BYTES;
+    if (chunks.length === 0 || !fits) {
+      chunks.push(chunk = []);
+      ({ keyBytes, bytes } = weight);
+    }
+    chunk.push(part);
+  }
+  return chunks;
+}

@@ -1,0 +1,126 @@
+import type { Entry } from "../../mailbox/engine.ts";
+import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
+import { MAX_COMMIT_BYTES } from "./_chunks.ts";
+import type { Keys } from "./_keys.ts";
+import type { KvAtomic } from "./kv.ts";
+import { type Block, blocksOf, MAX_VALUE_BYTES, messageOf } from "./_record.ts";
+import type { Store } from "./_store.ts";
+
+/** A chosen id is a part of a key. */
+const MAX_ID_BYTES = 512;
+
+/** Stores messages, all of one call in one commit. */
+export class Pusher {
+  readonly #name: string;
+  readonly #store: Store;
+  readonly #keys: Keys;
+  readonly #maxSize: number;
+  /** Tells apart what different processes store at the same moment. */
+  readonly #nonce = crypto.randomUUID().slice(0, 8);
+  #lastSeq = 0;
+
+  constructor(name: string, store: Store, keys: Keys, maxSize: number) {
+    this.#name = name;
+    this.#store = store;
+    this.#keys = keys;
+    this.#maxSize = maxSize;
+  }
+
+  async push(entries: readonly Entry<string>[]): Promise<void> {
+    for (const { id, dedup } of entries) if (dedup) checkId(id);
+    await this.#store.insist(this.#what, () => this.#push(entries));
+  }
+
+  async count(): Promise<number> {
+    const { value } = await this.#store.get(`count ("${this.#name}")`, this.#keys.count);
+    return countOf(value);
+  }
+
+  /** What storing these adds to a commit. */
+  plan(entries: readonly Entry<string>[]): (atomic: KvAtomic) => void {
+    const now = this.#store.clock.now();
+    const delays = new Set(entries.map(({ delayMs }) => delayMs));
+    const blocks = [...delays].flatMap((delayMs) => {
+      const together = entries.filter((it) => it.delayMs === delayMs)
+        .map((it) => messageOf(it, this.#nextSeq(now), this.#nonce, now));
+      return blocksOf(together).map((block) => ({ block, delayMs }));
+    });
+    this.#checkSize(blocks.map(({ block }) => block), entries.length);
+    return (atomic) => {
+      for (const { block: { seq, nonce, value }, delayMs } of blocks) {
+        const key = delayMs === 0
+          ? this.#keys.readyAt(seq, nonce)
+          : this.#keys.hiddenAt(Math.ceil(now + delayMs), seq, nonce);
+        atomic.set(key, value);
+      }
+      atomic.sum(this.#keys.count, BigInt(entries.length)).sum(this.#keys.wakes, 1n);
+    };
+  }
+
+  get #what(): string {
+    return `send ("${this.#name}")`;
+  }
+
+  /** Nothing when others have changed what it relies on. */
+  async #push(entries: readonly Entry<string>[]): Promise<string | undefined> {
+    const chosen = entries.filter(({ dedup }) => dedup).map(({ id }) => id);
+    const found = await this.#store.getAll(this.#what, chosen.map((id) => this.#keys.chosenId(id)));
+    const known = new Set(chosen.filter((_, i) => found[i]!.versionstamp !== null));
+    const fresh = entries.filter(({ id, dedup }) => !dedup || !known.has(id));
+    const counted = this.#maxSize === Infinity
+      ? undefined
+      : await this.#store.get(this.#what, this.#keys.count);
+    const count = countOf(counted?.value);
+    if (count + fresh.length > this.#maxSize) {
+      throw new MailboxFullError(
+        `Mailbox "${this.#name}" is full: it holds ${count} of ${this.#maxSize} messages and cannot ` +
+          `take ${fresh.length} more; receive some, or raise maxSize`,
+      );
+    }
+    if (fresh.length === 0) return "";
+    const store = this.plan(fresh);
+    return await this.#store.commit(this.#what, (atomic) => {
+      if (counted !== undefined) atomic.check(counted);
+      for (const { id } of fresh.filter(({ dedup }) => dedup)) {
+        const key = this.#keys.chosenId(id);
+        atomic.check({ key, versionstamp: null }).set(key, 1);
+      }
+      store(atomic);
+    });
+  }
+
+  /** A place: by the clock, in microseconds, and always later than the one before. */
+  #nextSeq(now: number): number {
+    return this.#lastSeq = Math.max(this.#lastSeq + 1, Math.floor(now * 1_000));
+  }
+
+  #checkSize(blocks: readonly Block[], count: number): void {
+    const sizes = blocks.map(({ value }) => value.reduce((sum, it) => sum + it.byteLength + 8, 0));
+    const largest = Math.max(...sizes);
+    if (largest > MAX_VALUE_BYTES) {
+      throw new InvalidParameterError(
+        `A message for "${this.#name}" has ${largest} bytes with its head and Deno KV takes ` +
+          `${MAX_VALUE_BYTES}: store its body elsewhere and send a reference`,
+      );
+    }
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    if (total > MAX_COMMIT_BYTES || blocks.length > 250) {
+      throw new InvalidParameterError(
+        `Cannot send ${count} messages to "${this.#name}" in one step: they have ${total} bytes and ` +
+          `Deno KV takes ${MAX_COMMIT_BYTES}, send them in several`,
+      );
+    }
+  }
+}
+
+function countOf(value: unknown): number {
+  return value === null || value === undefined ? 0 : Number((value as { value: bigint }).value);
+}
+
+function checkId(id: string): void {
+  const bytes = new TextEncoder().encode(id).byteLength;
+  if (bytes <= MAX_ID_BYTES) return;
+  throw new InvalidParameterError(
+    `Invalid id: expected ${MAX_ID_BYTES} bytes at the most in Deno KV, got ${bytes}`,
+  );
+}

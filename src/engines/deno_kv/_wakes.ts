@@ -1,0 +1,74 @@
+import type { Clock } from "../../clock.ts";
+import type { Log } from "../../log.ts";
+import type { KvKey } from "./kv.ts";
+import type { Store } from "./_store.ts";
+
+/**
+ * Tells of messages that may have become visible: at once those of this mailbox, by a watched key those of
+ * others, and by looking now and then those of other processes on one file, which no watch tells of.
+ */
+export class Wakes {
+  readonly #store: Store;
+  readonly #key: KvKey;
+  readonly #pollIntervalMs: number;
+  readonly #log: Log;
+  readonly #listeners = new Set<() => void>();
+  #stop: (() => void) | undefined;
+
+  constructor(store: Store, key: KvKey, pollIntervalMs: number, log: Log) {
+    this.#store = store;
+    this.#key = key;
+    this.#pollIntervalMs = pollIntervalMs;
+    this.#log = log;
+  }
+
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    this.#stop ??= this.#start();
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.stop();
+    };
+  }
+
+  wake(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  stop(): void {
+    this.#stop?.();
+    this.#stop = undefined;
+  }
+
+  #start(): () => void {
+    const stopPolling = pollNowAndThen(this.#store.clock, this.#pollIntervalMs, () => this.wake());
+    const reader = this.#store.watch(this.#key)?.getReader();
+    if (reader !== undefined) this.#follow(reader);
+    return () => {
+      stopPolling();
+      reader?.cancel().catch(() => {}); // it may have failed before
+    };
+  }
+
+  /** The first one tells how it is now. */
+  async #follow(reader: ReadableStreamDefaultReader<unknown>): Promise<void> {
+    try {
+      for (let first = true; !(await reader.read()).done; first = false) {
+        if (!first) this.wake();
+      }
+    } catch (error) {
+      this.#log.debug("could not watch Deno KV; it is looked at now and then", { error });
+    }
+  }
+}
+
+/** Processes that were started together do not look in step. */
+function pollNowAndThen(clock: Clock, intervalMs: number, look: () => void): () => void {
+  const schedule = () =>
+    clock.schedule(intervalMs * (0.75 + Math.random() / 2), () => {
+      cancel = schedule();
+      look();
+    });
+  let cancel = schedule();
+  return () => cancel();
+}

@@ -1,0 +1,251 @@
+import type { Log } from "../../log.ts";
+import {
+  type Delivery,
+  type Engine,
+  type Entry,
+  FREE_RELEASES,
+  type Pulled,
+} from "../../mailbox/engine.ts";
+import { InvalidParameterError } from "../../mailbox/errors.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { KvDelivery } from "./_delivery.ts";
+import { Keys } from "./_keys.ts";
+import type { KvAtomic } from "./kv.ts";
+import { Puller } from "./_puller.ts";
+import { Pusher } from "./_pusher.ts";
+import { MAX_VALUE_BYTES, pack, type StoredMessage, unpack } from "./_record.ts";
+import { Settler } from "./_settler.ts";
+import type { Store } from "./_store.ts";
+import { Wakes } from "./_wakes.ts";
+
+/** Entries that a purge deletes in one step. */
+const PURGE_STEP = 20;
+
+/** What a {@linkcode DenoKvEngine} works with. */
+export interface DenoKvEngineParts {
+  readonly store: Store;
+  readonly log: Log;
+  readonly maxSize: number;
+  readonly pollIntervalMs: number;
+}
+
+/** One queue in a store. Its times are those of the clock on the wall, which its users have to share. */
+export class DenoKvEngine implements Engine<string> {
+  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly #name: string;
+  readonly #parts: DenoKvEngineParts;
+  readonly #store: Store;
+  readonly #keys: Keys;
+  readonly #pusher: Pusher;
+  readonly #deadPusher: Pusher;
+  readonly #puller: Puller;
+  readonly #settler: Settler;
+  readonly #wakes: Wakes;
+
+  constructor(name: string, parts: DenoKvEngineParts) {
+    const { store, maxSize, pollIntervalMs, log } = parts;
+    this.#name = name;
+    this.#parts = parts;
+    this.#store = store;
+    this.#keys = new Keys(name);
+    this.#pusher = new Pusher(name, store, this.#keys, maxSize);
+    this.#deadPusher = new Pusher(this.#deadName, store, new Keys(this.#deadName), Infinity);
+    this.#puller = new Puller(name, store, this.#keys);
+    this.#settler = new Settler(store, this.#keys);
+    this.#wakes = new Wakes(store, this.#keys.wakes, pollIntervalMs, log);
+  }
+
+  async push(entries: readonly Entry<string>[]): Promise<void> {
+    await this.#pusher.push(entries);
+    this.#wakes.wake();
+  }
+
+  pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
+    return this.#puller.pull(max, visibilityMs);
+  }
+
+  acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    return this.#settler.change(deliveries as readonly KvDelivery[], {
+      what: this.#what("acknowledge"),
+      each: (atomic, { key, message }) => this.#forget(atomic.delete(key), message),
+      all: (atomic, count) => void atomic.sum(this.#keys.count, minus(count)),
+      done: settled,
+    });
+  }
+
+  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
+    const endsAt = Math.ceil(this.#store.clock.now() + visibilityMs);
+    const keyOf = ({ message }: KvDelivery) =>
+      this.#keys.hiddenAt(endsAt, message.seq, message.nonce);
+    return this.#settler.change(deliveries as readonly KvDelivery[], {
+      what: this.#what("extend"),
+      each(atomic, it) {
+        // What lasts longer is only looked at.
+        if (it.leaseEndsAt < endsAt) atomic.delete(it.key).set(keyOf(it), [pack(it.message)]);
+      },
+      done(it, versionstamp) {
+        if (it.leaseEndsAt >= endsAt) return;
+        Object.assign(it, { key: keyOf(it), versionstamp, leaseEndsAt: endsAt });
+      },
+    });
+  }
+
+  retry(
+    deliveries: readonly Delivery<string>[],
+    delayMs: number,
+    spendsAttempt: boolean,
+  ): Promise<boolean[]> {
+    const dueAt = delayMs === 0 ? 0 : Math.ceil(this.#store.clock.now() + delayMs);
+    return this.#giveBack("nack", deliveries, dueAt, (message) => {
+      return spendsAttempt ? message : { ...message, deliveries: message.deliveries - 1 };
+    });
+  }
+
+  release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    return this.#giveBack("release", deliveries, 0, (message) => {
+      const taken = message.releases < FREE_RELEASES ? 1 : 0;
+      const releases = message.releases + 1;
+      return { ...message, releases, deliveries: message.deliveries - taken };
+    });
+  }
+
+  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+    const { id, replyTo } = delivery;
+    const stored = this.#deadPusher.plan([{ id, replyTo, body: letter, delayMs: 0, dedup: false }]);
+    const [buried = false] = await this.#settler.change([delivery as KvDelivery], {
+      what: this.#what("bury"),
+      each: (atomic, { key, message }) => {
+        this.#forget(atomic.delete(key), message).sum(this.#keys.count, minus(1));
+        stored(atomic);
+      },
+      done: settled,
+    });
+    return buried;
+  }
+
+  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
+    const bytes = new TextEncoder().encode(progress);
+    if (bytes.byteLength > MAX_VALUE_BYTES) {
+      throw new InvalidParameterError(
+        `The progress has ${bytes.byteLength} bytes and Deno KV takes ${MAX_VALUE_BYTES}: store it ` +
+          "elsewhere and save a reference",
+      );
+    }
+    const noted = (message: StoredMessage) => ({ ...message, progress: true });
+    const [saved = false] = await this.#settler.change([delivery as KvDelivery], {
+      what: this.#what("checkpoint"),
+      each: (atomic, { key, message }) => {
+        const { seq, nonce } = message;
+        atomic.set(this.#keys.progress(seq, nonce), bytes).set(key, [pack(noted(message))]);
+      },
+      done: (it, versionstamp) =>
+        void Object.assign(it, { versionstamp, message: noted(it.message) }),
+    });
+    return saved;
+  }
+
+  async peek(max: number): Promise<readonly KvDelivery[]> {
+    const entries = (await Promise.all([
+      this.#store.list(this.#what("peek"), { prefix: this.#keys.ready }, max),
+      this.#store.list(this.#what("peek"), { prefix: this.#keys.hidden }),
+    ])).flat();
+    return entries.flatMap(({ value }) => (value as readonly Uint8Array[]).map(unpack))
+      .sort((a, b) => a.seq - b.seq)
+      .slice(0, max)
+      .map((message) => new KvDelivery(message, [], "", 0, undefined));
+  }
+
+  count(): Promise<number> {
+    return this.#pusher.count();
+  }
+
+  /** In several steps, each of which is exact; what is sent meanwhile is deleted too. */
+  async purge(): Promise<number> {
+    let purged = 0;
+    for (const prefix of [this.#keys.ready, this.#keys.hidden]) {
+      for (let step = -1; step !== 0; purged += step) {
+        step = await this.#store.insist(this.#what("purge"), async () => {
+          const entries = await this.#store.list(this.#what("purge"), { prefix }, PURGE_STEP);
+          const messages = entries.flatMap(({ value }) => (value as Uint8Array[]).map(unpack));
+          if (messages.length === 0) return 0;
+          const done = await this.#store.commit(this.#what("purge"), (atomic) => {
+            for (const { key, versionstamp } of entries) {
+              atomic.check({ key, versionstamp }).delete(key);
+            }
+            for (const message of messages) this.#forget(atomic, message);
+            atomic.sum(this.#keys.count, minus(messages.length));
+          });
+          return done === undefined ? undefined : messages.length;
+        });
+      }
+    }
+    return purged;
+  }
+
+  onWake(listener: () => void): () => void {
+    return this.#wakes.listen(listener);
+  }
+
+  /** In the same store, which this engine closes for both. */
+  deadLetters(): DenoKvEngine {
+    return new DeadLetterEngine(this.#deadName, { ...this.#parts, maxSize: Infinity });
+  }
+
+  async close(): Promise<void> {
+    this.#wakes.stop();
+    await this.#store.close();
+  }
+
+  get #deadName(): string {
+    return `${this.#name}.dead`;
+  }
+
+  #what(what: string): string {
+    return `${what} ("${this.#name}")`;
+  }
+
+  /** Removes what stands beside a message. */
+  #forget(atomic: KvAtomic, { seq, nonce, id, dedup, progress }: StoredMessage): KvAtomic {
+    if (dedup) atomic.delete(this.#keys.chosenId(id));
+    if (progress) atomic.delete(this.#keys.progress(seq, nonce));
+    return atomic;
+  }
+
+  async #giveBack(
+    what: string,
+    deliveries: readonly Delivery<string>[],
+    dueAt: number,
+    change: (message: StoredMessage) => StoredMessage,
+  ): Promise<boolean[]> {
+    const results = await this.#settler.change(deliveries as readonly KvDelivery[], {
+      what: this.#what(what),
+      each: (atomic, { key, message }) => {
+        const { seq, nonce } = message;
+        const to = dueAt === 0
+          ? this.#keys.readyAt(seq, nonce)
+          : this.#keys.hiddenAt(dueAt, seq, nonce);
+        atomic.delete(key).set(to, [pack(change(message))]);
+      },
+      all: (atomic) => void atomic.sum(this.#keys.wakes, 1n),
+      done: settled,
+    });
+    this.#wakes.wake();
+    return results;
+  }
+}
+
+/** Shares everything with its mailbox, which closes it. */
+class DeadLetterEngine extends DenoKvEngine {
+  override close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+function settled(delivery: KvDelivery): void {
+  delivery.leaseEndsAt = -Infinity;
+}
+
+/** Sums are taken modulo 2⁶⁴. */
+function minus(count: number): bigint {
+  return BigInt.asUintN(64, BigInt(-count));
+}

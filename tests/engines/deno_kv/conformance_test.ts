@@ -1,0 +1,41 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { systemClock } from "../../../src/clock.ts";
+import { DenoKvEngine } from "../../../src/engines/deno_kv/deno_kv_engine.ts";
+import { DenoKvMailbox } from "../../../src/engines/deno_kv/mod.ts";
+import { Store } from "../../../src/engines/deno_kv/_store.ts";
+import { silentLog } from "../../../src/log.ts";
+import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
+import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { gate, openStore, TempFolder } from "./_kv.ts";
+
+const make: MakeMailbox = async (options) => {
+  const folder = new TempFolder();
+  const path = folder.file("jobs.kv");
+  const maxBodyBytes = 4_096;
+  const name = "orders";
+  const open = () => DenoKvMailbox.open<unknown>(path, { ...options, name, maxBodyBytes });
+  return {
+    mailbox: await open(),
+    tickMs: 100,
+    pass: (ms) => systemClock.sleep(ms),
+    sibling: open,
+    async sendRaw(body) {
+      const store = new Store(await openStore(path), true, systemClock, 5_000);
+      const parts = { store, log: silentLog, maxSize: Infinity, pollIntervalMs: 5_000 };
+      const engine = new DenoKvEngine(name, parts);
+      await engine.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
+      await engine.close();
+    },
+    maxBodyBytes,
+    close: () => Promise.resolve(folder[Symbol.dispose]()),
+  };
+};
+
+describe("DenoKvMailbox", gate, () => {
+  hostMailboxCases(make);
+
+  it("shows every case", async () => {
+    assertEquals(await skippedMailboxCases(make), []);
+  });
+});

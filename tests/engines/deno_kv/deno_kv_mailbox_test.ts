@@ -1,0 +1,252 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { DenoKvMailbox, type Kv } from "../../../src/engines/deno_kv/mod.ts";
+import { openMailbox } from "../../../src/engines/open_mailbox.ts";
+import { silentLog } from "../../../src/log.ts";
+import {
+  InvalidParameterError,
+  MailboxConnectionError,
+  MailboxFullError,
+} from "../../../src/mailbox/errors.ts";
+import { Child, runtimeName } from "../../signals/_child.ts";
+import { gate, openForTest, openStore, TempFolder } from "./_kv.ts";
+
+const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
+
+/** Every key of a store, without our prefix. */
+async function keysOf(path: string): Promise<string[]> {
+  const kv = await openStore(path);
+  const keys: string[] = [];
+  for await (const { key } of kv.list({ prefix: ["lastcall"] })) keys.push(key.slice(1).join(" "));
+  kv.close();
+  return keys;
+}
+
+describe("DenoKvMailbox where there is no Deno KV", () => {
+  it("says that another runtime has none", { skip: runtimeName === "deno" }, async () => {
+    const open = () => DenoKvMailbox.open("./jobs.kv");
+    await assertRejects(open, MailboxConnectionError, "needs Deno, and this is another runtime");
+  });
+
+  it("names the flag that Deno needs", { skip: runtimeName !== "deno" }, async () => {
+    const fixture = "../../engines/deno_kv/fixtures/without_flag";
+    await using child = Child.start(fixture, { runFlags: ["run", "-A"] });
+    assertStringIncludes((await child.exit()).stdout, "needs the flag --unstable-kv");
+  });
+});
+
+describe("DenoKvMailbox", gate, () => {
+  it("refuses a file that is something else, and leaves it alone", async () => {
+    using folder = new TempFolder();
+    const path = folder.file("notes.txt");
+    const text = "these are notes, and no store of anything ".repeat(100);
+    writeFileSync(path, text);
+    const error = await assertRejects(() => DenoKvMailbox.open(path), MailboxConnectionError);
+    assertStringIncludes(error.message, "notes.txt");
+    assertStringIncludes(error.message, "not a database");
+    assertEquals(readFileSync(path, "utf8"), text);
+    const nowhere = () => DenoKvMailbox.open(folder.file("no/such/folder.kv"));
+    await assertRejects(nowhere, MailboxConnectionError, "cannot be opened");
+  });
+
+  it("tells no secrets of a URL", async () => {
+    const open = () => DenoKvMailbox.open("http://me:very-secret@127.0.0.1:1/very-secret");
+    const error = await assertRejects(open, MailboxConnectionError);
+    assert(!error.message.includes("very-secret"), error.message);
+  });
+
+  // deno-fmt-ignore -- a table: one bad input a line
+  const bad: readonly (readonly [what: string, place: unknown, options: object, said: string])[] = [
+    ["an empty path", "", {}, 'got ""'],
+    ["a store that is none", { get() {} }, {}, "what Deno.openKv gives"],
+    ["a body limit that Deno KV cannot keep", "x.kv", { maxBodyBytes: 65_536 }, "1 to 57344"],
+    ["a name that is none", "x.kv", { name: "a b" }, "Invalid mailbox name"],
+  ];
+  for (const [what, place, options, said] of bad) {
+    it(`refuses ${what}`, async () => {
+      using folder = new TempFolder();
+      const at = place === "x.kv" ? folder.file("x.kv") : place as string;
+      const open = () => DenoKvMailbox.open(at, options);
+      await assertRejects(open, InvalidParameterError, said);
+    });
+  }
+
+  it("opens what a mailbox URL names", async () => {
+    using folder = new TempFolder();
+    const path = folder.file("jobs.kv");
+    await using mailbox = await openMailbox<number>(`denokv:${path}?queue=orders&maxSize=1`);
+    assert(mailbox instanceof DenoKvMailbox && mailbox.name === "orders");
+    await mailbox.send(1);
+    await assertRejects(() => mailbox.send(2), MailboxFullError);
+  });
+
+  it("shares a store that was handed in, and leaves it open", async () => {
+    const kv = await openStore(":memory:");
+    {
+      await using orders = await DenoKvMailbox.open<string>(kv, { name: "orders" });
+      await using mails = await DenoKvMailbox.open<string>(kv, { name: "mails" });
+      await orders.send("tea");
+      assertEquals(await mails.receive(), []);
+      assertEquals((await orders.receive())[0]?.body, "tea");
+    }
+    await kv.get(["still open"]);
+    kv.close();
+  });
+
+  it("leaves nothing behind of what is done with", async () => {
+    await using it = await openForTest({ name: "orders" });
+    const { mailbox, path } = it;
+    await mailbox.send("chosen", { id: "order-7" });
+    await mailbox.sendMany(numbers(250));
+    await mailbox.sendMany(numbers(3), { delayMs: 1 });
+    const messages = await mailbox.receive({ maxMessages: 254, waitTimeMs: 1_000 });
+    for (const message of messages.slice(0, 2)) await message.saveCheckpoint("half");
+    await mailbox.extendMany!(messages, 400_000);
+    await messages[0]!.bury({ reason: "test" });
+    assertEquals((await mailbox.acknowledgeMany!(messages.slice(1))).includes(false), false);
+    const rest = await mailbox.receive({ maxMessages: 10 });
+    await mailbox.acknowledgeMany!(rest);
+    const [letter] = await mailbox.deadLetters.receive();
+    await letter!.acknowledge();
+    assertEquals(await mailbox.approximateCount(), 0);
+    await mailbox.send("purged", { id: "order-7" });
+    const [taken] = await mailbox.receive();
+    await taken!.saveCheckpoint("half");
+    await mailbox.sendMany(numbers(250));
+    assertEquals(await mailbox.purge(), 251);
+    const counters = ["orders", "orders.dead"].flatMap((
+      name,
+    ) => [`${name} count`, `${name} wakes`]);
+    assertEquals(await keysOf(path), counters);
+  });
+
+  it("counts exactly what many do at once", async () => {
+    await using it = await openForTest();
+    const sibling = await it.open();
+    const mailboxes = [it.mailbox, sibling];
+    await Promise.all(numbers(40).map((i) => mailboxes[i % 2]!.send(i)));
+    const taken = await Promise.all(
+      mailboxes.map((mailbox) => mailbox.receive({ maxMessages: 15 })),
+    );
+    await Promise.all([
+      ...taken.map(([first, ...rest], i) => {
+        const acknowledged = mailboxes[i]!.acknowledgeMany!(rest);
+        return Promise.all([acknowledged, first?.nack()]);
+      }),
+      it.mailbox.sendMany(numbers(5)),
+    ]);
+    const acknowledged = taken.flat().length - taken.filter(({ length }) => length > 0).length;
+    assertEquals(await sibling.approximateCount(), 45 - acknowledged);
+  });
+
+  it("never holds more than it may, however many send at once", async () => {
+    await using it = await openForTest({ maxSize: 10 });
+    const sibling = await it.open();
+    const sent = await Promise.allSettled(
+      numbers(20).map((i) => (i % 2 === 0 ? it.mailbox : sibling).send(i)),
+    );
+    const refused = sent.filter((one) => one.status === "rejected");
+    assertEquals(refused.length, 10);
+    for (const { reason } of refused) assert(reason instanceof MailboxFullError, String(reason));
+    assertEquals(await it.mailbox.approximateCount(), 10);
+  });
+
+  it("refuses what Deno KV does not take, before it stores anything", async () => {
+    await using it = await openForTest();
+    const { mailbox } = it;
+    const large = () => mailbox.sendMany(numbers(20).map(() => "x".repeat(50_000)));
+    await assertRejects(large, InvalidParameterError, "send them in several");
+    const long = () => mailbox.send("work", { id: "x".repeat(513) });
+    await assertRejects(long, InvalidParameterError, "512 bytes");
+    const tooLong = () => mailbox.send("work", { replyTo: "x".repeat(66_000) });
+    await assertRejects(tooLong, InvalidParameterError, "with its head");
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("takes the largest bodies, whatever their letters, also many of them at once", async () => {
+    await using it = await openForTest();
+    const bodies = [
+      "x".repeat(57_342),
+      "漢".repeat(19_114),
+      "🍵".repeat(14_335),
+      '"'.repeat(28_671),
+    ];
+    await it.mailbox.sendMany(bodies);
+    await it.mailbox.sendMany(bodies);
+    const messages = await it.mailbox.receive({ maxMessages: 10 });
+    assertEquals(messages.map(({ body }) => body), [...bodies, ...bodies]);
+    await it.mailbox.extendMany!(messages, 400_000);
+    for (const message of messages.slice(0, 4)) await message.bury({ reason: "test" });
+    assertEquals(await it.mailbox.releaseMany!(messages.slice(4)), [true, true, true, true]);
+    const letters = await it.mailbox.deadLetters.receive({ maxMessages: 10 });
+    assertEquals(letters.map(({ body }) => body.body), bodies);
+  });
+
+  it("hears of messages of another mailbox on the store without looking", async () => {
+    await using it = await openForTest();
+    const sibling = await it.open();
+    const waiting = it.mailbox.receive({ waitTimeMs: 60_000 });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sibling.send("work");
+    assertEquals((await waiting)[0]?.body, "work");
+  });
+
+  describe("in trouble", () => {
+    /** A store that can be made to hang. */
+    const hanging = async () => {
+      const kv = await openStore(":memory:");
+      const state = { hangs: false };
+      const never = new Promise<never>(() => {});
+      const stand: Kv = {
+        get: (key) => state.hangs ? never : kv.get(key),
+        getMany: (keys) => state.hangs ? never : kv.getMany(keys),
+        list: (selector, options) => kv.list(selector, options),
+        atomic() {
+          const atomic = kv.atomic();
+          if (state.hangs) Object.assign(atomic, { commit: () => never });
+          return atomic;
+        },
+        watch: (keys) => kv.watch(keys),
+        close: () => kv.close(),
+      };
+      return { kv, stand, state };
+    };
+
+    it("calls that are not answered fail in time, and the next ones are made", async () => {
+      const { kv, stand, state } = await hanging();
+      const options = { callTimeoutMs: 100, log: silentLog };
+      await using mailbox = await DenoKvMailbox.open<string>(stand, options);
+      await mailbox.send("work");
+      const [message] = await mailbox.receive();
+      state.hangs = true;
+      await assertRejects(() => mailbox.send("more"), MailboxConnectionError, "100 ms");
+      await assertRejects(() => message!.acknowledge(), MailboxConnectionError, "100 ms");
+      state.hangs = false;
+      await message!.acknowledge();
+      assertEquals(await mailbox.approximateCount(), 0);
+      await mailbox.close();
+      kv.close();
+    });
+
+    it("a close does not wait for a store that hangs", async () => {
+      const { kv, stand, state } = await hanging();
+      const options = { callTimeoutMs: 600_000, log: silentLog };
+      const mailbox = await DenoKvMailbox.open<string>(stand, options);
+      const waiting = mailbox.receive({ waitTimeMs: 600_000 });
+      state.hangs = true;
+      mailbox.send("never").catch(() => {});
+      await mailbox.close();
+      assertEquals(await waiting, []);
+      kv.close();
+    });
+
+    it("a store that was closed by somebody else is told", async () => {
+      const kv = await openStore(":memory:");
+      await using mailbox = await DenoKvMailbox.open<string>(kv);
+      kv.close();
+      await assertRejects(() => mailbox.send("late"), MailboxConnectionError, "failed to send");
+      await assertRejects(() => mailbox.receive(), MailboxConnectionError, "failed to receive");
+    });
+  });
+});
