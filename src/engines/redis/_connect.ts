@@ -3,6 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import { connectionError } from "./_errors.ts";
+import { BunClient, bunRedis } from "./_bun_client.ts";
 import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
 
 /** A client of `ioredis` that was made here. */
@@ -30,6 +31,24 @@ const GOODBYE_MS = 200;
 
 /** Connects to the server at `url`. */
 export async function connect(
+  url: string,
+  timeoutMs: number,
+  clock: Clock,
+  log: Log,
+): Promise<OwnConnection> {
+  const make = await bunRedis(url);
+  if (make === undefined) return await connectIoredis(url, timeoutMs, clock, log);
+  const client = new BunClient(() => make(url, timeoutMs), timeoutMs, clock, log);
+  try {
+    await client.connect();
+  } catch (error) {
+    client.disconnect();
+    throw connectionError(`connect to ${place(url)}`, error);
+  }
+  return { client, disconnect: () => Promise.resolve(client.disconnect()) };
+}
+
+async function connectIoredis(
   url: string,
   timeoutMs: number,
   clock: Clock,

@@ -61,19 +61,16 @@ export function headOf({ id, dedup, replyTo }: Omit<Entry<string>, "body" | "del
   return JSON.stringify(head);
 }
 
-/** What a pull answers, if there was anything: messages, and what is known of those that had come before. */
-export type PulledReply = readonly [
-  now: number,
-  nextDueUs: number,
-  ghosts: number,
-  seqs?: readonly string[],
-  records?: readonly string[],
-  again?: readonly (number | string | null)[],
-];
+/** What a pull hands over: messages, and what is known of those that had come before. */
+export interface Handed {
+  readonly seqs: readonly string[];
+  readonly records: readonly string[];
+  /** For each of those: its place, deliveries, progress. */
+  readonly again: readonly (number | string | null)[];
+}
 
 /** The deliveries of a pull. */
-export function pulledDeliveries(reply: PulledReply, nonce: string): RedisDelivery[] {
-  const [, , , seqs = [], records = [], again = []] = reply;
+export function pulledDeliveries({ seqs, records, again }: Handed, nonce: string): RedisDelivery[] {
   const counts: number[] = [];
   const progress: (string | null)[] = [];
   for (let i = 0; i < again.length; i += 3) {

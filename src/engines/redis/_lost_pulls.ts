@@ -49,6 +49,11 @@ export class LostPulls {
     }
   }
 
+  /** True when something is to be given back. */
+  get any(): boolean {
+    return this.#lost.size > 0;
+  }
+
   /** Gives back what was lost. Fails when the server still does not answer. */
   async giveBack(): Promise<void> {
     for (const pull of this.#lost) {
@@ -66,7 +71,7 @@ export class LostPulls {
 
   /** The last chance. Where it is missed, the messages come back by their visibility timeout. */
   async giveBackLast(): Promise<void> {
-    if (this.#lost.size === 0) return;
+    if (!this.any) return;
     await settlesWithin(this.giveBack(), LAST_CHANCE_MS, this.#backend.options.clock);
   }
 }

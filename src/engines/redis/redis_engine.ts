@@ -12,13 +12,13 @@ import {
 } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
+import { acknowledgement, Companions, isGood, type Settled } from "./_companions.ts";
 import {
   chosenIdOf,
   headOf,
   naming,
   peekedDeliveries,
   pulledDeliveries,
-  type PulledReply,
   type RedisDelivery,
 } from "./_delivery.ts";
 import { pollNowAndThen } from "./_fallback_poll.ts";
@@ -35,8 +35,6 @@ const MAX_PUSH = 10_000;
 
 type Values = readonly (string | number)[];
 
-const NOTHING: Values = [];
-
 /** One queue on a server. Its times are the server's, which all its users share. */
 export class RedisEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
@@ -46,6 +44,7 @@ export class RedisEngine implements Engine<string> {
   readonly #keys: Keys;
   readonly #channel: string;
   readonly #lost: LostPulls;
+  readonly #companions: Companions;
 
   constructor(name: string, backend: Backend, maxSize: number) {
     this.#name = name;
@@ -54,6 +53,9 @@ export class RedisEngine implements Engine<string> {
     this.#keys = keysOf(name);
     this.#channel = channelOf(name);
     this.#lost = new LostPulls(backend, this.#keys, this.#channel);
+    this.#companions = new Companions((deliveries) => {
+      return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, acknowledgement);
+    });
   }
 
   /** Makes sure that what is there is ours, and learns the server's time. */
@@ -93,13 +95,21 @@ export class RedisEngine implements Engine<string> {
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    await this.#lost.giveBack();
+    if (this.#lost.any) await this.#lost.giveBack();
     const visibilityUs = microseconds(visibilityMs);
-    const [reply, nonce] = await this.#lost.watch(visibilityUs, async (nonce) => {
-      const reply = await this.#run("receive", PULL, [max, visibilityUs, nonce]);
-      return [reply as unknown as PulledReply, nonce] as const;
-    });
-    const [, nextDueUs, ghosts] = reply;
+    const pull = (args: Values) =>
+      this.#lost.watch(visibilityUs, (nonce) => {
+        return this.#pull([max, visibilityUs, nonce, ...args], nonce);
+      });
+    return await this.#companions.travel(pull);
+  }
+
+  async #pull(values: Values, nonce: string): Promise<Pulled<string> & { settled: Settled }> {
+    const [, nextDueUs, ghosts, settled, seqs = [], records = [], again = []] = await this.#run(
+      "receive",
+      PULL,
+      values,
+    ) as [number, number, number, Settled, string[]?, string[]?, (string | null)[]?];
     if (ghosts > 0) {
       this.#backend.options.log.error(
         `${ghosts} messages of "${this.#name}" are lost: something has deleted their bodies from Redis`,
@@ -107,19 +117,19 @@ export class RedisEngine implements Engine<string> {
       );
     }
     return {
-      deliveries: pulledDeliveries(reply, nonce),
+      deliveries: pulledDeliveries({ seqs, records, again }, nonce),
       nextDueMs: nextDueUs < 0 ? Infinity : nextDueUs / 1_000,
+      settled,
     };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, [], ({ dedup, seq, chosenId }) => {
-      return dedup ? [seq, chosenId] : NOTHING;
-    });
+    return this.#companions.acknowledge(deliveries as readonly RedisDelivery[]);
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return this.#settle("extend", EXTEND, deliveries, [microseconds(visibilityMs)]);
+    const values = [microseconds(visibilityMs)];
+    return this.#settle("extend", EXTEND, deliveries, (batch) => [naming(batch), ...values]);
   }
 
   retry(
@@ -128,11 +138,12 @@ export class RedisEngine implements Engine<string> {
     spendsAttempt: boolean,
   ): Promise<boolean[]> {
     const values = [this.#channel, microseconds(delayMs), spendsAttempt ? 0 : 1];
-    return this.#settle("nack", RETRY, deliveries, values);
+    return this.#settle("nack", RETRY, deliveries, (batch) => [naming(batch), ...values]);
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("release", RELEASE, deliveries, [this.#channel, FREE_RELEASES]);
+    const values = [this.#channel, FREE_RELEASES];
+    return this.#settle("release", RELEASE, deliveries, (batch) => [naming(batch), ...values]);
   }
 
   async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
@@ -151,7 +162,9 @@ export class RedisEngine implements Engine<string> {
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const [saved = false] = await this.#settle("checkpoint", CHECKPOINT, [delivery], [progress]);
+    const [saved = false] = await this.#settle("checkpoint", CHECKPOINT, [delivery], (batch) => {
+      return [naming(batch), progress];
+    });
     return saved;
   }
 
@@ -208,19 +221,14 @@ export class RedisEngine implements Engine<string> {
     what: string,
     script: Script,
     deliveries: readonly Delivery<string>[],
-    values: Values,
-    more: (delivery: RedisDelivery) => Values = () => NOTHING,
+    values: (batch: readonly RedisDelivery[]) => Values,
   ): Promise<boolean[]> {
     const own = deliveries as readonly RedisDelivery[];
     const results: boolean[] = [];
     for (let i = 0; i < own.length; i += MAX_BATCH) {
       const batch = own.slice(i, i + MAX_BATCH);
-      const all = [naming(batch), ...values, ...batch.flatMap(more)];
-      const [, good] = await this.#run(what, script, all);
-      // One figure when all of them were good, which is nearly always.
-      for (let n = 0; n < batch.length; n++) {
-        results.push(good === 1 || (good as number[])[n] === 1);
-      }
+      const [, settled] = await this.#run(what, script, values(batch));
+      for (let n = 0; n < batch.length; n++) results.push(isGood(settled as Settled, n));
     }
     return results;
   }

@@ -81,6 +81,22 @@ local function forget(seqs)
 end
 `;
 
+/** `acknowledge` removes deliveries that have a say, and frees ids: pairs of number and id from ARGV[first]. */
+export const SETTLE = `
+local function acknowledge(pulls, first)
+  local results, seqs = held(pulls)
+  if #seqs > 0 then forget(seqs) end
+  if #ARGV >= first then
+    local gone = {}
+    for _, seq in ipairs(seqs) do gone[seq] = true end
+    for i = first, #ARGV, 2 do
+      if gone[ARGV[i]] then redis.call('HDEL', IDS, ARGV[i + 1]) end
+    end
+  end
+  return results
+end
+`;
+
 /** `giveBack` puts messages back in line, at the place their number gives them. */
 export const GIVE_BACK = `
 local function giveBack(seqs)

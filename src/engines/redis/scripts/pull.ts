@@ -1,4 +1,4 @@
-import { GIVE_BACK, PAST } from "./_parts.ts";
+import { FORGET, GIVE_BACK, HELD, PAST, SETTLE } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /**
@@ -62,11 +62,16 @@ end
 `;
 
 /**
- * ARGV: valid until, max, visibility, nonce. Answers the time until something falls due (-1: nothing
- * will), how many messages had lost their body, the numbers and the records of the messages, and for each
- * that was delivered before: its place among them, deliveries, progress.
+ * ARGV: valid until, max, visibility, nonce, and what is to be acknowledged, if anything. Answers the time
+ * until something falls due (-1: nothing will), how many messages had lost their body, what came of the
+ * acknowledgement, the numbers and the records of the messages, and for each that was delivered before:
+ * its place among them, deliveries, progress.
  */
 export const PULL: Script = new Script(
+  HELD,
+  FORGET,
+  SETTLE,
+  `local settled = ARGV[5] and acknowledge(ARGV[5], 6) or false`,
   GIVE_BACK,
   PAST,
   SURFACE,
@@ -111,10 +116,10 @@ end
 if #seqs > 0 then
   redis.call('HSET', STATE, unpack(states))
   redis.call('ZADD', DUE, unpack(leases))
-  return { now, 0, #ghosts, seqs, records, again }
+  return { now, 0, #ghosts, settled, seqs, records, again }
 end
 local due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
-return { now, due[2] and math.max(0, due[2] - now) or -1, #ghosts }
+return { now, due[2] and math.max(0, due[2] - now) or -1, #ghosts, settled }
 `,
 );
 

@@ -1,22 +1,12 @@
-import { ADD, FORGET, GIVE_BACK, HELD, PAST, WAKE } from "./_parts.ts";
+import { ADD, FORGET, GIVE_BACK, HELD, PAST, SETTLE, WAKE } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /** ARGV: valid until, deliveries, and for each that has a chosen id: number, id. */
 export const ACKNOWLEDGE: Script = new Script(
   HELD,
   FORGET,
-  `
-local results, seqs = held(ARGV[2])
-if #seqs > 0 then forget(seqs) end
-if #ARGV > 2 then
-  local gone = {}
-  for _, seq in ipairs(seqs) do gone[seq] = true end
-  for i = 3, #ARGV, 2 do
-    if gone[ARGV[i]] then redis.call('HDEL', IDS, ARGV[i + 1]) end
-  end
-end
-return { now, results }
-`,
+  SETTLE,
+  `return { now, acknowledge(ARGV[2], 3) }`,
 );
 
 /** ARGV: valid until, deliveries, visibility. Never shortens a lease. */
