@@ -6,6 +6,7 @@
 
 import type { Runtime, SignalName } from "../src/runtime.ts";
 import { keepAlive } from "./_process.ts";
+import { serve } from "./_serve_deno.ts";
 import { startThread, watchEventLoop } from "./_thread.ts";
 
 /** The few members that are needed, so that the other runtimes need no types of Deno's. */
@@ -50,4 +51,5 @@ export const denoRuntime: Runtime = {
   },
   watchEventLoop,
   startThread,
+  serve,
 };

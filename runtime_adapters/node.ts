@@ -6,6 +6,7 @@
 
 import type { Runtime } from "../src/runtime.ts";
 import { processRuntime } from "./_process.ts";
+import { serve } from "./_serve_node.ts";
 
 /** The runtime adapter for Node. */
-export const nodeRuntime: Runtime = processRuntime("node");
+export const nodeRuntime: Runtime = { ...processRuntime("node"), serve };

@@ -66,6 +66,28 @@ export interface ModuleThread {
   stop(): Promise<void>;
 }
 
+/** Answers a request, as `app.fetch` of Hono does. */
+export type RequestHandler = (request: Request) => Response | Promise<Response>;
+
+/** Where a server listens. */
+export interface ServeOptions {
+  /** 0 for any that is free. */
+  readonly port: number;
+  readonly hostname: string;
+}
+
+/** A server that listens. */
+export interface HttpServer {
+  readonly hostname: string;
+  /** The one that it got. */
+  readonly port: number;
+  /**
+   * Takes no more connections, closes those on which nothing is asked, and resolves when the others
+   * have had their answers. When `signal` aborts, what is left is cut off.
+   */
+  close(options: { readonly signal: AbortSignal }): Promise<void>;
+}
+
 /** The port to Deno, Bun, Node or whatever else runs the program. */
 export interface Runtime {
   /** For people: `"node"`, `"deno"`, `"bun"`. */
@@ -86,6 +108,8 @@ export interface Runtime {
   watchEventLoop?(options: EventLoopWatchOptions): EventLoopWatch;
   /** Loads the module at `address` on a thread of its own, where the runtime has threads. */
   startThread?(address: string): ModuleThread;
+  /** Listens for HTTP requests, where the runtime can. Rejects when the port cannot be had. */
+  serve?(handler: RequestHandler, options: ServeOptions): Promise<HttpServer>;
 }
 
 let provider: (() => Runtime) | undefined;

@@ -1,0 +1,89 @@
+import type { Server, ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { HttpServer, RequestHandler, ServeOptions } from "../src/runtime.ts";
+
+/** Not a literal: an optional peer need not be there when imports are checked. */
+const MODULE: string = "@hono/node-server";
+
+interface NodeServerModule {
+  getRequestListener(
+    handler: RequestHandler,
+    options: { readonly overrideGlobalObjects: boolean },
+  ): (request: unknown, response: unknown) => void;
+}
+
+/** Serves with Node's own server. */
+export async function serve(handler: RequestHandler, options: ServeOptions): Promise<HttpServer> {
+  const { getRequestListener } = await loadNodeServer();
+  const server = globalThis.process.getBuiltinModule("node:http").createServer();
+  const connections = new Connections(server);
+  server.on("request", getRequestListener(handler, { overrideGlobalObjects: false }));
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port, options.hostname, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+  const { address, port } = server.address() as AddressInfo;
+  return { hostname: address, port, close: ({ signal }) => connections.close(signal) };
+}
+
+/**
+ * The connections of a server, and what is asked on them. Node's `close` waits for connections that never
+ * ask anything, or half of it; so it is known here which ones those are.
+ */
+class Connections {
+  readonly #server: Server;
+  readonly #asked = new Map<Socket, Set<ServerResponse>>();
+  #closing = false;
+
+  constructor(server: Server) {
+    this.#server = server;
+    server.on("connection", (socket) => {
+      this.#asked.set(socket, new Set());
+      socket.once("close", () => this.#asked.delete(socket));
+    });
+    server.on("request", ({ socket }, response) => this.#add(socket, response));
+  }
+
+  async close(signal: AbortSignal): Promise<void> {
+    this.#closing = true;
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const [socket, responses] of this.#asked) {
+      if (responses.size === 0) socket.destroy();
+      for (const response of responses) announceEnd(response);
+    }
+    const cutOff = () => this.#server.closeAllConnections();
+    if (signal.aborted) cutOff();
+    signal.addEventListener("abort", cutOff, { once: true });
+    await closed;
+    signal.removeEventListener("abort", cutOff);
+  }
+
+  #add(socket: Socket, response: ServerResponse): void {
+    const responses = this.#asked.get(socket);
+    responses?.add(response);
+    if (this.#closing) announceEnd(response);
+    response.once("close", () => {
+      responses?.delete(response);
+      if (this.#closing && responses?.size === 0) socket.end();
+    });
+  }
+}
+
+function announceEnd(response: ServerResponse): void {
+  if (!response.headersSent) response.setHeader("connection", "close");
+}
+
+async function loadNodeServer(): Promise<NodeServerModule> {
+  try {
+    return await import(MODULE) as NodeServerModule;
+  } catch (error) {
+    throw new Error(
+      "Serving HTTP on Node needs the package @hono/node-server, which cannot be loaded: install it " +
+        "(npm install @hono/node-server)",
+      { cause: error },
+    );
+  }
+}
