@@ -2,7 +2,7 @@ import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
-import { connectionError } from "./_errors.ts";
+import { connectionError, withoutCommand } from "./_errors.ts";
 import { BunClient, bunRedis } from "./_bun_client.ts";
 import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
 
@@ -70,13 +70,18 @@ async function connectIoredis(
     // After a failover the old master is there, and takes nothing any more.
     reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
   });
-  client.on("error", (error) => log.debug("the connection to Redis failed", { error }));
+  // What `connect` throws does not tell why.
+  let refusal: unknown;
+  client.on("error", (error) => {
+    refusal = withoutCommand(error);
+    log.debug("the connection to Redis failed", { error: refusal });
+  });
   const disconnect = () => end(client, clock);
   try {
     await within(client.connect(), timeoutMs, clock);
   } catch (error) {
     await disconnect();
-    throw connectionError(`connect to ${place(url)}`, error);
+    throw connectionError(`connect to ${place(url)}`, refusal ?? error);
   }
   return { client, disconnect };
 }

@@ -21,7 +21,7 @@ export function isUnknownScript(error: unknown): boolean {
 }
 
 /** Clients hang the command on their errors, with all it had: bodies, and passwords on connecting. */
-function withoutCommand(error: unknown): unknown {
+export function withoutCommand(error: unknown): unknown {
   if (!(error instanceof Error) || !("command" in error)) return error;
   const { name, message, stack } = error;
   return Object.assign(new Error(message), { name, stack });

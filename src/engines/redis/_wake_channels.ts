@@ -1,4 +1,5 @@
 import type { Log } from "../../log.ts";
+import { withoutCommand } from "./_errors.ts";
 import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
 
 /** One connection for all that listens on a client; a client's mailboxes have only the client in common. */
@@ -78,7 +79,9 @@ export class WakeChannels {
     if (this.#subscriber !== undefined) return this.#subscriber;
     const subscriber = this.#subscriber = this.#client.duplicate();
     subscriber.on("error", (error) => {
-      this.#log.debug("the connection that listens for messages on Redis failed", { error });
+      this.#log.debug("the connection that listens for messages on Redis failed", {
+        error: withoutCommand(error),
+      });
     });
     subscriber.on("message", (channel: string) => this.#wake(channel));
     // Whoever waits finds out what is the matter, and does not believe that all is quiet.

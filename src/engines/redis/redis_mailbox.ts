@@ -55,7 +55,8 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   }
 
   /**
-   * Opens a queue of the server at a URL (`redis://` or `rediss://`), or of a client of yours.
+   * Opens a queue of the server at a URL (`redis://` or `rediss://`), or of a client of yours, which is one
+   * of `ioredis`. For a URL that package is needed too, but on Bun, whose own client is used there.
    *
    * A client that is handed in is shared by all mailboxes that get it, and is not closed with them. Make
    * it with `maxRetriesPerRequest: 0` and `autoResendUnfulfilledCommands: false`: a client that repeats
@@ -106,6 +107,12 @@ function checkUrl(url: string): string {
 }
 
 function checkClient(client: RedisClient): RedisClient {
+  if (client !== null && typeof client === "object" && "onclose" in client) {
+    throw new InvalidParameterError(
+      "Invalid client: one of Bun's own cannot be shared with a mailbox; pass its URL, and the mailbox " +
+        "makes such a one for itself",
+    );
+  }
   const parts = ["eval", "evalsha", "duplicate"] as const;
   if (parts.every((part) => typeof client?.[part] === "function")) return client;
   throw new InvalidParameterError(

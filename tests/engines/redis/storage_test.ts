@@ -225,6 +225,22 @@ describe("RedisMailbox.open", () => {
     await assertRejects(() => RedisMailbox.open("redis://h", { callTimeoutMs: 0 }), RangeError);
   });
 
+  it("refuses clients of another kind, and says what to do instead", async () => {
+    const act = () => Promise.resolve();
+    const ofBun = { eval: act, evalsha: act, duplicate: act, send: act, onclose: null };
+    await assertRejects(
+      () => RedisMailbox.open(ofBun as never),
+      InvalidParameterError,
+      "pass its URL",
+    );
+    const ofNodeRedis = { eval: act, evalSha: act, duplicate: act, sendCommand: act };
+    await assertRejects(
+      () => RedisMailbox.open(ofNodeRedis as never),
+      InvalidParameterError,
+      "expected a URL or a client like that of ioredis",
+    );
+  });
+
   it("fails in time where no server is, and shows no password", async () => {
     const error = await assertRejects(
       () => RedisMailbox.open("redis://user:secret@127.0.0.1:1", { log: silentLog }),
@@ -234,11 +250,12 @@ describe("RedisMailbox.open", () => {
     assertEquals(/secret/.test(`${error.message}${JSON.stringify(error.cause)}`), false);
   });
 
-  it("shows no password when it is refused", gate, async () => {
+  it("says why it is refused, and shows no password", gate, async () => {
     const at = url.replace("redis://", "redis://nobody:secret@");
     const error = await assertRejects(
       () => RedisMailbox.open(at, { log: silentLog }),
       MailboxConnectionError,
+      "WRONGPASS",
     );
     assertEquals(/secret/.test(`${error.message}${JSON.stringify(error.cause)}`), false);
   });
