@@ -38,6 +38,13 @@ export function ms(value: number): string {
   return value < 100 ? value.toFixed(2) : value.toFixed(0);
 }
 
+/** The milliseconds that something took. */
+export async function timed(act: () => Promise<unknown>): Promise<number> {
+  const began = performance.now();
+  await act();
+  return performance.now() - began;
+}
+
 /** The headings of {@linkcode spread}. */
 export const SPREAD = ["rounds", "median ms", "10 %", "90 %"] as const;
 

@@ -1,7 +1,7 @@
 // What is measured: a copy of the npm package as users have it, so that a build elsewhere in the
 // meantime changes nothing. Deno's users have the sources.
 
-import { cp, mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { cp, mkdtemp, readdir, rm, stat, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
@@ -28,6 +28,8 @@ export async function takeSubject(): Promise<Subject> {
   }
   const folder = await mkdtemp(join(tmpdir(), "lastcall-bench-"));
   await cp(join(root, "dist"), join(folder, "dist"), { recursive: true });
+  // Where it finds the clients of its engines.
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"), "junction");
   return {
     folder,
     entry(runtime, module = "mod") {

@@ -4,10 +4,14 @@
 
 import process from "node:process";
 import { backlogMemory, backlogSqlite } from "./backlog.ts";
+import { backlogPostgres, backlogRedis } from "./backlog_server.ts";
+import { engineStop } from "./engine_stop.ts";
 import { format, type Part, summary } from "./_figures.ts";
 import { type Subject, takeSubject } from "./_subject.ts";
 import { importTime } from "./import_time.ts";
 import { mailboxMemory } from "./mailbox_memory.ts";
+import { mailboxPostgres } from "./mailbox_postgres.ts";
+import { mailboxRedis } from "./mailbox_redis.ts";
 import { mailboxSqlite } from "./mailbox_sqlite.ts";
 import { manyLeases } from "./many_leases.ts";
 import { manyLoops } from "./many_loops.ts";
@@ -21,8 +25,13 @@ const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
   import_time: importTime,
   mailbox_memory: mailboxMemory,
   mailbox_sqlite: mailboxSqlite,
+  mailbox_redis: mailboxRedis,
+  mailbox_postgres: mailboxPostgres,
+  engine_stop: engineStop,
   backlog_memory: backlogMemory,
   backlog_sqlite: backlogSqlite,
+  backlog_redis: backlogRedis,
+  backlog_postgres: backlogPostgres,
   many_leases: manyLeases,
 };
 

@@ -1,0 +1,48 @@
+// The servers that engines are measured on: the one that the environment names, the one at its usual place
+// on this machine, or a private one that ends with the part.
+
+import process from "node:process";
+import postgres from "postgres";
+import { findServer, missing, redis } from "../tests/engines/_servers.ts";
+import { privateOptions, PrivatePostgres } from "../tests/engines/postgres/_private.ts";
+import type { Part } from "./_figures.ts";
+
+/** A server to measure on. */
+export interface BenchServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+const nobody = () => Promise.resolve();
+
+/** Redis, or why there is none. */
+export async function takeRedis(): Promise<BenchServer | { readonly missing: string }> {
+  return await findServer(redis) ?? { missing: missing(redis) };
+}
+
+/** PostgreSQL, or why there is none. */
+export async function takePostgres(): Promise<BenchServer | { readonly missing: string }> {
+  const named = process.env["POSTGRES_URL"];
+  const usual = ["", "postgres@"].map((user) => `postgres://${user}127.0.0.1:5432/test`);
+  for (const url of named ? [named] : usual) {
+    if (await accepts(url)) return { url, [Symbol.asyncDispose]: nobody };
+  }
+  if (privateOptions.skip !== false) return { missing: privateOptions.skip };
+  return await PrivatePostgres.start();
+}
+
+async function accepts(url: string): Promise<boolean> {
+  const sql = postgres(url, { max: 1, connect_timeout: 5 });
+  try {
+    await sql`select 1`;
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+/** A part that could not be measured. */
+export function leftOut(title: string, why: string): Part {
+  return { title, table: [], goals: [], notes: [`left out: ${why}`] };
+}
