@@ -28,6 +28,9 @@ describe("processes on one file of Deno KV", gate, () => {
     await worker.line("ready");
     await it.mailbox.send(1);
     await worker.line("done 1");
+    await new Promise((resolve) => setTimeout(resolve, 100)); // so that it waits by now
+    await it.mailbox.send(2);
+    await worker.line("done 2");
     await fire(worker);
     assertEquals(await it.mailbox.approximateCount(), 0);
   });
