@@ -14,7 +14,10 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/clock\.ts$/, /^@std\/async$/],
   [/^src\/testing\//, /^@std\/assert$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
+  // A journal is a file, by the module that all runtimes share.
+  [/^src\/evals\/file_journal\.ts$/, /^node:fs\/promises$/],
   [/^src\/(health|service)\//, /^hono(\/|$)/],
+  [/^src\/health\/_exposition\.ts$/, /^prom-client$/],
   // An engine may use its client, an optional peer, but never the runtime.
   [/^src\/engines\//, /^(?!node:|bun|deno|hono)[@a-z]/],
   // SQLite is a file, and comes with the runtime: the modules that all of them share.

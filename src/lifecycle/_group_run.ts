@@ -22,6 +22,8 @@ export interface GroupRunOptions extends RunOptions {
   readonly installSignals: boolean;
   /** The process ends after this run, so that nothing else may be left to wait for. */
   readonly endsProcess: boolean;
+  /** Started before all other support, and stopped after it. */
+  readonly foundation: readonly Support[];
 }
 
 /**
@@ -83,7 +85,7 @@ export class GroupRun {
         log,
       });
     }
-    const support = [...this.#watchdogSupport(), ...config.support];
+    const support = [...options.foundation, ...this.#watchdogSupport(), ...config.support];
     this.#support = new SupportStack(support, clock, onProblem);
   }
 
@@ -107,6 +109,8 @@ export class GroupRun {
     this.#reason = reason;
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
     this.#stopBeganAt = this.#config.clock.monotonic();
+    // At once: whoever asks in the next moment must not be told to send work here.
+    if (this.#active) this.#enter("unready", reason.text);
     this.#stop.abort(new TerminatingError(`The group is stopping: ${reason.text}`));
     this.#stopRequested.resolve();
     // The process ends, whatever the reason: those who registered for that are to hear of it.
@@ -145,6 +149,10 @@ export class GroupRun {
     return [{ name: watchdog.name, start: () => watchdog.start(), stop() {} }];
   }
 
+  get #active(): boolean {
+    return this.phase === "running" && this.members.some(({ active }) => active);
+  }
+
   /** Listens to signals and to the caller, and holds the process open. */
   #connect(): () => void {
     const { runtime } = this.#config;
@@ -179,15 +187,15 @@ export class GroupRun {
 
   #launch(): void {
     this.#enter("running", "support is ready");
-    const { installSignals: _, endsProcess: __, signal: ___, ...options } = this.#options;
+    const { installSignals: _, endsProcess: __, foundation: ___, signal: ____, ...options } =
+      this.#options;
     for (const member of this.members) member.run(options);
     Promise.all(this.members.map(({ done }) => done)).then(() => this.requestStop(this.#reason));
   }
 
   async #stopLoops(): Promise<void> {
     const { clock } = this.#config;
-    if (this.members.some(({ active }) => active)) {
-      this.#enter("unready", this.#reason.text);
+    if (this.phase === "unready") {
       await this.#unreadyDelay();
       if (this.phase === "unready") this.#enter("draining", this.#reason.text);
     }

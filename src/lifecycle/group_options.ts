@@ -1,5 +1,6 @@
 import { checkDuration, checkOneOf, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
+import type { HealthOptions } from "../health/health_options.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 import { RestartBudget, type RestartOptions } from "./restart.ts";
@@ -35,6 +36,12 @@ export interface LoopGroupOptions {
   readonly watchdogIntervalMs?: number;
   /** Started in order before the loops, stopped in reverse order after them. */
   readonly support?: readonly Support[];
+  /** Serves `healthApp` at this port, 0 for any, from before the start until after the stop. */
+  readonly healthPort?: number;
+  /** Where to listen for that. @default {"0.0.0.0", since probes come from outside} */
+  readonly healthHost?: string;
+  /** Checks, a token and further metrics for what is served there. */
+  readonly health?: HealthOptions;
   /** @default {the one this program runs on} */
   readonly runtime?: Runtime;
   /** @default {systemClock} */
@@ -53,6 +60,9 @@ export interface GroupConfig {
   readonly watchdogThresholdMs: number | null;
   readonly watchdogIntervalMs: number;
   readonly support: readonly Support[];
+  readonly healthPort: number | undefined;
+  readonly healthHost: string;
+  readonly health: HealthOptions;
   /** Asked for when a run begins, so that a group can be made anywhere. */
   readonly runtime: () => Runtime;
   readonly clock: Clock;
@@ -80,6 +90,9 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
       : watchdogThresholdMs,
     watchdogIntervalMs: options.watchdogIntervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS,
     support: checkSupport(options.support ?? []),
+    healthPort: checkPort(options.healthPort),
+    healthHost: options.healthHost ?? "0.0.0.0",
+    health: options.health ?? {},
     runtime: () => runtime ?? defaultRuntime(),
     clock: options.clock ?? systemClock,
     log: options.log ?? consoleLog,
@@ -117,6 +130,11 @@ function checkSupport(support: readonly Support[]): readonly Support[] {
   }
   checkUnique("support", support);
   return [...support];
+}
+
+function checkPort(port: number | undefined): number | undefined {
+  if (port === undefined || (Number.isInteger(port) && port >= 0 && port <= 65_535)) return port;
+  throw new RangeError(`Invalid healthPort: expected a whole number to 65535, got ${show(port)}`);
 }
 
 function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {

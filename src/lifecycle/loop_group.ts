@@ -1,12 +1,13 @@
 import { checkDuration } from "../_checks.ts";
 import { settlesWithin } from "../_promises.ts";
 import { reserveOf } from "./deadline.ts";
-import type { DrainReport } from "./drain_report.ts";
+import type { DrainReport, Outcome } from "./drain_report.ts";
 import { GroupEmitter, type GroupEvents } from "./group_events.ts";
 import { GroupFailedError } from "./group_failed_error.ts";
 import { type GroupConfig, groupConfig, type LoopGroupOptions } from "./group_options.ts";
 import { GroupRun } from "./_group_run.ts";
 import { healthOf, type HealthSnapshot } from "./health_snapshot.ts";
+import { healthSupport } from "./_health_support.ts";
 import {
   checkRunOptions,
   type Runnable,
@@ -51,6 +52,12 @@ export class LoopGroup implements AsyncDisposable {
   #stopped = false;
   #stopNext = false;
   #drained = false;
+  readonly #outcomes: Record<Outcome, number> = {
+    drained: 0,
+    timed_out: 0,
+    failed: 0,
+    forced: 0,
+  };
 
   /** Checks everything; nothing starts before `run`. */
   constructor(loops: readonly Runnable[], options: LoopGroupOptions = {}) {
@@ -68,6 +75,11 @@ export class LoopGroup implements AsyncDisposable {
   /** True from the call of `run` until it settles. */
   get running(): boolean {
     return this.#run !== undefined && this.#run.phase !== "stopped";
+  }
+
+  /** How the runs of this group have ended so far. */
+  get outcomes(): Readonly<Record<Outcome, number>> {
+    return { ...this.#outcomes };
   }
 
   /** Watches the group: `phase`, `loop`, `problem` and `stall`. Returns the remover. */
@@ -161,14 +173,16 @@ export class LoopGroup implements AsyncDisposable {
     const { installSignals = true, ...runOptions } = options;
     const run = new GroupRun(
       this.#config,
-      { ...runOptions, installSignals, endsProcess },
+      { ...runOptions, installSignals, endsProcess, foundation: healthSupport(this, this.#config) },
       this.#emitter,
     );
     this.#run = run;
     if (this.#stopNext) run.requestStop({ kind: "shutdown", text: "shutdown() came before run()" });
     this.#stopNext = false;
     try {
-      return await run.execute();
+      const report = await run.execute();
+      this.#outcomes[report.outcome]++;
+      return report;
     } finally {
       this.#stopped = run.reason.kind !== "finished";
     }

@@ -1,13 +1,16 @@
 // A project of somebody who installed the package from npm.
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { mkdtemp, realpath, writeFile } from "node:fs/promises";
+import { mkdtemp, realpath, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import process from "node:process";
 import { assert } from "@std/assert";
 import { run, type RunOptions } from "../../tools/process.ts";
 import { root, runtimeBinary } from "../../tools/runtimes.ts";
+
+/** The optional peers that subpaths import when they are loaded, as their users have them. */
+const IMPORTED_PEERS = ["hono"];
 
 /** The project and what it was installed from. */
 export interface Consumer extends Disposable {
@@ -30,6 +33,9 @@ export async function makeConsumer(): Promise<Consumer> {
     await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }');
     const quiet = ["--offline", "--ignore-scripts", "--no-audit", "--no-fund"];
     await succeed("npm", ["install", ...quiet, join(folder, tarball)], { cwd: folder });
+    for (const peer of IMPORTED_PEERS) {
+      await symlink(join(root, "node_modules", peer), join(folder, "node_modules", peer), "dir");
+    }
     return {
       folder,
       tarball: join(folder, tarball),

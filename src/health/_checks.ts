@@ -1,0 +1,60 @@
+import { settlesWithin } from "../_promises.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
+import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
+import type { HealthCheck } from "./health_options.ts";
+
+/** What one check came to. The reason is fit for everybody: errors are in the log alone. */
+export interface CheckResult {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly why?: string;
+}
+
+/** What the group itself says. */
+export function groupChecks({ phase, drained, loops }: HealthSnapshot): readonly CheckResult[] {
+  return [
+    result("phase", phase === "running" && !drained, drained ? "drained" : phase),
+    ...loops.map(({ name, ready, state }) => {
+      return result(`loop ${name}`, ready || state === "failed", `${state}, not ready`);
+    }),
+  ];
+}
+
+/** Whether the loops give signs of life. */
+export function liveChecks({ live, loops }: HealthSnapshot): readonly CheckResult[] {
+  const silent = loops.map(({ name, heartbeatAgeMs = 0 }) => `${name} ${heartbeatAgeMs} ms`);
+  return [result("heartbeats", live, `last heard of: ${silent.join(", ")}`)];
+}
+
+/** Makes checks of the caller's own, all at the same time. */
+export async function callChecks(
+  checks: Readonly<Record<string, HealthCheck>>,
+  timeoutMs: number,
+  clock: Clock,
+  log: Log,
+): Promise<readonly CheckResult[]> {
+  return await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => {
+      const abort = new AbortController();
+      let why: string | undefined;
+      const done = Promise.resolve().then(() => check({ signal: abort.signal })).then((answer) => {
+        if (answer === false) why = "failed";
+      }, (error) => {
+        why = "failed";
+        if (!abort.signal.aborted) log.warn(`the health check "${name}" failed`, { error });
+      });
+      const inTime = await settlesWithin(done, timeoutMs, clock);
+      if (!inTime) {
+        abort.abort();
+        log.warn(`the health check "${name}" took longer than ${timeoutMs} ms`);
+        why = `no answer within ${timeoutMs} ms`;
+      }
+      return result(name, why === undefined, why ?? "");
+    }),
+  );
+}
+
+function result(name: string, ok: boolean, why: string): CheckResult {
+  return ok ? { name, ok } : { name, ok, why };
+}

@@ -1,0 +1,38 @@
+import type { Clock } from "../clock.ts";
+import type { Outcome } from "../lifecycle/drain_report.ts";
+import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
+import type { Runnable } from "../lifecycle/runnable.ts";
+import type { Log } from "../log.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { MetricSource } from "./metric_source.ts";
+
+/** What is asked about a group; a `LoopGroup` answers it. */
+export interface Inspectable {
+  readonly loops: readonly Runnable[];
+  /** How its runs have ended so far. */
+  readonly outcomes: Readonly<Record<Outcome, number>>;
+  health(): HealthSnapshot;
+  drain(): Promise<void>;
+  resume(): void;
+}
+
+/** Fails by throwing, rejecting, answering false, or not in time. */
+export type HealthCheck = (context: { readonly signal: AbortSignal }) => unknown;
+
+/** Options of `healthApp`. */
+export interface HealthOptions {
+  /** What has to hold beside the loops for the process to be ready, by name. */
+  readonly checks?: Readonly<Record<string, HealthCheck>>;
+  /** How long each may take. @default {1_000} */
+  readonly checkTimeoutMs?: number;
+  /** Whoever has it may drain and resume; without it these paths do not exist. */
+  readonly token?: string;
+  /** Mailboxes whose size is told by `/metrics`. */
+  readonly mailboxes?: readonly Pick<Mailbox<never>, "name" | "approximateCount">[];
+  /** Further metrics, as those of a worker pool. */
+  readonly metrics?: readonly MetricSource[];
+  /** @default {systemClock} */
+  readonly clock?: Clock;
+  /** @default {consoleLog} */
+  readonly log?: Log;
+}

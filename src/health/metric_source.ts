@@ -1,0 +1,21 @@
+/** A family of numbers under one name. */
+export interface Metric {
+  /** As Prometheus wants it: `lastcall_messages_total`. Names of counters end in `_total`. */
+  readonly name: string;
+  readonly help: string;
+  readonly type: "counter" | "gauge";
+  readonly samples: readonly MetricSample[];
+}
+
+/** One number. */
+export interface MetricSample {
+  /** Few and bounded: names of loops and outcomes, never ids. */
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Whoever has numbers to show. */
+export interface MetricSource {
+  /** What they are now. The same names at every call, with zeros where nothing has happened. */
+  metrics(): readonly Metric[] | Promise<readonly Metric[]>;
+}

@@ -1,0 +1,82 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { LoopGroup, ShutdownCoordinator, silentLog, StepLoop } from "../../mod.ts";
+import { FakeRuntime } from "../../src/testing/mod.ts";
+import { deferred } from "../../src/_promises.ts";
+import { freePort } from "../engines/_servers.ts";
+
+const LOCAL = { healthHost: "127.0.0.1", log: silentLog } as const;
+
+describe("a group with a healthPort", () => {
+  it("tells how it is doing from its start to the end of its stop", async () => {
+    const [started, work] = [deferred(), deferred()];
+    const loop = new StepLoop("work", async () => {
+      started.resolve();
+      await work.promise;
+    });
+    const port = await freePort();
+    const support = { name: "slow", started: deferred(), go: deferred() };
+    const group = new LoopGroup([loop], {
+      ...LOCAL,
+      healthPort: port,
+      health: { checks: { fine: () => true } },
+      support: [{
+        name: support.name,
+        start() {
+          support.started.resolve();
+          return support.go.promise;
+        },
+        stop() {},
+      }],
+    });
+    const status = async (path: string) => {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`);
+      await response.body?.cancel();
+      return response.status;
+    };
+    const run = group.run({ installSignals: false });
+    await support.started.promise;
+    assertEquals(await status("/health/ready"), 503, "while it starts");
+    support.go.resolve();
+    await started.promise;
+    assertEquals(await status("/health/ready"), 200);
+    const stopped = group.shutdown();
+    assertEquals([await status("/health/ready"), await status("/health/live")], [503, 200]);
+    work.resolve();
+    await stopped;
+    await run;
+    await assertRejects(() => status("/health/live"));
+    ShutdownCoordinator.reset();
+  });
+
+  it("does not start when its port is taken, and says so", async () => {
+    const port = await freePort();
+    const make = (name: string) =>
+      new LoopGroup([new StepLoop(name, ({ pause }) => pause(60_000))], {
+        ...LOCAL,
+        healthPort: port,
+      });
+    await using first = make("first");
+    const run = first.run({ installSignals: false });
+    while ((first.health().phase) !== "running") await new Promise((done) => setTimeout(done, 5));
+    await assertRejects(
+      () => make("second").run({ installSignals: false }),
+      Error,
+      `Nothing can listen at 127.0.0.1:${port}`,
+    );
+    await first.shutdown();
+    await run;
+  });
+
+  it("says when the runtime cannot serve", async () => {
+    const loop = new StepLoop("loop", () => {});
+    const group = new LoopGroup([loop], { ...LOCAL, healthPort: 0, runtime: new FakeRuntime() });
+    await assertRejects(() => group.run(), Error, "cannot serve HTTP");
+  });
+
+  it("refuses a port that is none", () => {
+    for (const healthPort of [-1, 1.5, 65_536, NaN]) {
+      assertThrows(() => new LoopGroup([], { healthPort }), RangeError, "healthPort");
+    }
+  });
+});
