@@ -147,6 +147,7 @@ export type {
   ExecuteOptions,
   Prepared,
 } from "./src/agents/agent_options.ts";
+export { EvalLoop } from "./src/evals/eval_loop.ts";
 export type { AgentRequest, AgentResult, ResultError } from "./src/agents/agent_request.ts";
 export type { Adapter, AdapterContext, Prompt } from "./src/agents/adapter.ts";
 export {

@@ -1,0 +1,201 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
+import { FakeRuntime, lifecycleCases } from "../../src/testing/mod.ts";
+import { Lab } from "./_lab.ts";
+
+describe("EvalLoop", () => {
+  for (const { name, run } of lifecycleCases) {
+    it(name, () =>
+      run(() => {
+        const lab = new Lab();
+        return { clock: lab.clock, runnable: lab.loop() };
+      }));
+  }
+
+  it("is a mailbox loop", () => {
+    assert(new Lab().loop() instanceof MailboxLoop);
+  });
+
+  it("has each sample worked on and scored, and tells its result", async () => {
+    const lab = new Lab();
+    lab.delayMs = 40;
+    await lab.submit(2);
+    const startedAt = lab.clock.now();
+    const loop = lab.loop();
+    await lab.workOff(loop);
+    const usage = { inputTokens: 1, outputTokens: 1 };
+    const common = { evaluationId: "e", experiment: "default", latencyMs: 40, usage };
+    const reason = 'expected "something else", got "S2"';
+    assertEquals(await lab.heard(), [
+      {
+        ...common,
+        sampleId: "s1",
+        score: { value: 1, passed: true },
+        output: "S1",
+        completedAt: startedAt + 40,
+      },
+      {
+        ...common,
+        sampleId: "s2",
+        score: { value: 0, passed: false, reason },
+        output: "S2",
+        completedAt: startedAt + 80,
+      },
+    ]);
+    assertEquals([loop.figures.received, loop.figures.acknowledged], [2, 2]);
+    assertEquals([lab.logged, lab.clock.pending], [[], 0]);
+  });
+
+  it("an idle one stops at once, in the middle of its long poll", async () => {
+    const lab = new Lab();
+    const loop = lab.loop();
+    const run = loop.run();
+    await lab.clock.advance(7_000);
+    assertEquals([loop.running, await lab.clock.until(loop.shutdown())], [true, true]);
+    await run;
+    assertEquals([loop.running, lab.clock.monotonic(), lab.clock.pending], [false, 7_000, 0]);
+  });
+
+  it("a stop waits for the sample in flight, and its result is told", async () => {
+    const lab = new Lab();
+    lab.delayMs = 2_000;
+    await lab.submit(1);
+    const loop = lab.loop();
+    const run = loop.run();
+    await lab.clock.advance(100);
+    assertEquals(await lab.clock.until(loop.shutdown({ timeoutMs: 5_000 })), true);
+    await run;
+    assertEquals((await lab.heard()).map(({ sampleId }) => sampleId), ["s1"]);
+    assertEquals([lab.clock.monotonic(), await lab.requests.approximateCount()], [2_000, 0]);
+  });
+
+  it("a stop between the samples of a batch gives back the rest, in order and untouched", async () => {
+    const lab = new Lab();
+    lab.delayMs = 1_000;
+    await lab.submit(5);
+    const loop = lab.loop({ prefetch: 4 });
+    const run = loop.run();
+    await lab.clock.advance(10);
+    assertEquals(loop.figures.received, 5);
+    const stopped = loop.shutdown();
+    await lab.clock.settle();
+    assertEquals(await lab.waiting(), ["s2", "s3", "s4", "s5"]);
+    assertEquals(await lab.clock.until(stopped), true);
+    await run;
+    const left = await lab.requests.receive({ maxMessages: 10 });
+    assertEquals(left.map(({ deliveryCount }) => deliveryCount), [1, 1, 1, 1]);
+    assertEquals([lab.asked, loop.figures.released], [["s1"], 4]);
+  });
+
+  it("a stop that runs out of time gives the sample back, and nothing is told", async () => {
+    const lab = new Lab();
+    lab.delayMs = 60_000;
+    await lab.submit(1);
+    const loop = lab.loop();
+    const run = loop.run();
+    await lab.clock.advance(100);
+    assertEquals(await lab.clock.until(loop.shutdown({ timeoutMs: 1_000 })), true);
+    await run;
+    assertEquals([await lab.waiting(), await lab.heard()], [["s1"], []]);
+    assertEquals(loop.figures.released, 1);
+  });
+
+  it("a stop cuts an evaluator short too", async () => {
+    const lab = new Lab();
+    await lab.submit(1);
+    const loop = lab.loop({ evaluator: () => new Promise<boolean>(() => {}) });
+    const run = loop.run();
+    await lab.clock.advance(100);
+    assertEquals(await lab.clock.until(loop.shutdown({ timeoutMs: 1_000 })), true);
+    await run;
+    assertEquals([await lab.waiting(), await lab.heard()], [["s1"], []]);
+  });
+
+  it("a stop that cannot end in time says so", async () => {
+    const lab = new Lab();
+    await lab.submit(1);
+    let letGo = () => {};
+    const cleanup = () => new Promise<void>((resolve) => letGo = resolve);
+    const agent = lab.agent({ prepare: () => ({ prompt: { messages: [], cleanup } }) });
+    const loop = lab.loop({ agent });
+    const run = loop.run();
+    await lab.clock.advance(100);
+    assertEquals(await lab.clock.until(loop.shutdown({ timeoutMs: 1_000 })), false);
+    assertEquals(loop.running, true);
+    letGo();
+    await run;
+    assertEquals(loop.running, false);
+  });
+
+  it("stops at the end of its block, and runs again", async () => {
+    const lab = new Lab();
+    const loop = lab.loop();
+    for (const round of [1, 2]) {
+      await lab.submit(round);
+      let run: Promise<void>;
+      {
+        await using running = loop;
+        run = running.run();
+        await lab.clock.advance(10);
+      }
+      await run;
+      assertEquals((await lab.heard()).length, round);
+    }
+  });
+
+  it("runs in a group beside an agent loop", async () => {
+    const lab = new Lab();
+    const [loop, agent] = [lab.loop(), lab.agent()];
+    const runtime = new FakeRuntime();
+    const group = new LoopGroup([agent, loop], { clock: lab.clock, runtime, log: lab.log });
+    await lab.submit(3);
+    const run = group.run({ installSignals: false });
+    await lab.clock.advance(10);
+    assertEquals(await lab.clock.until(group.shutdown({ timeoutMs: 5_000 })), true);
+    assertEquals((await run).figures.acknowledged, 3);
+    assertEquals([agent.running, loop.running], [false, false]);
+  });
+
+  it("makes one agent for each experiment", async () => {
+    const lab = new Lab();
+    const made: string[] = [];
+    const agent = ({ name, variables }: { name: string; variables?: object }) => {
+      made.push(name);
+      return lab.agent({ finalize: (output) => `${output}${JSON.stringify(variables)}` });
+    };
+    for (const sample of Lab.samples(2)) {
+      for (const name of ["a", "b"]) {
+        const experiment = { name, variables: { name } };
+        const { results: replyTo } = lab;
+        await lab.requests.send({ evaluationId: "e", sample, experiment }, { replyTo });
+      }
+    }
+    await lab.workOff(lab.loop({ agent }));
+    assertEquals(made, ["a", "b"]);
+    assertEquals((await lab.heard()).map(({ output }) => output), [
+      'S1{"name":"a"}',
+      'S1{"name":"b"}',
+      'S2{"name":"a"}',
+      'S2{"name":"b"}',
+    ]);
+  });
+
+  it("only acknowledges what is finished already", async () => {
+    const lab = new Lab();
+    await lab.submit(3);
+    await lab.workOff(lab.loop({ isFinished: (id) => id === "e/default/s2" }));
+    assertEquals(lab.asked, ["s1", "s3"]);
+    assertEquals((await lab.heard()).map(({ sampleId }) => sampleId), ["s1", "s3"]);
+  });
+
+  it("refuses options that make no sense", async () => {
+    const lab = new Lab();
+    assertThrows(() => lab.loop({ agent: {} as never }), TypeError, "Invalid agent");
+    assertThrows(() => lab.loop({ evaluator: 1 as never }), TypeError, "Invalid evaluator");
+    assertThrows(() => lab.loop({ results: {} as never }), TypeError, "Invalid results");
+    assertThrows(() => lab.loop({ concurrency: 0 }), RangeError, "Invalid concurrency");
+    await assertRejects(() => lab.loop().run({ maxIterations: -1 }), RangeError);
+  });
+});
