@@ -1,13 +1,13 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
 import { Backend } from "../../../src/engines/nats/_backend.ts";
-import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
+import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
 import { hasBinary, missing, nats, PrivateServer } from "../_servers.ts";
-import { eventually, look } from "./_nats.ts";
+import { connectTo, eventually, look } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 
@@ -25,7 +25,8 @@ async function startSite(
   const server = await PrivateServer.start(nats);
   const opened: NatsMailbox<unknown>[] = [];
   const open = async () => {
-    const options = { name: "orders", callTimeoutMs, log: silentLog };
+    // As seldom as can be: whoever is woken is woken by what the test is about.
+    const options = { name: "orders", callTimeoutMs, pollIntervalMs: 600_000, log: silentLog };
     const mailbox = await NatsMailbox.open<unknown>(server.url, options);
     opened.push(mailbox);
     return mailbox;
@@ -73,9 +74,11 @@ describe("NATS in trouble", gate, () => {
     await mailbox.sendMany(["a", "b"]);
     const held = await takeOne(mailbox);
     await server.kill();
+    const killedAt = performance.now();
     await assertRejects(() => mailbox.send("c"), MailboxConnectionError);
     await assertRejects(() => mailbox.receive(), MailboxConnectionError);
     await assertRejects(() => held.acknowledge(), MailboxConnectionError);
+    assertLess(performance.now() - killedAt, 4_000, "nobody waits for what is not there");
     await server.start();
     await eventually(() => held.acknowledge());
     assertEquals((await takeOne(mailbox)).body, "b");
@@ -89,7 +92,9 @@ describe("NATS in trouble", gate, () => {
     await awaited(server);
     await server.kill();
     await server.start();
+    const startedAt = performance.now();
     await awaited(server);
+    assertLess(performance.now() - startedAt, 5_000, "it asked again when the server was back");
     const other = await site.open();
     await other.send("work");
     assertEquals((await waiting).map(({ body }) => body), ["work"]);
@@ -161,8 +166,8 @@ describe("NATS in trouble", gate, () => {
 });
 
 describe("a receiver of NATS that leaves", gate, () => {
-  const engineOn = async (server: PrivateServer) => {
-    const backend = new Backend(server.url, {
+  const engineOn = async (at: string | NatsConnection) => {
+    const backend = new Backend(at, {
       clock: systemClock,
       log: silentLog,
       callTimeoutMs: 5_000,
@@ -176,7 +181,7 @@ describe("a receiver of NATS that leaves", gate, () => {
   it("gives back at once what it was about to get, without an attempt", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
-    const leaving = await engineOn(server);
+    const leaving = await engineOn(server.url);
     const caught = new Promise<void>((resolve) => leaving.onWake(resolve));
     assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
     await mailbox.send("work");
@@ -190,15 +195,17 @@ describe("a receiver of NATS that leaves", gate, () => {
   it("leaves nothing behind that a message could be lost to", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
-    const leaving = await engineOn(server);
+    const connection = await connectTo(server.url);
+    const leaving = await engineOn(connection);
     const stop = leaving.onWake(() => {});
     assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
     stop();
-    await leaving.close();
+    await leaving.close(); // the connection goes on
     await using behind = await look(server.url);
     const info = await behind.jsm.consumers.info("lastcall_orders", "lastcall");
     assertEquals(info.num_waiting, 0);
     await mailbox.send("work");
     assertEquals((await takeOne(mailbox)).deliveryCount, 1);
+    await connection.close();
   });
 });

@@ -4,7 +4,12 @@ import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.
 import { namesOf } from "../../../src/engines/nats/_names.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
-import { InvalidParameterError, MailboxConnectionError, MailboxFullError } from "../../../mod.ts";
+import {
+  InvalidParameterError,
+  MailboxConnectionError,
+  MailboxFullError,
+  ReceiptHandleExpiredError,
+} from "../../../mod.ts";
 import { hasBinary, nats, PrivateServer } from "../_servers.ts";
 import {
   cleanUp,
@@ -111,6 +116,17 @@ describe("a queue on NATS", gate, () => {
     assertEquals(await mailbox.receive(), []);
     await message!.acknowledge();
     assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("refuses a stale receipt also when this process was held up", async () => {
+    await using it = await openForTest();
+    const { mailbox } = it;
+    await mailbox.send("work");
+    const [message] = await mailbox.receive({ visibilityTimeoutMs: 50 });
+    for (const endsAt = performance.now() + 60; performance.now() < endsAt;); // no timer runs
+    await assertRejects(() => message!.acknowledge(), ReceiptHandleExpiredError);
+    const [again] = await mailbox.receive({ waitTimeMs: 20_000 });
+    assertEquals([again?.id, again?.deliveryCount], [message?.id, 2]);
   });
 
   it("has one letter for a message whose burial was interrupted", async () => {
