@@ -1,3 +1,4 @@
+import { checkDuration } from "../_checks.ts";
 import { onAbort } from "../_promises.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
@@ -38,6 +39,8 @@ export class Collector<O> extends BaseLoop {
 
   constructor(mailbox: Mailbox<EvalResult<O>>, ledger: Ledger<O>, options: CollectorOptions = {}) {
     super("results", options);
+    checkDuration("idleMs", options.idleMs ?? Infinity);
+    checkDuration("timeoutMs", options.timeoutMs ?? Infinity);
     this.#mailbox = mailbox;
     this.#ledger = ledger;
     this.#options = options;

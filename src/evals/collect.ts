@@ -1,4 +1,4 @@
-import { checkDuration, show } from "../_checks.ts";
+import { show } from "../_checks.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -51,10 +51,7 @@ export async function collectResults<O>(
   if (!Number.isInteger(total) || total < 0) {
     throw new RangeError(`Invalid count: expected a whole number from 0, got ${show(total)}`);
   }
-  checkDuration("idleMs", idleMs);
-  checkDuration("timeoutMs", timeoutMs);
   const ledger = new Ledger<O>({ evaluationId, total, journal, progress });
-  await ledger.open();
   const collector = new Collector(mailbox, ledger, {
     idleMs,
     timeoutMs,
@@ -62,6 +59,7 @@ export async function collectResults<O>(
     ...(clock === undefined ? {} : { clock }),
   });
   try {
+    await ledger.open();
     await collector.run(signal === undefined ? {} : { signal });
   } finally {
     progress?.end();

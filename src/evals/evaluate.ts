@@ -1,6 +1,7 @@
 import type { DrainReport } from "../lifecycle/drain_report.ts";
 import type { LoopGroupOptions } from "../lifecycle/group_options.ts";
-import { LoopGroup } from "../lifecycle/loop_group.ts";
+import { LoopGroup, type LoopGroupRunOptions } from "../lifecycle/loop_group.ts";
+import { checkRunOptions } from "../lifecycle/runnable.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { Collector } from "./_collector.ts";
@@ -101,8 +102,11 @@ export async function evaluate<I, O, E>(
     new InMemoryMailbox("requests");
   const results: Mailbox<EvalResult<O>> = options.results ?? new InMemoryMailbox("results");
   if (!(dataset instanceof Dataset)) throw new TypeError("Invalid dataset: expected a Dataset");
-  if ((requests as unknown) === results) {
-    throw new TypeError("Invalid results: expected another mailbox than that of the requests");
+  if (requests.name === results.name) {
+    throw new TypeError(
+      `Invalid results: requests and results are both called "${results.name}", and may be the ` +
+        "same queue: call them differently",
+    );
   }
   const wanted = new Set(
     [...trials(evaluationId, dataset, checkExperiments(experiments))].map(idOf),
@@ -116,6 +120,7 @@ export async function evaluate<I, O, E>(
       ...(baseline === undefined ? {} : { baseline }),
     });
   report(); // refuses a bad baseline now
+  checkRunOptions(runOptions(options));
 
   const view = progress === false ? undefined : progress;
   const isWanted = (id: string) => wanted.has(id);
@@ -193,7 +198,7 @@ function workOf<I, O, E>(
 
 function runOptions<I, O, E>(
   { visibilityTimeoutMs = 60_000, installSignals = true, signal }: EvaluateOptions<I, O, E>,
-): Parameters<LoopGroup["run"]>[0] {
+): LoopGroupRunOptions {
   return { visibilityTimeoutMs, installSignals, ...(signal === undefined ? {} : { signal }) };
 }
 

@@ -11,7 +11,13 @@ export interface Remembered<R> {
   /** What the work itself has saved. */
   readonly progress?: unknown;
   /** The work is done, and only its answer could not be sent. */
-  readonly unsent?: { readonly result: R; readonly times: number };
+  readonly unsent?: Unsent<R>;
+}
+
+/** An answer, and how often it could not be sent. */
+export interface Unsent<R> {
+  readonly result: R;
+  readonly times: number;
 }
 
 /** Options of {@linkcode Answering}. */
@@ -29,7 +35,9 @@ export interface AnsweringOptions<R> {
 /** How often an answer is tried before its message is put off. */
 const REPLY_ATTEMPTS = 3;
 const REPLY_PAUSE_MS = { min: 50, max: 500 } as const;
-/** How long it is put off. */
+/** How many answers are remembered here because their messages could not. */
+const MOST_KEPT = 1_000;
+/** How long a message is put off. */
 const UNSENT_PAUSE_MS = { min: 1_000, max: 60_000 } as const;
 
 const GONE: readonly MailboxErrorName[] = ["ReplyNotAvailableError", "MailboxClosedError"];
@@ -37,7 +45,8 @@ const UNSENDABLE: readonly MailboxErrorName[] = ["SerializationError", "InvalidP
 
 /**
  * Answers messages, and does the work for an answer once: an answer that cannot be sent is remembered
- * with its message, and the next delivery only sends it.
+ * with its message, and the next delivery only sends it. Where both mailboxes are away, as on one server
+ * that is restarted, it is remembered here.
  *
  * ```text
  * work ─▶ send, three times if need be ─▶ done
@@ -46,6 +55,7 @@ const UNSENDABLE: readonly MailboxErrorName[] = ["SerializationError", "InvalidP
  */
 export class Answering<R> {
   readonly #options: AnsweringOptions<R>;
+  readonly #kept = new Map<string, Unsent<R>>();
 
   constructor(options: AnsweringOptions<R>) {
     this.#options = options;
@@ -58,16 +68,35 @@ export class Answering<R> {
     work: (remembered: Remembered<R>) => Promise<R>,
   ): Promise<void> {
     const remembered = (message.checkpoint ?? {}) as Remembered<R>;
-    const result = remembered.unsent?.result ?? await work(remembered);
+    const known = remembered.unsent ?? this.#recall(message);
+    const result = known?.result ?? await work(remembered);
     await context.endLease();
     const error = await this.send(message, result);
     if (error === undefined) return;
-    const times = (remembered.unsent?.times ?? 0) + 1;
-    await message.saveCheckpoint({ ...remembered, unsent: { result, times } });
+    const unsent = { result, times: (known?.times ?? 0) + 1 };
+    await message.saveCheckpoint({ ...remembered, unsent }).catch(() =>
+      this.#keep(message, unsent)
+    );
     throw new RetryLaterError(`The answer to ${this.#options.nameOf(result)} could not be sent`, {
       cause: error,
-      delayMs: backoffMs(times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max),
+      delayMs: backoffMs(unsent.times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max),
     });
+  }
+
+  #keep<T>(message: Message<T, R>, unsent: Unsent<R>): void {
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size < MOST_KEPT) break;
+      this.#kept.delete(oldest);
+    }
+    this.#kept.set(keyOf(message), unsent);
+  }
+
+  /** What was kept for a message, which is not kept any longer. */
+  #recall<T>(message: Message<T, R>): Unsent<R> | undefined {
+    const key = keyOf(message);
+    const unsent = this.#kept.get(key);
+    this.#kept.delete(key);
+    return unsent;
   }
 
   /** Sends an answer. Resolves with what went wrong, if that may pass. */
@@ -100,4 +129,9 @@ export class Answering<R> {
 
 function is(error: unknown, names: readonly MailboxErrorName[]): boolean {
   return names.some((name) => isMailboxError(error, name));
+}
+
+/** An id may be that of another message later. */
+function keyOf<T, R>({ id, enqueuedAt }: Message<T, R>): string {
+  return `${enqueuedAt} ${id}`;
 }

@@ -1,0 +1,52 @@
+import { AgentLoop } from "../../src/agents/agent_loop.ts";
+import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import {
+  allOf,
+  Dataset,
+  type EvaluateOptions,
+  exactMatch,
+  type Experiment,
+  sessionEvaluator,
+} from "../../src/evals/mod.ts";
+
+export type Options = EvaluateOptions<number, string, string>;
+
+/** How many samples there are, and how many trials: there are two experiments. */
+export const SAMPLES = 200;
+export const TRIALS: number = 2 * SAMPLES;
+
+/** Hears what is done, and of what. */
+export type Witness = (what: "asked" | "scored", trial: string) => void;
+
+/** An evaluation of two slow calculators, one of which cannot count to ten. */
+export function arithmetic(witness: Witness): Pick<
+  Options,
+  "id" | "dataset" | "experiments" | "agent" | "evaluator" | "concurrency"
+> {
+  const samples = Array.from({ length: SAMPLES }, (_, i) => i);
+  const agent = ({ name }: Experiment) =>
+    new AgentLoop<number>({
+      adapter: scriptedAdapter((prompt, { run }) => {
+        witness("asked", run.requestId);
+        const sum = Number(prompt.messages.at(-1)!.content) + 1;
+        if (sum % 50 === 0) return new Error("too round");
+        return name === "clumsy" && sum % 10 === 0 ? "many" : String(sum);
+      }, { delayMs: 8 }),
+      prepare: (number) => ({ prompt: { messages: [{ role: "user", content: String(number) }] } }),
+    });
+  return {
+    id: "arithmetic",
+    dataset: new Dataset(samples.map((i) => ({ id: `n${i}`, input: i, expected: String(i + 1) }))),
+    experiments: [{ name: "clumsy" }, { name: "careful", variables: { patience: 1 } }],
+    agent,
+    evaluator: allOf(
+      exactMatch<string>,
+      sessionEvaluator(({ usage }) => usage.outputTokens === 1),
+      (_output, _expected, { sample, experiment }) => {
+        witness("scored", `arithmetic/${experiment.name}/${sample.id}`);
+        return true;
+      },
+    ),
+    concurrency: 8,
+  };
+}
