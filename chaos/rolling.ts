@@ -1,14 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ChaosOptions } from "./options.ts";
 import type { ChaosResult } from "./_result.ts";
-import { Sender } from "./_sender.ts";
+import { CONCURRENCY, Sender } from "./_sender.ts";
 import { Stage } from "./_stage.ts";
 
 const LEASE_MS = 20_000;
 const SETTLE_MS = 60_000;
 
-/** Short enough that workers wait rather than compute: what counts is how many of them there are. */
-const WORK_MS = 100;
+/** Long enough that workers wait rather than compute: what counts is how many of them there are. */
+const WORK_MS = 250;
+
+/** Young processes are slow: each has worked on its share this often before anything is measured. */
+const WARM_ROUNDS = 5;
 
 /** How long is measured before and after, as a share of the whole. */
 const QUIET_SHARE = 0.25;
@@ -36,7 +39,8 @@ export async function runRolling(options: ChaosOptions): Promise<ChaosResult> {
     await act();
     rates.set(phase, (ledger.completed - before) / (performance.now() - from) * 1_000);
   };
-  await sleep(500); // the first messages
+  const warm = workers * CONCURRENCY * WARM_ROUNDS;
+  while (ledger.completed < warm) await sleep(50);
   const quietMs = seconds * 1_000 * QUIET_SHARE;
   await measure("before", () => sleep(quietMs));
   await measure("during", async () => {

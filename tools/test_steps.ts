@@ -26,12 +26,13 @@ export const stepNames: readonly string[] = [
   "bun",
   "deno",
   "package",
+  "chaos",
   "doc",
   "publish",
 ];
 
-/** Slow, and the same whoever starts them: they start the runtimes that they need by themselves. */
-const HEAVY: readonly string[] = ["tests/package/", "tests/chaos/"];
+/** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
+const HEAVY: readonly string[] = ["package", "chaos"];
 
 /** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
@@ -40,16 +41,14 @@ export function selectSteps(only: readonly string[], filters: readonly string[])
   const all = globSync("tests/**/*_test.ts", { cwd: root }).map((file) =>
     file.replaceAll("\\", "/")
   );
-  const isHeavy = (file: string) => HEAVY.some((folder) => file.startsWith(folder));
-  const heavy = matching(all.filter(isHeavy).sort());
-  const light = matching(all.filter((file) => !isHeavy(file)).sort());
-
-  const steps = filters.length > 0
-    ? [
-      ...(light.length > 0 ? runtimeSteps(light) : []),
-      ...(heavy.length > 0 ? [packageStep(heavy)] : []),
-    ]
-    : [...staticSteps(), ...runtimeSteps(light), packageStep(heavy), ...jsrSteps()];
+  const isIn = (folder: string) => (file: string) => file.startsWith(`tests/${folder}/`);
+  const light = matching(all.filter((file) => !HEAVY.some((it) => isIn(it)(file))).sort());
+  const tests = [
+    ...(light.length > 0 ? runtimeSteps(light) : []),
+    ...HEAVY.map((folder) => heavyStep(folder, matching(all.filter(isIn(folder)).sort())))
+      .filter(({ paths = [] }) => paths.length > 0),
+  ];
+  const steps = filters.length > 0 ? tests : [...staticSteps(), ...tests, ...jsrSteps()];
   return steps.filter(({ name }) => only.length === 0 || only.includes(name));
 }
 
@@ -88,9 +87,8 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
   ];
 }
 
-/** Packing, installing and type checking again, and the faults. */
-function packageStep(files: readonly string[]): Step {
-  return nodeStep("package", files.map((file) => `./${file}`));
+function heavyStep(name: string, files: readonly string[]): Step {
+  return nodeStep(name, files.map((file) => `./${file}`));
 }
 
 function nodeStep(name: string, paths: readonly string[]): Step {

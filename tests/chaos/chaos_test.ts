@@ -1,17 +1,17 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
-import { type EngineName, faultsOf } from "../../chaos/options.ts";
+import { faultsOf } from "../../chaos/options.ts";
 import { problemsOf, textOf } from "../../chaos/_result.ts";
 import { runRolling } from "../../chaos/rolling.ts";
 import { runChaos } from "../../chaos/run.ts";
 import { hasBinary, missing, redis } from "../engines/_servers.ts";
 import { privateOptions } from "../engines/postgres/_private.ts";
 
-const gates: readonly (readonly [EngineName, { readonly skip: string | false }])[] = [
-  ["redis", { skip: hasBinary(redis) ? false : missing(redis) }],
-  ["postgres", privateOptions],
-  ["sqlite", { skip: false }],
-];
+const gates = {
+  redis: { skip: hasBinary(redis) ? false : missing(redis) },
+  postgres: privateOptions,
+  sqlite: { skip: false },
+} as const;
 
 /** Small enough for every day; `npm run chaos` makes more of it. */
 const options = { messages: 500, workers: 3, faultsPerSecond: 2, rolling: false } as const;
@@ -19,8 +19,8 @@ const options = { messages: 500, workers: 3, faultsPerSecond: 2, rolling: false 
 /** So that a failure can be had again. */
 const seed = () => 1 + Math.floor(Math.random() * 1e9);
 
-for (const [engine, gate] of gates) {
-  describe(`${engine} under fire`, gate, () => {
+for (const engine of ["redis", "postgres", "sqlite"] as const) {
+  describe(`${engine} under fire`, gates[engine], () => {
     it("loses nothing when workers and the engine are killed and frozen", async (t) => {
       const faults = faultsOf(engine, "all");
       const result = await runChaos({ ...options, engine, faults, seconds: 4, seed: seed() });
@@ -39,16 +39,16 @@ for (const [engine, gate] of gates) {
   });
 }
 
-for (const [engine, gate] of gates.filter(([engine]) => engine !== "sqlite")) {
-  it(
-    `${engine}: ten workers replaced one by one lose nothing and do nothing twice`,
-    gate,
-    async (t) => {
-      const rolling = { ...options, engine, faults: [], workers: 10, seconds: 4, rolling: true };
+const deploys = [["redis", 10], ["postgres", 5]] as const;
+
+for (const [engine, workers] of deploys) {
+  describe(`${workers} workers on ${engine} that are replaced one by one`, gates[engine], () => {
+    it("lose nothing and do nothing twice", async (t) => {
+      const rolling = { ...options, engine, workers, faults: [], seconds: 4, rolling: true };
       const result = await runRolling({ ...rolling, seed: seed() });
       t.diagnostic(textOf(result));
       assertEquals(problemsOf(result), []);
       assertEquals([result.completed, result.duplicated], [result.sent, []]);
-    },
-  );
+    });
+  });
 }
