@@ -14,6 +14,11 @@ export function isNoQueue(error: unknown): boolean {
   return /QueueDoesNotExist|NonExistentQueue/.test(codeOf(error));
 }
 
+/** True when these credentials may not ask: whether a queue is there is not even said. */
+export function isForbidden(error: unknown): boolean {
+  return /AccessDenied/.test(codeOf(error));
+}
+
 /** True when the queue was purged less than a minute ago. */
 export function isPurging(error: unknown): boolean {
   return /PurgeQueueInProgress/.test(codeOf(error));

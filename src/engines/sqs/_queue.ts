@@ -1,6 +1,5 @@
-import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Calls } from "./_calls.ts";
-import { isNoQueue } from "./_errors.ts";
+import { isForbidden, isNoQueue } from "./_errors.ts";
 import { checkName, type Target, urlBeside } from "./_target.ts";
 
 /** A queue as it was found. */
@@ -53,7 +52,7 @@ export async function findBeside(
   try {
     return { queue: await findQueue(calls, { name, url }, create), there: true };
   } catch (error) {
-    if (!(error instanceof MailboxConnectionError && isNoQueue(error))) throw error;
+    if (!isNoQueue(error) && !isForbidden(error)) throw error;
     return { queue: { ...queue, name, url }, there: false };
   }
 }

@@ -234,7 +234,8 @@ export class SqsEngine implements Engine<string> {
   ): Promise<ReadonlySet<SqsDelivery>> {
     const now = this.#now;
     const outcomes = await this.#hide(deliveries, () => visibilityMs);
-    const good = deliveries.filter((_, i) => outcomes[i] === undefined);
+    // One that was settled meanwhile has no lease any more.
+    const good = deliveries.filter((it, i) => outcomes[i] === undefined && it.leaseEndsAt > now);
     for (const it of good) {
       it.leaseEndsAt = Math.min(now + Math.ceil(visibilityMs / 1_000) * 1_000, lastEnd(it));
     }

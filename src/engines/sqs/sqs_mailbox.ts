@@ -101,7 +101,9 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
       const found = await findQueue(calls, target, create);
       const dead = await findBeside(calls, found, deadName, create);
       if (!dead.there) {
-        log.warn(`there is no queue "${deadName}": messages that fail for good cannot be buried`);
+        log.warn(
+          `no queue "${deadName}" can be reached: messages that fail for good cannot be buried`,
+        );
       }
       const { checkpoints } = options;
       const deadLetters = dead.queue;

@@ -108,6 +108,16 @@ describe("SqsMailbox", gate, () => {
       await message!.acknowledge();
     });
 
+    it("opens also where nobody may ask for the dead letters", async () => {
+      const { client } = watched((name, answer, input) => {
+        const { QueueUrl = "" } = input as { readonly QueueUrl?: string };
+        if (name !== "GetQueueAttributes" || !QueueUrl.endsWith("-dead")) return answer;
+        throw Object.assign(new Error("not authorized"), { name: "AccessDenied" });
+      });
+      await using it = await openForTest({ client });
+      await it.mailbox.send("work");
+    });
+
     // deno-fmt-ignore -- a table: one bad input a line
     const bad: readonly (readonly [what: string, queue: string, options: object, said: string])[] = [
       ["a name with a slash", "a/b", {}, 'got "a/b"'],
@@ -257,6 +267,18 @@ describe("SqsMailbox", gate, () => {
     assertEquals(await it.mailbox.acknowledgeMany!([late!]), [false]);
     assert(!sent.some(({ name }) => name === "DeleteMessageBatch"), "nothing was deleted");
     await taken!.acknowledge();
+  });
+
+  it("does not bring back a lease that was being extended when its message was done", async () => {
+    const { client } = watched(async (name, answer) => {
+      if (name === "ChangeMessageVisibilityBatch") await it.mailbox.acknowledgeMany!([message!]);
+      return answer;
+    });
+    await using it = await openForTest({ client });
+    await it.mailbox.send("work");
+    const [message] = await it.mailbox.receive({ visibilityTimeoutMs: 60_000 });
+    assertEquals(await it.mailbox.extendMany!([message!], 120_000), [false]);
+    assertEquals(await it.mailbox.extendMany!([message!], 1_000), [false]);
   });
 
   it("refuses what SQS cannot do, and says what to do", async () => {
