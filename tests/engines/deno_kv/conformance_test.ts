@@ -6,7 +6,7 @@ import { DenoKvMailbox } from "../../../src/engines/deno_kv/mod.ts";
 import { Store } from "../../../src/engines/deno_kv/_store.ts";
 import { silentLog } from "../../../src/log.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { hostMailboxCasesTogether } from "../_together.ts";
 import { gate, openStore, TempFolder } from "./_kv.ts";
 
 const make: MakeMailbox = async (options) => {
@@ -17,7 +17,7 @@ const make: MakeMailbox = async (options) => {
   const open = () => DenoKvMailbox.open<unknown>(path, { ...options, name, maxBodyBytes });
   return {
     mailbox: await open(),
-    tickMs: 100,
+    tickMs: 500, // by the clock on the wall, and every call writes to a disk
     pass: (ms) => systemClock.sleep(ms),
     sibling: open,
     async sendRaw(body) {
@@ -33,7 +33,7 @@ const make: MakeMailbox = async (options) => {
 };
 
 describe("DenoKvMailbox", gate, () => {
-  hostMailboxCases(make);
+  hostMailboxCasesTogether(make, 8);
 
   it("shows every case", async () => {
     assertEquals(await skippedMailboxCases(make), []);

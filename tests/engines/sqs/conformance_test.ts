@@ -1,10 +1,10 @@
-import { before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { SendMessageCommand } from "@aws-sdk/client-sqs";
-import { deferred } from "../../../src/_promises.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
-import { mailboxCases, type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
+import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
+import { hostMailboxCasesTogether } from "../_together.ts";
 import { clientFor, endpoint, gate, uniqueName, useServer } from "./_sqs.ts";
 
 /** Times of SQS are seconds: so the cases, which mostly wait, wait together. */
@@ -45,24 +45,9 @@ const make: MakeMailbox = async (options) => {
 describe("SqsMailbox", gate, () => {
   useServer();
 
-  const queue = mailboxCases.entries(); // one for all lanes
-  const runs = mailboxCases.map(() => deferred<() => Promise<void>>());
-  const lane = async () => {
-    for (const [i, { run }] of queue) {
-      const running = run(make);
-      await running.catch(() => {}); // its own test tells
-      runs[i]!.resolve(() => running);
-    }
-  };
-  const lanes: Promise<void>[] = [];
-  before(() => void lanes.push(...Array.from({ length: TOGETHER }, lane)));
-
-  for (const [i, { topic, name }] of mailboxCases.entries()) {
-    it(`${topic}: ${name}`, async () => await (await runs[i]!.promise)());
-  }
+  hostMailboxCasesTogether(make, TOGETHER);
 
   it("shows every case but those of what SQS cannot do", async () => {
-    await Promise.all(lanes);
     const skipped = await skippedMailboxCases(make);
     assertEquals(skipped.map(({ why, topic, name }) => `${why} – ${topic}: ${name}`).sort(), [
       "the engine has no dedup – ids and delays: a message is not stored again while it is there",
