@@ -12,7 +12,7 @@ const PAUSE_MS = 1_000;
 const LONGEST_MS = 8_000;
 
 /** What comes when nobody waits is kept for so long, for whoever looks next. */
-const HOLD_MS = 50;
+const HOLD_MS = 100;
 
 const REQUEST_TIMEOUT = 408;
 const GOODBYE_MS = 1_000;

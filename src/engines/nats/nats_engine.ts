@@ -21,6 +21,9 @@ import { type Workplace, workplaceOf } from "./_workplace.ts";
 /** More at once could not be taken back in time. */
 const MAX_PUSH = 10_000;
 
+/** A server confirms a message a moment before it hands it out; whoever has just sent one looks again. */
+const HESITATION_MS = 12;
+
 type Change = (note: Note) => Partial<Note>;
 
 /** One queue on a server: a stream for messages, one for notes about them, and a consumer. */
@@ -33,6 +36,7 @@ export class NatsEngine implements Engine<string> {
   #workplace: Workplace | undefined;
   #site: Promise<Site> | undefined;
   #dead: NatsEngine | undefined;
+  #sentAt = -Infinity;
 
   constructor(name: string, backend: Backend, maxSize: number | undefined) {
     namesOf(name); // refuses one that is too long
@@ -63,14 +67,20 @@ export class NatsEngine implements Engine<string> {
       }
     }
     await this.#findingOut(this.#work.outbox.send(entries));
+    this.#sentAt = this.#backend.options.clock.monotonic();
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
     const { ackWaitMs } = await this.#open();
     const { leases, reception, sentry } = this.#work;
     await leases.giveBackEnded();
-    const received = reception.receive(max, (most) => sentry.take(most));
-    const { deliveries, deliveredAt } = await this.#findingOut(received);
+    const receive = () => reception.receive(max, (most) => sentry.take(most));
+    let { deliveries, deliveredAt } = await this.#findingOut(receive());
+    const { clock } = this.#backend.options;
+    while (deliveries.length === 0 && clock.monotonic() - this.#sentAt < HESITATION_MS) {
+      await clock.sleep(HESITATION_MS / 4);
+      ({ deliveries, deliveredAt } = await this.#findingOut(receive()));
+    }
     leases.begin(deliveries, deliveredAt, visibilityMs, ackWaitMs);
     if (deliveries.length === 0 && this.#listeners.size > 0) sentry.putUp();
     // Whatever becomes visible, and whenever, comes to the sentry.
