@@ -2,6 +2,7 @@ import { describe, it } from "node:test";
 import { assertEquals, assertLess } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { namesOf } from "../../../src/engines/nats/_names.ts";
+import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
 import {
   cleanUp,
@@ -102,7 +103,7 @@ describe("a receiver that waits on NATS", gate, () => {
   it("finds what its request was not told of, as when the server has forgotten it", async () => {
     const name = uniqueName();
     const connection = await connectTo();
-    const { promise: forgotten, resolve: forget } = Promise.withResolvers<void>();
+    const { promise: forgotten, resolve: forget } = deferred();
     const deaf: NatsConnection = {
       publish(subject, payload, options) {
         // These are the requests that wait.
