@@ -22,7 +22,7 @@ export async function takeRedis(): Promise<BenchServer | { readonly missing: str
 /** PostgreSQL, or why there is none. */
 export async function takePostgres(): Promise<BenchServer | { readonly missing: string }> {
   const named = process.env["POSTGRES_URL"];
-  const usual = ["", "postgres@"].map((user) => `postgres://${user}127.0.0.1:5432/test`);
+  const usual = ["postgres@", ""].map((user) => `postgres://${user}127.0.0.1:5432/test`);
   for (const url of named ? [named] : usual) {
     if (await accepts(url)) return { url, [Symbol.asyncDispose]: nobody };
   }

@@ -18,9 +18,9 @@ interface Measured {
   readonly latencies: Readonly<Record<"ours" | "graphile", readonly number[]>>;
 }
 
-const FEW = 3_000;
-const MANY = 20_000;
-const SINGLES = 60;
+const FEW = 2_000;
+const MANY = 15_000;
+const SINGLES = 50;
 const LATENCY_GOAL = 1;
 const TITLE = "In PostgreSQL, empty handler, a filled mailbox worked off";
 

@@ -10,9 +10,11 @@ import { format, type Part, summary } from "./_figures.ts";
 import { type Subject, takeSubject } from "./_subject.ts";
 import { importTime } from "./import_time.ts";
 import { mailboxMemory } from "./mailbox_memory.ts";
+import { mailboxNats } from "./mailbox_nats.ts";
 import { mailboxPostgres } from "./mailbox_postgres.ts";
 import { mailboxRedis } from "./mailbox_redis.ts";
 import { mailboxSqlite } from "./mailbox_sqlite.ts";
+import { mailboxSqs } from "./mailbox_sqs.ts";
 import { manyLeases } from "./many_leases.ts";
 import { manyLoops } from "./many_loops.ts";
 import { size } from "./size.ts";
@@ -27,6 +29,8 @@ const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
   mailbox_sqlite: mailboxSqlite,
   mailbox_redis: mailboxRedis,
   mailbox_postgres: mailboxPostgres,
+  mailbox_nats: mailboxNats,
+  mailbox_sqs: mailboxSqs,
   engine_stop: engineStop,
   backlog_memory: backlogMemory,
   backlog_sqlite: backlogSqlite,
