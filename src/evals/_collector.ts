@@ -3,7 +3,7 @@ import { onAbort } from "../_promises.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import { describeIssues } from "../loops/schema.ts";
-import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
+import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import { type EvalResult, resultIssues } from "./eval_request.ts";
 import type { Ledger } from "./_ledger.ts";
 import { patiently } from "./_patience.ts";
@@ -24,6 +24,8 @@ type ResultMessage<O> = Message<EvalResult<O>>;
 /** Writing results down takes a moment; what a crash has left is there again soon. */
 const VISIBILITY_MS = 5_000;
 const WAIT_MS = 20_000;
+/** Outputs may be large. */
+const AT_A_TIME = 100;
 /** What belongs to somebody else is left for them, for as long. */
 const STRANGE_PAUSE_MS = 1_000;
 
@@ -50,10 +52,10 @@ export class Collector<O> extends BaseLoop {
   /** Takes what is there, also what a process that crashed had taken and not written down. */
   async sweep(): Promise<void> {
     const endsAt = this.clock.monotonic() + VISIBILITY_MS + STRANGE_PAUSE_MS;
-    for (let leftMs = 0;; leftMs = endsAt - this.clock.monotonic()) {
-      const taken = await this.#take(Math.max(0, leftMs), undefined);
-      if (taken > 0) continue;
-      if (leftMs < 0 || await this.#mailbox.approximateCount() === 0) return;
+    for (let waitMs = 0; waitMs >= 0; waitMs = endsAt - this.clock.monotonic()) {
+      await this.#take(waitMs, undefined);
+      while (await this.#take(0, undefined) > 0);
+      if (await this.#mailbox.approximateCount() === 0) return;
     }
   }
 
@@ -92,7 +94,7 @@ export class Collector<O> extends BaseLoop {
   /** Takes a batch, and tells how many that were. They are written down before they are acknowledged. */
   async #take(waitTimeMs: number, signal: AbortSignal | undefined): Promise<number> {
     const messages = await this.#mailbox.receive({
-      maxMessages: MAX_BATCH,
+      maxMessages: AT_A_TIME,
       visibilityTimeoutMs: VISIBILITY_MS,
       waitTimeMs,
       ...(signal === undefined ? {} : { signal }),

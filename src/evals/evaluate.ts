@@ -23,7 +23,10 @@ export interface EvaluateOptions<I, O, E> extends
     EvalLoopOptions<I, O, E>,
     "agent" | "evaluator" | "isFinished" | "name" | "priority" | "results" | "shutdownTimeoutMs"
   > {
-  /** What the evaluation is called. Started again with the same id, it goes on where it stopped. */
+  /**
+   * What the evaluation is called. Started again with the same id, it goes on where it stopped: after a
+   * change of the samples or of the agent give it another one.
+   */
   readonly id: string;
   readonly dataset: Dataset<I, E>;
   /** @default {one that is called `default`} */

@@ -30,7 +30,7 @@ const REDRAW_MS = 100;
 const STEP_PERCENT = 10;
 const STEP_MS = 10_000;
 
-const console_: ProgressStream = { write: (text) => console.error(text.trimEnd()) };
+const onConsole: ProgressStream = { write: (text) => console.error(text.trimEnd()) };
 
 /**
  * Shows progress: a line that changes in its place where a person looks at a terminal, a new line now and
@@ -45,7 +45,7 @@ const console_: ProgressStream = { write: (text) => console.error(text.trimEnd()
  * ```
  */
 export function showProgress(
-  stream: ProgressStream = console_,
+  stream: ProgressStream = onConsole,
   options: { readonly clock?: Clock } = {},
 ): ProgressView {
   const { clock = systemClock } = options;

@@ -1,5 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { llmJudge } from "../../src/evals/evaluators/llm_judge.ts";
 import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { FakeRuntime, lifecycleCases } from "../../src/testing/mod.ts";
@@ -188,6 +190,44 @@ describe("EvalLoop", () => {
     await lab.workOff(lab.loop({ isFinished: (id) => id === "e/default/s2" }));
     assertEquals(lab.asked, ["s1", "s3"]);
     assertEquals((await lab.heard()).map(({ sampleId }) => sampleId), ["s1", "s3"]);
+  });
+
+  it("keeps a sample that takes longer than its visibility timeout, and tries it once", async () => {
+    const lab = new Lab();
+    lab.delayMs = 10_000;
+    await lab.submit(1);
+    const [loop, other] = [lab.loop(), lab.loop()];
+    const runs = [loop, other].map((it) => it.run({ visibilityTimeoutMs: 1_000 }));
+    await lab.clock.advance(11_000);
+    await lab.clock.until(Promise.all([loop.shutdown(), other.shutdown()]));
+    await Promise.all(runs);
+    assertEquals([lab.asked, (await lab.heard()).length], [["s1"], 1]);
+  });
+
+  it("beats with every piece of an answer and of a judgement, and keeps the lease by that", async () => {
+    const lab = new Lab();
+    const { clock } = lab;
+    await lab.submit(1);
+    const slow = (last: string) => {
+      const pieces = [...Array.from({ length: 9 }, () => " "), last];
+      return scriptedAdapter([pieces], { delayMs: 1_000, clock });
+    };
+    const loop = lab.loop({
+      agent: lab.agent({ adapter: slow("S1") }),
+      evaluator: llmJudge({ adapter: slow('{"score": 1}'), criteria: "short" }),
+      lease: { beatWithinMs: 1_500 },
+    });
+    const run = loop.run({ visibilityTimeoutMs: 2_000 });
+    let oldest = 0;
+    for (let second = 0; second < 19; second++) {
+      await clock.advance(1_000);
+      oldest = Math.max(oldest, loop.heartbeat.ageMs);
+    }
+    assertEquals([oldest < 1_000, loop.figures.leftToExpire], [true, 1]);
+    await clock.until(loop.shutdown());
+    await run;
+    assertEquals((await lab.heard()).map(({ score }) => score.passed), [true]);
+    assertEquals(loop.figures.acknowledged, 1);
   });
 
   it("refuses options that make no sense", async () => {

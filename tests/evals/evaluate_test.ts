@@ -109,22 +109,32 @@ describe("evaluate", () => {
     assertEquals(results.length, 6);
 
     const fresh = new Lab();
+    let sent = 0;
+    const { send } = fresh.requests;
+    fresh.requests.send = (...request) => {
+      sent++;
+      return send.apply(fresh.requests, request);
+    };
     const second = await run(fresh, { journal });
-    assertEquals([second.complete, fresh.asked.length], [true, 34]);
+    assertEquals([second.complete, sent, fresh.asked.length], [true, 34, 34]);
     assertEquals(String(second.report.withoutTimings()), await undisturbed());
   });
 
-  it("takes first what lies in the results, also what a crash has left there in flight", async () => {
-    const lab = new Lab();
-    const journal = new MemoryJournal();
-    await lab.submit(20);
-    await lab.workOff(lab.loop());
-    // A collector takes some, and dies before it writes them down.
-    await lab.results.receive({ maxMessages: 7, visibilityTimeoutMs: 5_000 });
-    const asked = lab.asked.length;
-    const { complete, drained } = await run(lab, { journal, experiments: [{ name: "default" }] });
-    assertEquals([complete, drained, lab.asked.length], [true, undefined, asked]);
-    assertEquals((await journal.load()).length, 20);
+  it("takes first what lies in the results, and waits for what a crash has left in flight", async () => {
+    for (const inFlight of [0, 7, 20]) {
+      const lab = new Lab();
+      const journal = new MemoryJournal();
+      await lab.submit(20);
+      await lab.workOff(lab.loop());
+      // A collector takes some, and dies before it writes them down.
+      const crashed = { maxMessages: inFlight, visibilityTimeoutMs: 5_000 };
+      if (inFlight > 0) await lab.results.receive(crashed);
+      const since = lab.clock.monotonic();
+      const { complete, drained } = await run(lab, { journal, experiments: [{ name: "default" }] });
+      assertEquals([complete, drained, lab.asked.length], [true, undefined, 20]);
+      assertEquals((await journal.load()).length, 20);
+      assertEquals(lab.clock.monotonic() - since, inFlight > 0 ? 5_000 : 0);
+    }
   });
 
   it("does not try again what is in the journal and comes again from a queue", async () => {
@@ -153,6 +163,9 @@ describe("evaluate", () => {
     await run(lab, { journal });
     const { report, complete } = await run(lab, { journal, dataset: Lab.samples(2) });
     assertEquals([complete, report.experiments[0]?.samples, lab.asked.length], [true, 2, 40]);
+    const others = new Dataset<string, string>([{ id: "other", input: "other" }]);
+    const second = await run(lab, { journal, dataset: others });
+    assertEquals([second.complete, second.results.length, lab.asked.length], [true, 2, 42]);
   });
 
   it("stops by a signal, and what is in flight is kept", async () => {

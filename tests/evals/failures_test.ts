@@ -98,6 +98,7 @@ describe("a sample that fails", () => {
     const told = results.map(({ sampleId, experiment, error }) => [sampleId, experiment, error]);
     const message = 'sample: expected an "input" in an object with keys [id]';
     assertEquals(told, [["s1", "x", { name: "Error", message }]]);
+    assertEquals(lab.logged.filter((it) => it.includes("onBury failed")), []);
   });
 });
 
