@@ -1,0 +1,159 @@
+import { backoffMs } from "../_backoff.ts";
+import { whileWanted } from "../_promises.ts";
+import type { Cancel } from "../clock.ts";
+import type { Emitter } from "./_emitter.ts";
+import type { PoolCounters } from "./_pool_counters.ts";
+import { Worker } from "./_worker.ts";
+import type { PoolEvents, WorkerEvent } from "./pool_call.ts";
+import { addresses, type PoolConfig } from "./pool_options.ts";
+import type { WorkerAddress } from "./worker_address.ts";
+
+/** How long looking for workers may take. */
+const DISCOVERY_TIMEOUT_MS = 10_000;
+
+/**
+ * Who the workers are and how they are doing. Each is asked on a timer of its own, so that one that
+ * hangs holds up nobody; the more often it fails, the longer the pause.
+ */
+export class Roster {
+  readonly #config: PoolConfig;
+  readonly #emitter: Emitter<PoolEvents>;
+  readonly #counters: PoolCounters;
+  readonly #workers = new Map<string, Worker>();
+  readonly #timers = new Map<Worker | "discovery", Cancel>();
+  #stopped = new AbortController();
+  #list: readonly Worker[] = [];
+
+  constructor(config: PoolConfig, emitter: Emitter<PoolEvents>, counters: PoolCounters) {
+    this.#config = config;
+    this.#emitter = emitter;
+    this.#counters = counters;
+  }
+
+  get workers(): readonly Worker[] {
+    return this.#list;
+  }
+
+  find(id: string): Worker | undefined {
+    return this.#workers.get(id);
+  }
+
+  /** Resolves when the workers have been found and each was asked once, or took too long. */
+  async start(): Promise<void> {
+    this.#stopped = new AbortController();
+    await this.#discover(this.#stopped.signal);
+  }
+
+  stop(): void {
+    this.#stopped.abort();
+    for (const cancel of this.#timers.values()) cancel();
+    this.#timers.clear();
+  }
+
+  /** A worker said that it stops: it gets nothing more until it tells otherwise. */
+  isTerminating(worker: Worker): void {
+    this.#turn(worker, false);
+  }
+
+  /** Tells of a change. */
+  tell(worker: Worker, change: WorkerEvent["change"]): void {
+    const { log } = this.#config;
+    const { id } = worker.address;
+    if (change === "circuit_opened") log.warn(`worker "${id}" fails again and again: taken out`);
+    else log.info(`worker "${id}": ${change}`);
+    this.#emitter.emit("worker", { worker: id, change });
+  }
+
+  async #discover(stopped: AbortSignal): Promise<void> {
+    const { discover, discoverEveryMs, log } = this.#config;
+    let arrived: readonly Worker[] = [];
+    try {
+      const found = await this.#within(
+        DISCOVERY_TIMEOUT_MS,
+        stopped,
+        async (signal) => addresses(await discover({ signal })),
+      );
+      if (stopped.aborted) return;
+      arrived = this.#update(found);
+    } catch (error) {
+      if (stopped.aborted) return;
+      log.warn("the workers could not be looked up: going on with those that are known", { error });
+    }
+    this.#later("discovery", discoverEveryMs, () => this.#discover(stopped));
+    await Promise.all(arrived.map((worker) => this.#check(worker, stopped)));
+  }
+
+  #update(found: readonly WorkerAddress[]): readonly Worker[] {
+    const { circuit, clock } = this.#config;
+    const same = ({ id, url }: WorkerAddress) => this.#workers.get(id)?.address.url === url;
+    const staying = new Set(found.filter(same).map(({ id }) => id));
+    for (const [id, worker] of this.#workers) {
+      if (staying.has(id)) continue;
+      this.#workers.delete(id);
+      this.#cancel(worker);
+      this.tell(worker, "left");
+    }
+    const arrived = found.filter(({ id }) => !staying.has(id))
+      .map((address) => new Worker(address, circuit, clock));
+    for (const worker of arrived) {
+      this.#workers.set(worker.address.id, worker);
+      this.tell(worker, "joined");
+    }
+    this.#list = [...this.#workers.values()];
+    return arrived;
+  }
+
+  async #check(worker: Worker, stopped: AbortSignal): Promise<void> {
+    const { probe, healthEveryMs, healthTimeoutMs, healthBackoffMs } = this.#config;
+    try {
+      const ask = (signal: AbortSignal) => probe(worker.address, { signal });
+      const health = await this.#within(healthTimeoutMs, stopped, ask);
+      const told = typeof health === "boolean" ? { healthy: health } : health;
+      this.#turn(worker, told.healthy, () => worker.tell(told));
+      this.#counters.checked(told.healthy);
+    } catch {
+      if (stopped.aborted) return;
+      this.#turn(worker, false, () => worker.tell({ healthy: false }));
+      this.#counters.checked(false);
+    }
+    if (stopped.aborted || this.#workers.get(worker.address.id) !== worker) return;
+    const pauseMs = worker.failures === 0
+      ? healthEveryMs
+      : backoffMs(worker.failures + 1, healthEveryMs, healthBackoffMs);
+    this.#later(worker, pauseMs, () => this.#check(worker, stopped));
+  }
+
+  #turn(worker: Worker, healthy: boolean, act: () => void = () => worker.healthy = healthy): void {
+    const before = worker.healthy;
+    act();
+    if (before !== healthy) this.tell(worker, healthy ? "healthy" : "unhealthy");
+  }
+
+  /** Waits for nobody who does not listen to the signal. */
+  async #within<T>(
+    ms: number,
+    stopped: AbortSignal,
+    act: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const controller = new AbortController();
+    const abort = () => controller.abort(new Error(`no answer within ${ms} ms`));
+    const cancel = this.#config.clock.schedule(ms, abort);
+    stopped.addEventListener("abort", abort);
+    try {
+      return await whileWanted(act(controller.signal), controller.signal);
+    } finally {
+      cancel();
+      stopped.removeEventListener("abort", abort);
+    }
+  }
+
+  #later(what: Worker | "discovery", ms: number, task: () => Promise<void>): void {
+    this.#cancel(what);
+    this.#timers.set(what, this.#config.clock.schedule(ms, () => void task()));
+  }
+
+  #cancel(what: Worker | "discovery"): void {
+    this.#timers.get(what)?.();
+    this.#timers.delete(what);
+  }
+}

@@ -1,0 +1,51 @@
+import type { Context, MiddlewareHandler } from "hono";
+import { isTerminatingError } from "../errors.ts";
+import type { ServiceGate } from "./service_gate.ts";
+
+/** What handlers behind {@linkcode drainable} find in their context. */
+export interface DrainableVariables {
+  /** Aborts when the service begins to stop: end what has no end of its own, as server-sent events. */
+  readonly stopping: AbortSignal;
+  /** Aborts when the request must end now. */
+  readonly cancelling: AbortSignal;
+}
+
+/**
+ * Hono middleware: while the gate is open requests go through and are counted, afterwards they get 503
+ * with code 5006. Handlers find the gate's signals as `c.var.stopping` and `c.var.cancelling`. Put it
+ * first. Behind a `ServiceLoop` that has the same gate it brings the signals only.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "hono";
+ * import { drainable, ServiceGate } from "@lastcall/lastcall/service";
+ *
+ * const gate = new ServiceGate();
+ * const app = new Hono().use(drainable(gate)).get("/", (c) => c.text(String(c.var.stopping.aborted)));
+ * console.assert(await (await app.request("/")).text() === "false");
+ * gate.close();
+ * console.assert((await app.request("/")).status === 503);
+ * ```
+ */
+export function drainable(gate: ServiceGate): MiddlewareHandler<{ Variables: DrainableVariables }> {
+  return async (context, next) => {
+    context.set("stopping", gate.stopping);
+    context.set("cancelling", gate.cancelling);
+    const proceed = async () => {
+      await next();
+      // Hono has answered what was thrown, and kept it.
+      if (isTerminatingError(context.error)) replace(context, gate.refusal());
+      return context.res;
+    };
+    if (gate.hosted) return void await proceed();
+    const response = await gate.handle(context.req.raw, proceed, context.env);
+    if (!context.finalized) return response;
+    if (response !== context.res) replace(context, response);
+  };
+}
+
+/** Without the headers of the answer before, which Hono would keep. */
+function replace(context: Context, response: Response): void {
+  context.res = undefined;
+  context.res = response;
+}

@@ -1,0 +1,45 @@
+import { TERMINATING, TerminatingError } from "../errors.ts";
+
+/** Options of {@linkcode terminatingResponse}. */
+export interface TerminatingResponseOptions {
+  /** @default {"The service is stopping: try again, preferably elsewhere"} */
+  readonly message?: string;
+  /** When to try again at the earliest, in whole seconds. @default {1_000} */
+  readonly retryAfterMs?: number;
+}
+
+/** The body of the answer to whoever comes while a service stops. */
+export interface TerminatingBody {
+  readonly error: {
+    readonly code: typeof TERMINATING;
+    readonly name: "TERMINATING";
+    readonly message: string;
+  };
+}
+
+const MESSAGE = "The service is stopping: try again, preferably elsewhere";
+
+/** The answer to whoever comes while a service stops: 503 with code 5006. */
+export function terminatingResponse(options: TerminatingResponseOptions = {}): Response {
+  const { message = MESSAGE, retryAfterMs = 1_000 } = options;
+  const body: TerminatingBody = { error: { code: TERMINATING, name: "TERMINATING", message } };
+  return new Response(JSON.stringify(body), {
+    status: 503,
+    headers: {
+      "content-type": "application/json",
+      "retry-after": String(Math.ceil(retryAfterMs / 1_000)),
+      "connection": "close",
+    },
+  });
+}
+
+/** Reads the body of a 503: an error when it is the answer of a service that stops. */
+export function terminatingErrorOf(text: string): TerminatingError | undefined {
+  try {
+    const { error } = JSON.parse(text) as Partial<TerminatingBody>;
+    if (error?.code === TERMINATING) return new TerminatingError(String(error.message));
+  } catch {
+    // somebody else's 503
+  }
+  return undefined;
+}

@@ -1,0 +1,81 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
+import { deferred } from "../../src/_promises.ts";
+import { CancelledError, TerminatingError } from "../../src/errors.ts";
+import { checkCancellation, withCancellation } from "../../src/service/mod.ts";
+
+describe("withCancellation", () => {
+  it("gives what the promise gives, and leaves nothing on the signal", async () => {
+    const { signal } = new AbortController();
+    let listening = 0;
+    const { addEventListener, removeEventListener } = signal;
+    signal.addEventListener = (...args: unknown[]) => {
+      listening++;
+      addEventListener.apply(signal, args as never);
+    };
+    signal.removeEventListener = (...args: unknown[]) => {
+      listening--;
+      removeEventListener.apply(signal, args as never);
+    };
+    const work = deferred<string>();
+    const wanted = withCancellation(work.promise, signal, "brewing");
+    assertEquals(listening, 1);
+    work.resolve("tea");
+    assertEquals(await wanted, "tea");
+    assertEquals(listening, 0);
+    await assertRejects(
+      () => withCancellation(Promise.reject(new Error("cold")), signal, "it"),
+      Error,
+      "cold",
+    );
+  });
+
+  it("rejects the moment the signal aborts, and names what was cancelled and why", async () => {
+    const controller = new AbortController();
+    const wanted = withCancellation(new Promise(() => {}), controller.signal, "the page");
+    controller.abort(new CancelledError("deadline", "a loop"));
+    const error = await assertRejects(() => wanted, CancelledError, "Cancelled the page: ");
+    assertEquals([error.why, (error.cause as CancelledError).why], ["deadline", "deadline"]);
+  });
+
+  it("tells a stop from other reasons", async () => {
+    const reason = new TerminatingError("The service is stopping");
+    const signal = AbortSignal.abort(reason);
+    const error = await assertRejects(
+      () => withCancellation(Promise.resolve("there already"), signal, "the page"),
+      TerminatingError,
+      "Gave up the page: The service is stopping",
+    );
+    assertEquals([error.code, error.cause], [5006, reason]);
+    const other = await assertRejects(
+      () => withCancellation(new Promise(() => {}), AbortSignal.abort("bored"), "it"),
+      CancelledError,
+    );
+    assertEquals([other.why, other.cause], ["aborted", "bored"]);
+  });
+
+  it("lets what fails after that fail in silence", async () => {
+    const controller = new AbortController();
+    let fail: (error: Error) => void = () => {};
+    const work = new Promise((_, reject) => fail = reject);
+    const wanted = withCancellation(work, controller.signal, "it");
+    controller.abort();
+    await assertRejects(() => wanted, CancelledError);
+    fail(new Error("late")); // an unhandled rejection would fail the test
+    await new Promise((resolve) => setTimeout(resolve, 0));
+  });
+});
+
+describe("checkCancellation", () => {
+  it("throws once the signal has aborted", () => {
+    const controller = new AbortController();
+    checkCancellation(controller.signal, "round 1");
+    controller.abort(new CancelledError("forced", "a loop"));
+    const error = assertThrows(() => checkCancellation(controller.signal, "round 2"));
+    assertInstanceOf(error, CancelledError);
+    assertEquals([error.why, error.message], [
+      "forced",
+      "Cancelled round 2: the stop was forced",
+    ]);
+  });
+});

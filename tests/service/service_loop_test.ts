@@ -1,0 +1,303 @@
+import { describe, it } from "node:test";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { type Deferred, deferred } from "../../src/_promises.ts";
+import type { HttpServer, RequestHandler, Runtime } from "../../src/runtime.ts";
+import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { type FetchHandler, ServiceLoop } from "../../src/service/mod.ts";
+import { FakeRuntime, lifecycleCases, VirtualClock } from "../../src/testing/mod.ts";
+import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { Client, get } from "./_client.ts";
+
+/** A runtime whose servers are asked by calling them. */
+class ServingRuntime extends FakeRuntime {
+  listeningServers = 0;
+  ask: RequestHandler = () => Promise.reject(new Error("nobody listens"));
+
+  serve(handler: RequestHandler): Promise<HttpServer> {
+    this.listeningServers++;
+    this.ask = handler;
+    const close = () => {
+      this.listeningServers--;
+      return Promise.resolve();
+    };
+    return Promise.resolve({ hostname: "127.0.0.1", port: 80, close });
+  }
+}
+
+const real = detectRuntime();
+const request = () => new Request("http://here/tea");
+
+/** A service that really listens, with its port. */
+async function listening(
+  handler: FetchHandler,
+): Promise<{ readonly service: ServiceLoop; readonly port: number; readonly run: Promise<void> }> {
+  const heard = deferred<number>();
+  const service = new ServiceLoop("tea", handler, {
+    port: 0,
+    hostname: "127.0.0.1",
+    runtime: real,
+    onListen: ({ port }) => heard.resolve(port),
+  });
+  const run = service.run();
+  return { service, port: await heard.promise, run };
+}
+
+/** A handler that answers when it is told to, and a promise of being asked. */
+function onDemand(): {
+  readonly handler: FetchHandler;
+  readonly asked: Deferred<void>;
+  readonly answer: Deferred<void>;
+} {
+  const [asked, answer] = [deferred(), deferred()];
+  const handler = async () => {
+    asked.resolve();
+    await answer.promise;
+    return new Response("x".repeat(100_000));
+  };
+  return { handler, asked, answer };
+}
+
+/** An endless answer of server-sent events that is closed by `until`. */
+function events(until?: AbortSignal): Response {
+  const text = (line: string) => new TextEncoder().encode(`data: ${line}\n\n`);
+  return new Response(
+    new ReadableStream({
+      start(stream) {
+        stream.enqueue(text("first"));
+        until?.addEventListener("abort", () => {
+          stream.enqueue(text("last"));
+          stream.close();
+        });
+      },
+    }),
+    { headers: { "content-type": "text/event-stream" } },
+  );
+}
+
+describe("ServiceLoop", () => {
+  for (const { name, run } of lifecycleCases) {
+    it(name, () =>
+      run(() => {
+        const clock = new VirtualClock();
+        const runtime = new ServingRuntime();
+        const options = { port: 0, clock, runtime };
+        const runnable = new ServiceLoop("tea", () => new Response("tea"), options);
+        return { runnable, clock, leftovers: () => runtime.listeningServers };
+      }));
+  }
+
+  it("refuses from the first moment of a stop, and closes when those inside are done", async () => {
+    const clock = new VirtualClock();
+    const runtime = new ServingRuntime();
+    const { handler, answer } = onDemand();
+    const service = new ServiceLoop("tea", handler, { port: 0, clock, runtime });
+    const run = service.run();
+    await clock.settle();
+    const inside = runtime.ask(request());
+    const stopped = service.shutdown();
+    assertEquals((await runtime.ask(request())).status, 503, "in the same turn");
+    await clock.advance(5_000);
+    assertEquals([runtime.listeningServers, service.inFlight], [1, [{
+      id: "GET /tea",
+      ageMs: 5_000,
+    }]]);
+    assertEquals((await runtime.ask(request())).status, 503, "and as long as it drains");
+    answer.resolve();
+    assertEquals((await (await inside).text()).length, 100_000);
+    assertEquals([await stopped, clock.monotonic(), runtime.listeningServers], [true, 5_000, 0]);
+    await run;
+  });
+
+  it("is ready while it listens and lets requests in, and drains and resumes", async () => {
+    const clock = new VirtualClock();
+    const runtime = new ServingRuntime();
+    const { handler, answer } = onDemand();
+    const service = new ServiceLoop("tea", handler, { port: 0, clock, runtime });
+    assertEquals([service.ready, service.address], [false, undefined]);
+    const run = service.run();
+    await clock.settle();
+    assertEquals([service.ready, service.address], [true, { hostname: "127.0.0.1", port: 80 }]);
+    const inside = runtime.ask(request());
+    let drained = false;
+    const drain = service.drain().then(() => drained = true);
+    await clock.settle();
+    assertEquals([service.ready, drained], [false, false]);
+    assertEquals((await runtime.ask(request())).status, 503);
+    answer.resolve();
+    await (await inside).text();
+    await drain;
+    assertEquals(runtime.listeningServers, 1, "a drained service listens");
+    service.resume();
+    const again = await runtime.ask(request());
+    assertEquals([service.ready, again.status], [true, 200]);
+    await again.text();
+    const stopped = service.shutdown();
+    service.resume();
+    assertEquals((await runtime.ask(request())).status, 503, "a stop is not taken back");
+    await clock.until(stopped);
+    await run;
+  });
+
+  it("near the deadline tells those inside to end, and names in the report who did not", async () => {
+    const clock = new VirtualClock();
+    const runtime = new ServingRuntime();
+    const reasons: unknown[] = [];
+    const service = new ServiceLoop("tea", (request) => {
+      if (request.url.endsWith("/stubborn")) return new Promise<Response>(() => {});
+      return new Promise<Response>((resolve) => {
+        const { cancelling } = service.gate;
+        cancelling.addEventListener("abort", () => {
+          reasons.push(cancelling.reason.why, clock.monotonic());
+          resolve(new Response(null));
+        });
+      });
+    }, { port: 0, clock, runtime });
+    const group = new LoopGroup([service], {
+      clock,
+      runtime,
+      shutdownTimeoutMs: 10_000,
+      watchdogThresholdMs: null,
+    });
+    const run = group.run();
+    await clock.settle();
+    const obedient = runtime.ask(request());
+    runtime.ask(new Request("http://here/stubborn"));
+    runtime.send("SIGTERM");
+    const report = await clock.until(run);
+    assertEquals((await obedient).status, 200);
+    assertEquals(reasons[0], "deadline");
+    assertEquals([report.outcome, report.exitCode], ["timed_out", 124]);
+    assertEquals(report.loops[0]?.inFlight.map(({ id }) => id), ["GET /stubborn"]);
+    await clock.advance(5_000);
+    assertEquals([runtime.listeningServers, service.running, clock.pending], [0, false, 0]);
+  });
+
+  it("says clearly when its port is taken, and when the runtime cannot serve", async () => {
+    const { service, port, run } = await listening(() => new Response());
+    const options = { port, hostname: "127.0.0.1", runtime: real };
+    const second = new ServiceLoop("coffee", () => new Response(), options);
+    await assertRejects(
+      () => second.run(),
+      Error,
+      `Service "coffee" cannot listen on 127.0.0.1:${port}: the port is taken`,
+    );
+    assertEquals(second.running, false);
+    await service.shutdown();
+    await run;
+    const without: Runtime = new FakeRuntime();
+    const third = new ServiceLoop("milk", () => new Response(), { port: 0, runtime: without });
+    await assertRejects(() => third.run(), Error, 'the runtime "fake" cannot serve HTTP');
+    for (const port of [-1, 70_000, 1.5]) {
+      assertThrows(
+        () => new ServiceLoop("x", () => new Response(), { port }),
+        RangeError,
+        `${port}`,
+      );
+    }
+  });
+});
+
+/** How long after the last answer a stop may take; a hang takes the whole timeout. */
+const SOON_MS = 2_000;
+
+describe(`a ServiceLoop on ${real.name} stops well with`, () => {
+  const stop = async (service: ServiceLoop, run: Promise<void>) => {
+    const began = performance.now();
+    assertEquals(await service.shutdown({ timeoutMs: 20_000 }), true);
+    await run;
+    return performance.now() - began;
+  };
+
+  for (
+    const [kind, sent] of [
+      ["a connection that is kept alive and idle", get("/")],
+      ["a connection that has sent nothing", ""],
+      ["half a request", get("/").slice(0, 20)],
+    ] as const
+  ) {
+    it(kind, async () => {
+      const { service, port, run } = await listening(() => new Response("tea"));
+      await using client = await Client.to(port, sent);
+      if (sent === get("/")) await client.until("tea");
+      assert(await stop(service, run) < SOON_MS);
+    });
+  }
+
+  it("a slow answer, which comes to its last byte while others are refused", async () => {
+    const { handler, asked, answer } = onDemand();
+    const { service, port, run } = await listening(handler);
+    await using client = await Client.to(port, get("/"));
+    await asked.promise;
+    const stopped = stop(service, run);
+    await using other = await Client.to(port, get("/"));
+    await other.until('"code":5006');
+    assertStringIncludes(other.text, "503 ");
+    assertStringIncludes(other.text.toLowerCase(), "connection: close");
+    const answered = performance.now();
+    answer.resolve();
+    await stopped;
+    assert(performance.now() - answered < SOON_MS);
+    assertStringIncludes(await client.ended(), "x".repeat(100_000));
+  });
+
+  it("an answer that goes out for longer than its handler works", async () => {
+    const release = deferred();
+    const { service, port, run } = await listening(() => {
+      let pulled = 0;
+      return new Response(
+        new ReadableStream({
+          async pull(stream) {
+            if (pulled++ > 0) await release.promise;
+            stream.enqueue(new TextEncoder().encode(pulled === 1 ? "first" : "last"));
+            if (pulled === 2) stream.close();
+          },
+        }),
+      );
+    });
+    await using client = await Client.to(port, get("/slow"));
+    await client.until("first");
+    assertEquals(service.inFlight.map(({ id }) => id), ["GET /slow"]);
+    let over = false;
+    const stopped = stop(service, run).then(() => over = true);
+    await using other = await Client.to(port, get("/"));
+    await other.until("5006");
+    assertEquals(over, false);
+    release.resolve();
+    await stopped;
+    assertStringIncludes(await client.ended(), "last");
+  });
+
+  it("a client that has gone in the middle of a stream", async () => {
+    const { service, port, run } = await listening(() => events());
+    const client = await Client.to(port, get("/"));
+    await client.until("first");
+    assertEquals(service.inFlight.length, 1);
+    await client[Symbol.asyncDispose]();
+    assert(await stop(service, run) < SOON_MS);
+  });
+
+  it("events without an end that listen to the stop", async () => {
+    const { service, port, run } = await listening(() => events(service.gate.stopping));
+    await using client = await Client.to(port, get("/"));
+    await client.until("first");
+    assert(await stop(service, run) < SOON_MS);
+    assertStringIncludes(await client.ended(), "data: last");
+  });
+
+  it("events without an end that listen to nothing, at its deadline", async () => {
+    const { service, port, run } = await listening(() => events());
+    await using client = await Client.to(port, get("/"));
+    await client.until("first");
+    const began = performance.now();
+    assertEquals(await service.shutdown({ timeoutMs: 200 }), false);
+    assertEquals(service.inFlight.length, 1, "left over, and named");
+    await run; // cut off
+    assert(performance.now() - began < 5_000);
+  });
+});
