@@ -17,7 +17,7 @@ const make: MakeMailbox = async (options) => {
   const open = () => DenoKvMailbox.open<unknown>(path, { ...options, name, maxBodyBytes });
   return {
     mailbox: await open(),
-    tickMs: 500, // by the clock on the wall, and every call writes to a disk
+    tickMs: 1_000, // by the clock on the wall, and every call waits for a disk
     pass: (ms) => systemClock.sleep(ms),
     sibling: open,
     async sendRaw(body) {
@@ -33,7 +33,7 @@ const make: MakeMailbox = async (options) => {
 };
 
 describe("DenoKvMailbox", gate, () => {
-  hostMailboxCasesTogether(make, 8);
+  hostMailboxCasesTogether(make, 16);
 
   it("shows every case", async () => {
     assertEquals(await skippedMailboxCases(make), []);
