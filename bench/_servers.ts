@@ -2,6 +2,7 @@
 // on this machine, or a private one that ends with the part.
 
 import process from "node:process";
+import { Redis } from "ioredis";
 import postgres from "postgres";
 import { findServer, missing, redis } from "../tests/engines/_servers.ts";
 import { privateOptions, PrivatePostgres } from "../tests/engines/postgres/_private.ts";
@@ -14,9 +15,28 @@ export interface BenchServer extends AsyncDisposable {
 
 const nobody = () => Promise.resolve();
 
-/** Redis, or why there is none. */
+/** Redis, or why there is none. What the parts have left there goes when they let go of it. */
 export async function takeRedis(): Promise<BenchServer | { readonly missing: string }> {
-  return await findServer(redis) ?? { missing: missing(redis) };
+  const server = await findServer(redis);
+  if (server === undefined) return { missing: missing(redis) };
+  return {
+    url: server.url,
+    async [Symbol.asyncDispose]() {
+      await removeLeftovers(server.url);
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** A mailbox keeps its last number for good, also when it is purged. */
+async function removeLeftovers(url: string): Promise<void> {
+  const client = new Redis(url);
+  for (const pattern of ["{lastcall:bench_*", "bull:bench_*"]) {
+    for await (const keys of client.scanStream({ match: pattern, count: 1_000 })) {
+      if (keys.length > 0) await client.unlink(...keys as string[]);
+    }
+  }
+  client.disconnect();
 }
 
 /** PostgreSQL, or why there is none. */
