@@ -15,7 +15,7 @@ export interface ServiceGateOptions {
   /**
    * Requests that are answered also while the gate is closed, as those of probes.
    *
-   * @default {paths under `/health`, and `/metrics`}
+   * @default {the paths of `healthApp`: `/health/…`, `/metrics`, `/status`, `/drain` and `/resume`}
    */
   readonly exempt?: (request: Request) => boolean;
   /** @default {systemClock} */
@@ -168,5 +168,5 @@ export class ServiceGate implements MetricSource {
 }
 
 function isProbe(request: Request): boolean {
-  return /^\/(health(\/|$)|metrics$)/.test(new URL(request.url).pathname);
+  return /^\/(health(\/.*)?|metrics|status|drain|resume)$/.test(new URL(request.url).pathname);
 }

@@ -11,7 +11,7 @@ import { VirtualClock } from "../../src/testing/mod.ts";
 
 /** A pool on a virtual clock, whose workers do what a test says. */
 export class Yard implements AsyncDisposable {
-  readonly clock = new VirtualClock();
+  readonly clock: VirtualClock = new VirtualClock();
   readonly health: Record<string, WorkerHealth | boolean | Error | "hangs"> = {};
   readonly events: AttemptEvent[] = [];
   readonly checks: string[] = [];

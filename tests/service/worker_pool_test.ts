@@ -1,7 +1,11 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
+import { nextTurn } from "../../src/clock.ts";
 import { TerminatingError } from "../../src/errors.ts";
+import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { silentLog } from "../../src/log.ts";
+import { StepLoop } from "../../src/loops/step_loop.ts";
 import {
   CapacityError,
   NoWorkerError,
@@ -9,6 +13,7 @@ import {
   UnreachableError,
   WorkerPool,
 } from "../../src/service/mod.ts";
+import { FakeRuntime } from "../../src/testing/mod.ts";
 import { Yard } from "./_pool.ts";
 
 const failing = (error: Error): PoolCall<string> => () => Promise.reject(error);
@@ -335,5 +340,29 @@ describe("a WorkerPool", () => {
       const error = assertThrows(() => new WorkerPool(options as never), Error, text);
       assert(!error.message.includes("secret"), error.message);
     }
+  });
+});
+
+describe("a WorkerPool as support of a group", () => {
+  it("goes on asking how its workers are doing while its own process drains", async () => {
+    const yard = new Yard(["a", "b"]);
+    const runtime = new FakeRuntime();
+    const asked: string[] = [];
+    const loop = new StepLoop("front", async ({ stopping }) => {
+      if (!stopping.aborted) await yard.clock.sleep(8_000);
+      assert(stopping.aborted);
+      await yard.pool.run(({ id }) => Promise.resolve(void asked.push(id)));
+    }, { clock: yard.clock });
+    const { clock } = yard;
+    const group = new LoopGroup([loop], { clock, runtime, support: [yard.pool], log: silentLog });
+    const run = group.run();
+    while (!loop.running) await nextTurn();
+    await clock.advance(1_000);
+    runtime.send("SIGTERM");
+    await clock.advance(1_000);
+    yard.health["a"] = false;
+    assertEquals((await clock.until(run)).outcome, "drained");
+    assertEquals([asked, clock.pending], [["b"], 0]);
+    assertEquals(yard.events.map(({ noneHealthy }) => noneHealthy), [false]);
   });
 });

@@ -1,0 +1,51 @@
+/**
+ * A coordinator: hands requests on to workers, and asks another one when a worker is stopping. Its
+ * arguments are its port and the workers' URLs:
+ *
+ *     node examples/service/coordinator.ts 8080 http://127.0.0.1:8081 http://127.0.0.1:8082
+ *
+ * Stop a worker under load: no client notices. Stop the coordinator: what it has begun is finished, and
+ * its pool goes on looking for healthy workers until the last request is answered.
+ */
+
+import process from "node:process";
+import { Hono } from "hono";
+import { LoopGroup } from "../../mod.ts";
+import { healthApp } from "../../src/health/mod.ts";
+import {
+  drainable,
+  isUnreachableError,
+  ServiceGate,
+  ServiceLoop,
+  WorkerPool,
+} from "../../src/service/mod.ts";
+
+const [port = "8080", ...workers] = process.argv.slice(2);
+const pool = new WorkerPool({
+  workers,
+  deadlineMs: 60_000,
+  minRemainingMs: 10_000,
+  healthEveryMs: 500,
+});
+const gate = new ServiceGate({ name: "coordinator" });
+
+const app = new Hono()
+  .use(drainable(gate))
+  .get("/status/workers", (c) => c.json(pool.workers))
+  .all("/work/*", (c) => {
+    const sessionId = c.req.header("x-session");
+    const { signal } = c.req.raw;
+    return pool.fetch(c.req.raw, sessionId === undefined ? { signal } : { signal, sessionId });
+  })
+  .onError((error, c) => c.json({ error: error.message }, isUnreachableError(error) ? 502 : 500));
+
+const front = new ServiceLoop("front", app.fetch, {
+  port: Number(port),
+  gate,
+  onListen: ({ port }) => console.log(`listening on ${port}`),
+});
+// The pool is support: it starts before the front, and stops when the front has answered everybody.
+const shutdownTimeoutMs = Number(process.env["SHUTDOWN_TIMEOUT_MS"] ?? 25_000);
+const group = new LoopGroup([front], { support: [pool], shutdownTimeoutMs });
+app.route("/", healthApp(group, { metrics: [gate, pool] }));
+await group.main();

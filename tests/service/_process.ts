@@ -1,0 +1,107 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { detectRuntime } from "../../runtime_adapters/detect.ts";
+
+/** Only a bug lets anything last this long. */
+const SAFETY_MS = 30_000;
+const FLAGS = detectRuntime().name === "deno" ? ["run", "-A", "--no-check"] : [];
+
+const alive = new Set<ChildProcess>();
+process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
+
+/** A service in a process of its own, on the runtime that hosts the test. */
+export class ServiceProcess implements AsyncDisposable {
+  readonly #child: ChildProcess;
+  readonly #closed: Promise<number | null>;
+  readonly #waiting = new Set<() => void>();
+  stdout = "";
+  stderr = "";
+  #over = false;
+  port = 0;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+    alive.add(child);
+    child.stdout!.setEncoding("utf8").on("data", (text) => this.#look(this.stdout += text));
+    child.stderr!.setEncoding("utf8").on("data", (text) => this.#look(this.stderr += text));
+    this.#closed = new Promise((resolve) =>
+      child.on("close", (code) => {
+        alive.delete(child);
+        this.#look(this.#over = true);
+        resolve(code);
+      })
+    );
+  }
+
+  /** Starts a file, relative to this folder, and waits until it listens. */
+  static async start(file: string, ...args: readonly string[]): Promise<ServiceProcess> {
+    const path = fileURLToPath(new URL(file, import.meta.url));
+    const { FORCE_COLOR: _color, NODE_TEST_CONTEXT: _context, ...env } = process.env;
+    const service = new ServiceProcess(
+      spawn(process.execPath, [...FLAGS, path, ...args], {
+        stdio: ["ignore", "pipe", "pipe"],
+        env: { ...env, NO_COLOR: "1" },
+      }),
+    );
+    const [, port] = await service.printed(/listening on (\d+)/);
+    service.port = Number(port);
+    return service;
+  }
+
+  url(path: string): string {
+    return `http://127.0.0.1:${this.port}${path}`;
+  }
+
+  /** Asks for a path, on a connection of its own. */
+  async ask(path: string): Promise<{ readonly status: number; readonly text: string }> {
+    const response = await fetch(this.url(path), { headers: { connection: "close" } });
+    return { status: response.status, text: await response.text() };
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    process.kill(this.#child.pid!, signal);
+  }
+
+  /** Waits until this was printed. */
+  async printed(pattern: RegExp): Promise<RegExpExecArray> {
+    await this.#until(() => pattern.test(this.stdout) || this.#over, String(pattern));
+    const found = pattern.exec(this.stdout);
+    if (found === null) throw new Error(`It ended without ${pattern}${this.#output()}`);
+    return found;
+  }
+
+  /** Waits for its end; gives the exit code. */
+  async ended(): Promise<number | null> {
+    await this.#until(() => this.#over, "the end");
+    return await this.#closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#over) this.#child.kill("SIGKILL");
+    await this.#closed;
+  }
+
+  async #until(condition: () => boolean, what: string): Promise<void> {
+    let check = () => {};
+    let limit: ReturnType<typeof setTimeout> | undefined;
+    await new Promise<void>((resolve, reject) => {
+      check = () => condition() && resolve();
+      this.#waiting.add(check);
+      const late = () => reject(new Error(`Waited ${SAFETY_MS} ms for ${what}${this.#output()}`));
+      limit = setTimeout(late, SAFETY_MS);
+      check();
+    }).finally(() => {
+      clearTimeout(limit);
+      this.#waiting.delete(check);
+    });
+  }
+
+  #look(_: unknown): void {
+    for (const check of this.#waiting) check();
+  }
+
+  #output(): string {
+    return `\n── stdout ──\n${this.stdout}\n── stderr ──\n${this.stderr}`;
+  }
+}

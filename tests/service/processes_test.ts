@@ -1,0 +1,166 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { gap } from "../signals/_child.ts";
+import { ServiceProcess } from "./_process.ts";
+
+const WORKER = "../../examples/service/worker.ts";
+const COORDINATOR = "../../examples/service/coordinator.ts";
+
+/** The client of Node takes many times as long as the others for the same. */
+const LOAD = detectRuntime().name === "node" ? 2_000 : 10_000;
+
+const startWorker = () => ServiceProcess.start(WORKER, "0");
+const startCoordinator = (...workers: readonly ServiceProcess[]) =>
+  ServiceProcess.start(COORDINATOR, "0", ...workers.map((worker) => worker.url("")));
+
+/** Asks until the answer fits, without a pause. */
+async function askUntil(service: ServiceProcess, path: string, status: number): Promise<string> {
+  for (;;) {
+    const answer = await service.ask(path);
+    if (answer.status === status) return answer.text;
+  }
+}
+
+/** Asks until it works on something beside the question. */
+async function atWork(service: ServiceProcess): Promise<void> {
+  while (!/^lastcall_service_in_flight\{.*\} 2$/m.test((await service.ask("/metrics")).text));
+}
+
+describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
+  it("is red with the next request, refuses new work, finishes what it has, and ends with 0", async () => {
+    await using worker = await startWorker();
+    assertEquals((await worker.ask("/health/ready")).status, 200);
+    const slow = worker.ask("/work/1500");
+    await atWork(worker);
+    worker.signal("SIGTERM");
+    await askUntil(worker, "/health/ready", 503);
+    const refused = await worker.ask("/work/0");
+    assertEquals([refused.status, JSON.parse(refused.text).error.code], [503, 5006]);
+    assertEquals((await worker.ask("/health/live")).status, 200, "it lives while it drains");
+    assertEquals((await worker.ask("/health/ready")).status, 503);
+    const { status, text } = await slow;
+    assertEquals([status, JSON.parse(text).done], [200, true]);
+    assertEquals(await worker.ended(), 0, worker.stderr);
+  });
+
+  it("ends streams that have no end of their own", async () => {
+    await using worker = await startWorker();
+    const events = await fetch(worker.url("/events"));
+    const reader = events.body!.pipeThrough(new TextDecoderStream()).getReader();
+    assertMatch((await reader.read()).value ?? "", /data: 1/);
+    worker.signal("SIGTERM");
+    while (!(await reader.read()).done);
+    assertEquals(await worker.ended(), 0, worker.stderr);
+  });
+
+  it("cancels what does not end in time, and ends with 0 when it listens", async () => {
+    await using service = await ServiceProcess.start("fixtures/stubborn.ts", "1000");
+    const asked = service.ask("/");
+    await service.printed(/asked/);
+    service.signal("SIGTERM");
+    assertEquals(await asked, { status: 200, text: "cut short" });
+    assertEquals(await service.ended(), 0, service.stderr);
+    assertStringIncludes(service.stdout, "cancelled: deadline");
+  });
+
+  it("names what was left when the time ran out, and ends with 124", async () => {
+    await using service = await ServiceProcess.start("fixtures/stubborn.ts", "1000");
+    const asked = [service.ask("/never"), service.ask("/never")].map((it) => it.catch(() => {}));
+    await service.printed(/asked \/never\nasked \/never/);
+    service.signal("SIGTERM");
+    assertEquals(await service.ended(), 124, service.stderr);
+    assertMatch(service.stderr, /timed out in .*exit code 124/);
+    assertMatch(service.stderr, /stubborn: hung .*on GET \/never \(.*\), GET \/never/);
+    await Promise.all(asked);
+  });
+
+  it("ends its drain at a second signal, and tells so: 143", async () => {
+    await using service = await ServiceProcess.start("fixtures/stubborn.ts", "30000");
+    const asked = service.ask("/");
+    await service.printed(/asked/);
+    service.signal("SIGTERM");
+    await service.printed(/stopping/);
+    await gap();
+    service.signal("SIGTERM");
+    assertEquals(await asked, { status: 200, text: "cut short" });
+    assertEquals(await service.ended(), 143);
+    assertStringIncludes(service.stdout, "cancelled: forced");
+    assertStringIncludes(service.stderr, "forced in ");
+  });
+
+  it("ends its drain at a second signal although a request listens to nothing", async () => {
+    await using service = await ServiceProcess.start("fixtures/stubborn.ts", "30000");
+    const asked = [service.ask("/never"), service.ask("/")].map((it) => it.catch(() => {}));
+    await service.printed(/asked \/$/m);
+    await service.printed(/asked \/never$/m);
+    service.signal("SIGTERM");
+    await service.printed(/stopping/);
+    await gap();
+    service.signal("SIGINT");
+    assertEquals(await service.ended(), 130);
+    await Promise.all(asked);
+  });
+});
+
+describe(`a coordinator on ${detectRuntime().name}`, () => {
+  it(`loses no request of ${LOAD} when one of two workers is terminated under load`, async () => {
+    await using first = await startWorker();
+    await using second = await startWorker();
+    await using coordinator = await startCoordinator(first, second);
+    const TOTAL = LOAD;
+    let asked = 0;
+    let wrong: string[] = [];
+    const by = new Map<number, number>();
+    const client = async () => {
+      while (asked < TOTAL) {
+        if (++asked === TOTAL / 4) first.signal("SIGTERM");
+        try {
+          const response = await fetch(coordinator.url("/work/1"));
+          const text = await response.text();
+          if (response.status !== 200) wrong.push(`${response.status} ${text}`);
+          const { by: pid } = JSON.parse(text);
+          by.set(pid, (by.get(pid) ?? 0) + 1);
+        } catch (error) {
+          wrong.push(String(error));
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: 50 }, client));
+    wrong = wrong.slice(0, 5);
+    assertEquals([wrong, [...by.values()].reduce((sum, count) => sum + count)], [[], TOTAL]);
+    assertEquals(by.size, 2, "both have worked");
+    assert([...by.values()].every((count) => count > TOTAL / 20), String([...by.values()]));
+    assertEquals(await first.ended(), 0, first.stderr);
+    coordinator.signal("SIGTERM");
+    assertEquals(await coordinator.ended(), 0, coordinator.stderr);
+  });
+
+  it("returns the last TERMINATING when all workers are stopping, and finishes what they have", async () => {
+    await using first = await startWorker();
+    await using second = await startWorker();
+    await using coordinator = await startCoordinator(first, second);
+    const slow = [coordinator.ask("/work/2000"), coordinator.ask("/work/2000")];
+    for (const worker of [first, second]) {
+      await atWork(worker);
+      worker.signal("SIGTERM");
+      await askUntil(worker, "/health/ready", 503);
+    }
+    const refused = await coordinator.ask("/work/0");
+    assertEquals([refused.status, JSON.parse(refused.text).error.code], [503, 5006]);
+    for (const { status } of await Promise.all(slow)) assertEquals(status, 200);
+    assertEquals([await first.ended(), await second.ended()], [0, 0]);
+  });
+
+  it("that gets SIGTERM itself finishes what it has, and refuses the rest", async () => {
+    await using worker = await startWorker();
+    await using coordinator = await startCoordinator(worker);
+    const slow = coordinator.ask("/work/1500");
+    await atWork(worker);
+    coordinator.signal("SIGTERM");
+    await askUntil(coordinator, "/health/ready", 503);
+    assertEquals(JSON.parse((await coordinator.ask("/work/0")).text).error.code, 5006);
+    assertEquals((await slow).status, 200);
+    assertEquals(await coordinator.ended(), 0, coordinator.stderr);
+  });
+});
