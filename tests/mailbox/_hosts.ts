@@ -1,8 +1,9 @@
 import { appendFileSync } from "node:fs";
 import process from "node:process";
-import { it } from "node:test";
+import { before, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import type { Clock } from "../../src/clock.ts";
+import { deferred } from "../../src/_promises.ts";
 import { jsonCodec } from "../../src/mailbox/codec.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
@@ -11,6 +12,7 @@ import type { MailboxOptions } from "../../src/mailbox/mailbox_options.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import {
+  type MailboxCase,
   mailboxCases,
   type MakeMailbox,
   type SkippedMailboxCase,
@@ -63,26 +65,65 @@ export function onSharedEngine(wrap: (engine: Engine<string>) => Engine<string>)
   };
 }
 
-/** Hosts all cases, and writes down for which engine, where the table of the whole run lists it. */
-export function hostMailboxCases(make: MakeMailbox, engine?: string): void {
-  const file = process.env[CONFORMANCE_FILE];
-  const record = (result: CaseRecord["result"]) => {
-    if (file === undefined || engine === undefined) return;
-    const runtime = detectRuntime().name as RuntimeName;
-    appendFileSync(file, `${JSON.stringify({ engine, runtime, result } satisfies CaseRecord)}\n`);
-  };
-  let lacking: Promise<readonly SkippedMailboxCase[]> | undefined;
-  for (const { topic, name, run } of mailboxCases) {
-    it(`${topic}: ${name}`, async () => {
+/** How the cases are hosted. */
+export interface HostOptions {
+  /** The engine's name in the table at the end of the whole run. */
+  readonly engine?: string | undefined;
+  /**
+   * So many cases at a time, for engines whose times are long: the cases mostly wait. They start with the
+   * first test of the suite, and each test tells how its case went. @default {1}
+   */
+  readonly together?: number;
+}
+
+/** Hosts all cases. */
+export function hostMailboxCases(make: MakeMailbox, options: HostOptions = {}): void {
+  const { engine, together = 1 } = options;
+  const record = recorder(make, engine);
+  const start = together === 1 ? undefined : inLanes(make, together);
+  for (const one of mailboxCases) {
+    it(`${one.topic}: ${one.name}`, async () => {
       try {
-        await run(make);
+        await (start === undefined ? one.run(make) : start(one));
       } catch (error) {
-        record("failed");
+        await record(one, "failed");
         throw error;
       }
-      if (file === undefined) return;
-      const skipped = await (lacking ??= skippedMailboxCases(make));
-      record(skipped.some((it) => it.topic === topic && it.name === name) ? "lacking" : "passed");
+      await record(one, "passed");
     });
   }
+}
+
+/** Runs the cases in order, so many at a time; each can be waited for. */
+function inLanes(make: MakeMailbox, together: number): (one: MailboxCase) => Promise<void> {
+  const queue = mailboxCases.values(); // one for all lanes
+  const runs = new Map(mailboxCases.map((one) => [one, deferred<() => Promise<void>>()]));
+  const lane = async () => {
+    for (const one of queue) {
+      const running = one.run(make);
+      await running.catch(() => {}); // its own test tells
+      runs.get(one)!.resolve(() => running);
+    }
+  };
+  before(() => {
+    for (let i = 0; i < together; i++) void lane();
+  });
+  return async (one) => await (await runs.get(one)!.promise)();
+}
+
+/** Writes down what became of a case, where the whole run asks for that. */
+function recorder(
+  make: MakeMailbox,
+  engine: string | undefined,
+): (one: MailboxCase, result: "passed" | "failed") => Promise<void> {
+  const file = process.env[CONFORMANCE_FILE];
+  if (file === undefined || engine === undefined) return () => Promise.resolve();
+  const runtime = detectRuntime().name as RuntimeName;
+  let lacking: Promise<readonly SkippedMailboxCase[]> | undefined;
+  return async ({ topic, name }, end) => {
+    const skipped = await (lacking ??= skippedMailboxCases(make));
+    const shown = skipped.every((it) => it.topic !== topic || it.name !== name);
+    const record: CaseRecord = { engine, runtime, result: shown ? end : "lacking" };
+    appendFileSync(file, `${JSON.stringify(record)}\n`);
+  };
 }

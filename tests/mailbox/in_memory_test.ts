@@ -8,7 +8,7 @@ import { hostMailboxCases, onVirtualClock } from "./_hosts.ts";
 const make = onVirtualClock((options) => new InMemoryMailbox<unknown>("orders", options));
 
 describe("InMemoryMailbox", () => {
-  hostMailboxCases(make, "memory");
+  hostMailboxCases(make, { engine: "memory" });
 
   it("shows every case that needs no second view and no codec", async () => {
     const skipped = await skippedMailboxCases(make);

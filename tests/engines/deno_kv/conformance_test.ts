@@ -6,7 +6,7 @@ import { DenoKvMailbox } from "../../../src/engines/deno_kv/mod.ts";
 import { Store } from "../../../src/engines/deno_kv/_store.ts";
 import { silentLog } from "../../../src/log.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCasesTogether } from "../_together.ts";
+import { hostMailboxCases } from "../../mailbox/_hosts.ts";
 import { gate, openStore, TempFolder } from "./_kv.ts";
 
 const make: MakeMailbox = async (options) => {
@@ -33,7 +33,7 @@ const make: MakeMailbox = async (options) => {
 };
 
 describe("DenoKvMailbox", gate, () => {
-  hostMailboxCasesTogether(make, 16);
+  hostMailboxCases(make, { engine: "Deno KV", together: 16 });
 
   it("shows every case", async () => {
     assertEquals(await skippedMailboxCases(make), []);

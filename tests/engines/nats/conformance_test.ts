@@ -70,7 +70,7 @@ const WITHOUT_FENCE: readonly string[] = [
 
 describe("NatsMailbox", gate, () => {
   closeServerAfterwards();
-  hostMailboxCases(make);
+  hostMailboxCases(make, { engine: "NATS" });
 
   it("shows every case but those of strict order and of a fence on the server", async () => {
     const skipped = await skippedMailboxCases(make);

@@ -40,7 +40,7 @@ const make: MakeMailbox = async (options) => {
 
 describe("RedisMailbox", gate, () => {
   closeServerAfterwards();
-  hostMailboxCases(make, "Redis");
+  hostMailboxCases(make, { engine: "Redis" });
 
   it("shows every case", async () => {
     assertEquals(await skippedMailboxCases(make), []);

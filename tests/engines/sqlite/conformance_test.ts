@@ -46,7 +46,8 @@ const drivers = runtimeName === "bun" ? { nodeSqlite, bunSqlite } : { nodeSqlite
 for (const [name, driver] of Object.entries(drivers)) {
   describe(`SqliteMailbox on ${name}`, () => {
     // One that is there on all runtimes stands for SQLite in the table.
-    hostMailboxCases(make(driver), name === "nodeSqlite" ? "SQLite" : undefined);
+    const engine = name === "nodeSqlite" ? "SQLite" : undefined;
+    hostMailboxCases(make(driver), { engine });
 
     it("shows every case", async () => {
       assertEquals(await skippedMailboxCases(make(driver)), []);

@@ -4,7 +4,7 @@ import { SendMessageCommand } from "@aws-sdk/client-sqs";
 import { systemClock } from "../../../src/clock.ts";
 import { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCasesTogether } from "../_together.ts";
+import { hostMailboxCases } from "../../mailbox/_hosts.ts";
 import { clientFor, endpoint, gate, uniqueName, useServer } from "./_sqs.ts";
 
 /** Times of SQS are seconds: so the cases, which mostly wait, wait together. */
@@ -45,7 +45,7 @@ const make: MakeMailbox = async (options) => {
 describe("SqsMailbox", gate, () => {
   useServer();
 
-  hostMailboxCasesTogether(make, TOGETHER);
+  hostMailboxCases(make, { engine: "SQS", together: TOGETHER });
 
   it("shows every case but those of what SQS cannot do", async () => {
     const skipped = await skippedMailboxCases(make);
