@@ -1,0 +1,160 @@
+import { onAbort } from "../_promises.ts";
+import { type Deadline, reserveOf } from "../lifecycle/deadline.ts";
+import type { Agent, StopHook } from "./agent.ts";
+import type { AgentMetadata, AgentState } from "./agent_state.ts";
+import { InboxDrain } from "./_inbox_drain.ts";
+import type { CoordinationSettings } from "./settings.ts";
+import type { ShutdownReport } from "./shutdown_report.ts";
+import type { StateWriter } from "./_state_writer.ts";
+import { OutOfTimeError, Steps } from "./_steps.ts";
+
+/** What agents that stop together share. */
+export interface SharedStop {
+  readonly deadline: Deadline;
+  readonly settings: CoordinationSettings;
+  readonly reason: string;
+  readonly states: StateWriter;
+  /** Tells the peers of all, once. */
+  readonly broadcast: () => Promise<void>;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The stop of one agent, from its first step to its report. */
+export class AgentStop {
+  readonly #agent: Agent;
+  readonly #shared: SharedStop;
+  readonly #drain: InboxDrain;
+  readonly #steps: Steps;
+  readonly #startedAt: number;
+
+  constructor(agent: Agent, shared: SharedStop) {
+    const { clock } = agent.bus.board;
+    const { maxBatch, drainIntervalMs } = shared.settings;
+    this.#agent = agent;
+    this.#shared = shared;
+    this.#drain = new InboxDrain(agent, { maxBatch, intervalMs: drainIntervalMs });
+    this.#steps = new Steps(shared.deadline, clock);
+    this.#startedAt = clock.monotonic();
+  }
+
+  async run(): Promise<ShutdownReport> {
+    const { id, bus, options } = this.#agent;
+    const { onHealth, stopLiveness, stopOrphans, cleanup = [] } = options;
+    const { broadcast, reason } = this.#shared;
+    const say = (state: AgentState, metadata: AgentMetadata) => this.#say(state, metadata);
+
+    await this.#steps.run("announce_state", () => say("shutting_down", { reason }));
+    const announced = this.#steps.good;
+    await this.#steps.run("broadcast", broadcast);
+    await this.#steps.run(
+      "mark_unhealthy",
+      onHealth && (() => onHealth({ agentId: id, healthy: false, reason: "shutting_down" })),
+    );
+    await this.#steps.run("drain_inbox", (signal, budgetMs) => this.#empty(signal, budgetMs));
+    await this.#steps.run("stop_liveness", async (signal) => {
+      bus.endLiveness(this.#agent);
+      await stopLiveness?.({ signal });
+    });
+    await this.#steps.run("release_bus", (signal) => this.#emptyAgain(signal));
+    await this.#steps.run("stop_orphans", stopOrphans && ((signal) => stopOrphans({ signal })));
+    await this.#steps.run(
+      "clean_up",
+      cleanup.length > 0 ? (signal) => runAll(cleanup, signal) : undefined,
+    );
+    await this.#steps.run("complete_state", async () => {
+      // The board may have been away at the beginning, and have come back.
+      if (!announced) await say("shutting_down", { reason });
+      if (this.#complete) await say("shutdown_complete", { reason });
+      else await say("shutting_down", { reason, complete: false, left: this.#left });
+    });
+    await this.#steps.run(
+      "final_health",
+      onHealth && (() => {
+        const word = this.#complete ? "shutdown_complete" : "shutdown_incomplete";
+        return onHealth({ agentId: id, healthy: false, reason: word });
+      }),
+    );
+    return this.#report();
+  }
+
+  #say(state: AgentState, metadata: AgentMetadata): Promise<void> {
+    const { id, metadata: own, notice } = this.#agent;
+    const change = { agentId: id, state, metadata: { ...own, ...metadata } };
+    return this.#shared.states.write(notice === undefined ? change : { ...change, notice });
+  }
+
+  get #complete(): boolean {
+    return this.#steps.good && this.#drain.figures.left === 0;
+  }
+
+  get #left(): number | string {
+    return this.#drain.figures.left ?? "not known";
+  }
+
+  /** Stops what works on the inbox, works off the rest, and hands over what there was no time for. */
+  async #empty(signal: AbortSignal, budgetMs: number): Promise<void> {
+    const { runnable, successor } = this.#agent.options;
+    const { clock } = this.#agent.bus.board;
+    // The end of the time is kept for giving back, and for handing over.
+    const enough = new AbortController();
+    const reserveMs = successor === undefined ? reserveOf(budgetMs) : 2 * reserveOf(budgetMs);
+    const cancel = clock.schedule(budgetMs - reserveMs, () => enough.abort(signal.reason));
+    const unlink = onAbort(this.#shared.signal, () => enough.abort(this.#shared.signal?.reason));
+    const workMs = budgetMs - reserveMs;
+    try {
+      const stopped = await runnable?.shutdown({ timeoutMs: workMs }) ?? true;
+      await this.#drain.work(enough.signal);
+      if (!stopped) throw new OutOfTimeError(`"${runnable?.name}" did not stop in time`);
+    } finally {
+      cancel();
+      unlink();
+      if (successor !== undefined && await this.#drain.count() > 0) {
+        await this.#drain.handOver(successor, signal);
+      }
+      await this.#drain.count();
+    }
+    this.#checkEmpty();
+  }
+
+  /** What peers sent before they knew. */
+  async #emptyAgain(signal: AbortSignal): Promise<void> {
+    const before = this.#drain.figures.left;
+    if (before !== 0 || await this.#drain.count() === 0) return;
+    try {
+      await this.#drain.work(signal);
+    } finally {
+      await this.#drain.count();
+    }
+    this.#checkEmpty();
+  }
+
+  #checkEmpty(): void {
+    const { left } = this.#drain.figures;
+    if (left !== 0) throw new OutOfTimeError(`${left} messages were left in the inbox`);
+  }
+
+  #report(): ShutdownReport {
+    const { clock } = this.#agent.bus.board;
+    return {
+      agentId: this.#agent.id,
+      complete: this.#complete,
+      durationMs: clock.monotonic() - this.#startedAt,
+      ...this.#drain.figures,
+      steps: this.#steps.done,
+    };
+  }
+}
+
+/** All of them, in order; what went wrong is told in the end. */
+async function runAll(hooks: readonly StopHook[], signal: AbortSignal): Promise<void> {
+  const errors: unknown[] = [];
+  for (const hook of hooks) {
+    try {
+      await hook({ signal });
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length === 1) throw errors[0];
+  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} clean-ups failed`);
+}

@@ -1,0 +1,145 @@
+import { whileWanted } from "../_promises.ts";
+import { isRetryLaterError } from "../errors.ts";
+import type { Mailbox, Message } from "../mailbox/mailbox.ts";
+import type { Agent } from "./agent.ts";
+import { type Envelope, envelopeFault } from "./envelope.ts";
+import type { DrainFigures } from "./shutdown_report.ts";
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
+type Received = Message<Envelope>;
+
+/** How an inbox is drained. */
+export interface DrainOptions {
+  readonly maxBatch: number;
+  /** How long to wait for messages that are there and cannot be had yet, before looking again. */
+  readonly intervalMs: number;
+}
+
+/**
+ * Empties the inbox of an agent that is stopping. Messages are worked on one after another, in the order
+ * in which they come, and removed batch by batch. When the time is up, what was not begun goes back or
+ * to the successor, and so does what was begun and has not ended.
+ */
+export class InboxDrain {
+  readonly figures: Writable<DrainFigures> = {
+    processed: 0,
+    failed: 0,
+    archived: 0,
+    handedOver: 0,
+    givenBack: 0,
+    left: undefined,
+  };
+  readonly #agent: Agent;
+  readonly #inbox: Mailbox<Envelope>;
+  readonly #options: DrainOptions;
+
+  constructor(agent: Agent, options: DrainOptions) {
+    this.#agent = agent;
+    this.#inbox = agent.inbox;
+    this.#options = options;
+  }
+
+  /** Works until the inbox is empty or `signal` aborts. */
+  async work(signal: AbortSignal): Promise<void> {
+    const { maxBatch, intervalMs } = this.#options;
+    for (let waitTimeMs = 0; !signal.aborted;) {
+      const batch = await this.#inbox.receive({ maxMessages: maxBatch, waitTimeMs, signal });
+      if (batch.length > 0) await this.#workOn(batch, signal);
+      else if (await this.count() === 0) return;
+      // What is there is hidden: with somebody else, or put off.
+      waitTimeMs = batch.length > 0 ? 0 : intervalMs;
+    }
+  }
+
+  /** Sends what is left to the successor. A message is removed here once it is stored there. */
+  async handOver(successor: string, signal: AbortSignal): Promise<void> {
+    const target = await this.#agent.bus.inboxOf(successor);
+    while (!signal.aborted) {
+      const batch = await this.#inbox.receive({ maxMessages: this.#options.maxBatch });
+      if (batch.length === 0) return;
+      try {
+        // With the id it has, so that one that was handed over before is not stored again.
+        await Promise.all(batch.map(({ id, body }) => target.send(body, { id })));
+      } catch (error) {
+        await this.#giveBack(batch);
+        throw error;
+      }
+      this.figures.handedOver += await this.#acknowledge(batch);
+    }
+  }
+
+  /** How many are in the inbox, whatever their state. */
+  async count(): Promise<number> {
+    return this.figures.left = await this.#inbox.approximateCount();
+  }
+
+  async #workOn(batch: readonly Received[], signal: AbortSignal): Promise<void> {
+    const done: Received[] = [];
+    let next = 0;
+    try {
+      for (; next < batch.length && !signal.aborted; next++) {
+        if (await this.#workOnOne(batch[next]!, signal)) done.push(batch[next]!);
+      }
+    } finally {
+      this.figures.processed += await this.#acknowledge(done);
+      const rest = batch.filter((message) => !message.finalized && !done.includes(message));
+      await this.#giveBack(rest);
+    }
+  }
+
+  /** True when the message is done, and is to be removed. */
+  async #workOnOne(message: Received, signal: AbortSignal): Promise<boolean> {
+    const fault = envelopeFault(message.body);
+    if (fault !== undefined) {
+      await message.bury({ reason: "malformed", error: fault });
+      this.figures.failed++;
+      return false;
+    }
+    const handler = this.#agent.handlerFor(message.body.type);
+    if (handler === undefined) {
+      await this.#archive(message);
+      return false;
+    }
+    try {
+      await whileWanted(Promise.resolve().then(() => handler(message.body, { signal })), signal);
+      return true;
+    } catch (error) {
+      if (signal.aborted) return false; // it may have ended for that: it goes back
+      if (isRetryLaterError(error)) {
+        await message.nack({ visibilityTimeoutMs: error.delayMs ?? 0, spendsAttempt: false });
+      } else {
+        await message.bury({ reason: "handler_error", error: String(error) });
+        this.figures.failed++;
+      }
+      return false;
+    }
+  }
+
+  async #archive(message: Received): Promise<void> {
+    const { archive } = this.#agent.options;
+    if (archive === undefined) {
+      await message.bury({
+        reason: "unknown_type",
+        error: `no handler for "${message.body.type}"`,
+      });
+    } else {
+      await archive.send(message.body, { id: message.id });
+      await message.acknowledge();
+    }
+    this.figures.archived++;
+  }
+
+  async #acknowledge(messages: readonly Received[]): Promise<number> {
+    if (messages.length === 0) return 0;
+    if (this.#inbox.acknowledgeMany !== undefined) {
+      return (await this.#inbox.acknowledgeMany(messages)).filter(Boolean).length;
+    }
+    const results = await Promise.allSettled(messages.map((message) => message.acknowledge()));
+    return results.filter(({ status }) => status === "fulfilled").length;
+  }
+
+  async #giveBack(messages: readonly Received[]): Promise<void> {
+    const results = await Promise.allSettled(messages.map((message) => message.release()));
+    this.figures.givenBack += results.filter(({ status }) => status === "fulfilled").length;
+  }
+}

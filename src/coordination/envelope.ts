@@ -1,0 +1,55 @@
+/**
+ * The form that messages between agents have.
+ *
+ * @module
+ */
+
+import { isObject } from "./_content.ts";
+
+/** A message from one agent to another. */
+export interface Envelope<P = unknown> {
+  readonly version: "1.0";
+  /** Unique among all messages of all agents. */
+  readonly msg_id: string;
+  readonly from: string;
+  readonly to: string;
+  /** In seconds since the Unix epoch. */
+  readonly timestamp: number;
+  /** Counts what `from` has sent to `to`, from 1, within one life of the sender. */
+  readonly sequence: number;
+  readonly type: string;
+  readonly payload: P;
+  readonly requires_ack: boolean;
+}
+
+/** What peers of a stopping agent are told. */
+export interface ShutdownPayload {
+  readonly shutting_down_agent: string;
+  readonly action: "pause_sending";
+  readonly reason: string;
+  /** All that stop together, where there are several: they are told of by one notification. */
+  readonly shutting_down_agents?: readonly string[];
+}
+
+/** The notification that an agent is stopping. */
+export type ShutdownNotification = Envelope<ShutdownPayload> & {
+  readonly type: "shutdown_notification";
+};
+
+/** Random once and counted from there, so that ids are unique however many are made at once. */
+const prefix = crypto.randomUUID().replaceAll("-", "").slice(0, 20);
+let count = 0;
+
+/** An id that no other message has, of this process or of another. */
+export function messageId(nowMs: number): string {
+  return `msg-${Math.floor(nowMs / 1_000)}-${prefix}-${++count}`;
+}
+
+/** Why something is no envelope; undefined when it is one. */
+export function envelopeFault(value: unknown): string | undefined {
+  if (!isObject(value)) return "it is no object";
+  for (const part of ["msg_id", "from", "to", "type"]) {
+    if (typeof value[part] !== "string" || value[part] === "") return `it has no \`${part}\``;
+  }
+  return undefined;
+}

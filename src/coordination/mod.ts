@@ -1,0 +1,53 @@
+/**
+ * Stopping many agents together so that no message is lost: a board on which each says what state it is
+ * in, a bus between their inboxes, and a stop in ten steps that is reported step by step.
+ *
+ * @module
+ */
+
+export {
+  type AgentMetadata,
+  type AgentRecord,
+  type AgentState,
+  type AgentStatus,
+  InvalidTransitionError,
+  isInvalidTransitionError,
+  type StopNotice,
+} from "./agent_state.ts";
+export type {
+  BoardEntry,
+  BoardPage,
+  BoardStore,
+  StoredAgent,
+  StoredContent,
+} from "./board_store.ts";
+export { Board, type BoardOptions, type SetStateOptions, type StateChange } from "./board.ts";
+export type { BoardListener } from "./_board_watch.ts";
+export { MemoryStore } from "./memory_store.ts";
+export type { Envelope, ShutdownNotification, ShutdownPayload } from "./envelope.ts";
+export {
+  type Agent,
+  type AgentHandler,
+  type AgentOptions,
+  type HealthWord,
+  type StopHook,
+} from "./agent.ts";
+export { Bus, type BusOptions } from "./bus.ts";
+export type { SendOptions, SendResult, WhenPaused } from "./send_result.ts";
+export {
+  type CoordinationSettings,
+  type EnvironmentSettings,
+  settingsFromEnv,
+} from "./settings.ts";
+export {
+  type CoordinatedShutdownOptions,
+  shutdownAllCoordinated,
+  shutdownWithCoordination,
+} from "./shutdown.ts";
+export {
+  type DrainFigures,
+  SHUTDOWN_STEPS,
+  type ShutdownReport,
+  type ShutdownStep,
+  type ShutdownStepName,
+} from "./shutdown_report.ts";

@@ -1,0 +1,269 @@
+// What every board has to pass, wherever it is kept.
+
+import { assertEquals, assertRejects } from "@std/assert";
+import type { AgentRecord, Board, BoardOptions } from "../../src/coordination/mod.ts";
+
+/** A board for one case, and what a case may do beside it. */
+export interface BoardFixture extends AsyncDisposable {
+  readonly board: Board;
+  /** Another board on the same storage, as another process has it. */
+  another(): Promise<Board>;
+  /** Makes the record of an agent unreadable. */
+  corrupt?(agentId: string): Promise<void>;
+  /** Lets time pass, for the board at least. */
+  pass(ms: number): Promise<void>;
+}
+
+export type MakeBoard = (options?: BoardOptions) => BoardFixture | Promise<BoardFixture>;
+
+export interface BoardCase {
+  readonly name: string;
+  /** Left out where nothing can become unreadable. */
+  readonly corrupts?: true;
+  run(make: MakeBoard): Promise<void>;
+}
+
+/** Long enough for any server, short enough to be waited for. */
+const STALE_MS = 150;
+
+export const boardCases: readonly BoardCase[] = [
+  {
+    name: "an agent goes from running through shutting_down to shutdown_complete, and runs again",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      for (const state of ["running", "shutting_down", "shutdown_complete", "running"] as const) {
+        await board.setState("worker-1", state);
+        const { status, updatedAt } = await board.getState("worker-1");
+        assertEquals([status, typeof updatedAt], [state, "number"]);
+      }
+    },
+  },
+  {
+    name: "a transition that makes no sense is refused and changes nothing",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      await assertRejects(
+        () => board.setState("worker-1", "shutdown_complete"),
+        Error,
+        'Agent "worker-1" cannot go from unknown to shutdown_complete',
+      );
+      assertEquals((await board.getState("worker-1")).status, "unknown");
+      await board.setState("worker-1", "running", { first: true });
+      await assertRejects(() => board.setState("worker-1", "shutdown_complete"), Error, "running");
+      await board.setState("worker-1", "shutting_down", { second: true });
+      await assertRejects(() => board.setState("worker-1", "running"), Error, "shutting_down");
+      const { status, metadata } = await board.getState("worker-1");
+      assertEquals({ status, metadata }, { status: "shutting_down", metadata: { second: true } });
+    },
+  },
+  {
+    name: "an agent that starts anew after a crash may be told to run whatever was there",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      await board.setState("worker-1", "shutting_down");
+      await board.setState("worker-1", "running", {}, { force: true });
+      assertEquals((await board.getState("worker-1")).status, "running");
+    },
+  },
+  {
+    name: "of many changes in one call those that can be made are made",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      const errors = await board.setStates([
+        { agentId: "a", state: "running" },
+        { agentId: "b", state: "shutdown_complete" },
+        { agentId: "c", state: "running", metadata: { zone: 3 } },
+      ]);
+      assertEquals(errors.map((error) => error?.name), [
+        undefined,
+        "InvalidTransitionError",
+        undefined,
+      ]);
+      const list = await board.list();
+      assertEquals(list.map(({ agentId, status, metadata }) => [agentId, status, metadata]), [
+        ["a", "running", {}],
+        ["c", "running", { zone: 3 }],
+      ]);
+    },
+  },
+  {
+    name: "metadata with quotes, braces, newlines and emptiness stays as it is",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      const metadata = {
+        reason: `he said "stop" and {left}; it's 5 o'clock | \\ \n \t ünïcödé ☕`,
+        nested: { empty: {}, list: [], deep: [{ "}{": '"' }] },
+        big: 12345678901234,
+      };
+      await board.setState("worker-1", "running", metadata);
+      assertEquals((await board.getState("worker-1")).metadata, metadata);
+    },
+  },
+  {
+    name: "what is absent is unknown, and what cannot be read is corrupt and can be mended",
+    corrupts: true,
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      await board.setState("worker-1", "running");
+      await board.setState("worker-2", "running");
+      await fixture.corrupt!("worker-1");
+      const corrupt = await board.getState("worker-1");
+      assertEquals([corrupt.status, typeof corrupt.raw], ["corrupt", "string"]);
+      assertEquals((await board.list()).map(({ status }) => status), ["corrupt", "running"]);
+      assertEquals((await board.getState("worker-3")).status, "unknown");
+      await board.setState("worker-1", "shutting_down");
+      assertEquals((await board.getState("worker-1")).status, "shutting_down");
+    },
+  },
+  {
+    name: "an agent that is silent for too long is stale, unless it has said goodbye or is touched",
+    async run(make) {
+      await using fixture = await make({ staleAfterMs: STALE_MS });
+      const { board } = fixture;
+      for (const agentId of ["dead", "gone", "alive"]) await board.setState(agentId, "running");
+      await board.setState("gone", "shutting_down");
+      await board.setState("gone", "shutdown_complete");
+      assertEquals((await board.getState("dead")).status, "running");
+      await fixture.pass(STALE_MS + 100);
+      await board.touch(["alive", "nobody"]);
+      const list = await board.list();
+      assertEquals(list.map(({ agentId, status, state }) => [agentId, status, state]), [
+        ["alive", "running", "running"],
+        ["dead", "stale", "running"],
+        ["gone", "shutdown_complete", "shutdown_complete"],
+      ]);
+    },
+  },
+  {
+    name: "what one writes, another sees without asking, in the order in which it was written",
+    async run(make) {
+      await using fixture = await make({ pollIntervalMs: 60_000 });
+      const { board } = fixture;
+      await using other = await fixture.another();
+      await board.setState("worker-1", "running");
+      const seen = watching(other);
+      await seen.until("worker-1 running");
+      await board.setState("worker-1", "shutting_down");
+      await seen.until("worker-1 shutting_down");
+      await board.setState("worker-2", "running");
+      await seen.until("worker-2 running");
+      assertEquals(seen.log, ["worker-1 running", "worker-1 shutting_down", "worker-2 running"]);
+      seen.stop();
+    },
+  },
+  {
+    name: "many changes of one call are all heard of, each once",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      await using other = await fixture.another();
+      const seen = watching(other);
+      await other.synced();
+      const ids = Array.from({ length: 50 }, (_, i) => `agent-${i}`);
+      await board.setStates(ids.map((agentId) => ({ agentId, state: "running" })));
+      await Promise.all(ids.map((id) => seen.until(`${id} running`)));
+      assertEquals(seen.log.length, 50);
+      seen.stop();
+    },
+  },
+  {
+    name: "a notice travels with the state and stays with it",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      const notice = { id: "msg-1", reason: "deploy", agents: ["a", "b"], sequences: { c: 4 } };
+      await board.setState("a", "shutting_down", {}, { notice });
+      assertEquals((await board.getState("a")).notice, notice);
+    },
+  },
+  {
+    name: "an agent that is forgotten is unknown, here and to those who watch",
+    async run(make) {
+      await using fixture = await make({ pollIntervalMs: 50 });
+      const { board } = fixture;
+      const seen = watching(board);
+      await board.setState("worker-1", "running");
+      await seen.until("worker-1 running");
+      await board.forget("worker-1");
+      assertEquals((await board.getState("worker-1")).status, "unknown");
+      await fixture.pass(100);
+      await seen.until("worker-1 unknown");
+      seen.stop();
+    },
+  },
+  {
+    name: "those who watch hear that an agent has become stale",
+    async run(make) {
+      await using fixture = await make({ staleAfterMs: STALE_MS, pollIntervalMs: 50 });
+      const { board } = fixture;
+      const seen = watching(board);
+      await board.setState("worker-1", "running");
+      await seen.until("worker-1 running");
+      await fixture.pass(STALE_MS + 100);
+      await seen.until("worker-1 stale");
+      seen.stop();
+    },
+  },
+  {
+    name: "writers at the same time leave a record that can be read, with one of their words",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      await using other = await fixture.another();
+      const words = Array.from({ length: 40 }, (_, i) => ({ word: i, text: "{".repeat(i * 20) }));
+      const readings: AgentRecord[] = [];
+      await board.setState("worker-1", "running");
+      await Promise.all(words.map(async (metadata, i) => {
+        await (i % 2 ? board : other).setState("worker-1", "running", metadata);
+        readings.push(await (i % 2 ? other : board).getState("worker-1"));
+      }));
+      assertEquals(new Set(readings.map(({ status }) => status)), new Set(["running"]));
+      const { metadata } = await board.getState("worker-1");
+      assertEquals(metadata, words[metadata!.word as number]);
+    },
+  },
+  {
+    name: "an id that could be something else in a key or a path is refused",
+    async run(make) {
+      await using fixture = await make();
+      const { board } = fixture;
+      for (const id of ["", "a/b", "..", "a b", "ä", "x".repeat(65), "{tag}", "a\n"]) {
+        await assertRejects(() => board.setState(id, "running"), TypeError, "Invalid agent id");
+        await assertRejects(() => board.getState(id), TypeError, "Invalid agent id");
+      }
+      await board.setState(`${"x".repeat(62)}_-`, "running");
+      assertEquals((await board.list()).length, 1);
+    },
+  },
+];
+
+/** Writes down what a board tells. */
+function watching(board: Board): {
+  readonly log: readonly string[];
+  until(entry: string): Promise<void>;
+  stop(): void;
+} {
+  const log: string[] = [];
+  const waiting = new Set<() => void>();
+  const stop = board.watch((changes) => {
+    log.push(...changes.map(({ agentId, status }) => `${agentId} ${status}`));
+    for (const look of waiting) look();
+  });
+  const until = (entry: string) =>
+    new Promise<void>((resolve) => {
+      const look = () => {
+        if (!log.includes(entry)) return;
+        waiting.delete(look);
+        resolve();
+      };
+      waiting.add(look);
+      look();
+    });
+  return { log, until, stop };
+}
