@@ -48,7 +48,7 @@ const model = scriptedAdapter(({ messages }) => {
   const capital = country === "Canada" ? "Toronto" : CAPITALS[country]!;
   if (messages[0]!.content.includes("one word")) return capital;
   return `${country} is a lovely place, and what a question! Its capital is of course ${capital}.`;
-}, { delayMs: 400 });
+}, { delayMs: 250 });
 
 const file = (name: string) => fileURLToPath(new URL(`../${name}`, import.meta.url));
 const database = file("evaluation.db");

@@ -1,9 +1,13 @@
+import { systemClock } from "../clock.ts";
 import type { DrainReport } from "../lifecycle/drain_report.ts";
 import type { LoopGroupOptions } from "../lifecycle/group_options.ts";
 import { LoopGroup, type LoopGroupRunOptions } from "../lifecycle/loop_group.ts";
 import { checkRunOptions } from "../lifecycle/runnable.ts";
+import { ShutdownCoordinator } from "../lifecycle/shutdown_coordinator.ts";
+import { consoleLog } from "../log.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import { defaultRuntime } from "../runtime.ts";
 import { Collector } from "./_collector.ts";
 import { Dataset } from "./dataset.ts";
 import { EvalLoop } from "./eval_loop.ts";
@@ -154,11 +158,14 @@ export async function evaluate<I, O, E>(
   });
 
   let drained: DrainReport | undefined;
+  // A signal counts from here on, also while the journal is being read.
+  const letGo = holdSignals(options);
   try {
     await ledger.open();
     await collector.sweep();
     if (!ledger.complete) drained = await group.run(runOptions(options));
   } finally {
+    letGo();
     view?.end();
   }
   return {
@@ -167,6 +174,18 @@ export async function evaluate<I, O, E>(
     results: ledger.results,
     ...(drained === undefined ? {} : { drained }),
   };
+}
+
+function holdSignals<I, O, E>(
+  { installSignals = true, group = {}, clock = systemClock, log = consoleLog }: EvaluateOptions<
+    I,
+    O,
+    E
+  >,
+): () => void {
+  if (!installSignals) return () => {};
+  const { runtime = defaultRuntime() } = group;
+  return ShutdownCoordinator.hold({ runtime, clock, log }).release;
 }
 
 function workOf<I, O, E>(

@@ -88,6 +88,13 @@ export class Child implements AsyncDisposable {
     if (!printed()) throw new Error(`The child ended without the line "${text}"${this.#output()}`);
   }
 
+  /** Waits until this is part of what the child has printed, wherever. */
+  async says(part: string): Promise<void> {
+    const said = () => `${this.#stdout}\n${this.#stderr}`.includes(part);
+    await this.#until(() => said() || this.#over, `"${part}"`);
+    if (!said()) throw new Error(`The child ended without saying "${part}"${this.#output()}`);
+  }
+
   /** Sends a signal. */
   kill(signal: NodeJS.Signals): void {
     process.kill(this.pid, signal);

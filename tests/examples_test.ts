@@ -1,0 +1,39 @@
+import { existsSync } from "node:fs";
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { Child, type Ended } from "./signals/_child.ts";
+
+function start(example: string): Child {
+  return Child.start(`../../../examples/${example}`);
+}
+
+/** How it ended, with everything it said. */
+function told({ code, stdout, stderr }: Ended): string {
+  return `exit ${code}\n${stdout}\n${stderr}`;
+}
+
+describe("the examples", () => {
+  it("an agency answers what it is thinking about and closes", async () => {
+    await using agency = start("agent");
+    await agency.says("days in ");
+    agency.kill("SIGTERM");
+    const ended = await agency.exit();
+    assertEquals(ended.code, 0, told(ended));
+  });
+
+  it("an evaluation that was stopped goes on where it was, and leaves nothing behind", async () => {
+    await using first = start("evaluation");
+    await first.says("capitals: 0/60");
+    first.kill("SIGTERM");
+    const stopped = await first.exit();
+    assertEquals(stopped.code, 0, told(stopped));
+    assertStringIncludes(stopped.stdout, "Stopped. Start it again");
+    await using second = start("evaluation");
+    const ended = await second.exit();
+    assertEquals(ended.code, 0, told(ended));
+    assertMatch(ended.stdout, /terse against chatty:\n +pass rate \+83\.3 points/);
+    for (const left of ["evaluation.db", "evaluation.jsonl"]) {
+      assert(!existsSync(new URL(`../${left}`, import.meta.url)), `${left} is left`);
+    }
+  });
+});
