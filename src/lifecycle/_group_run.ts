@@ -1,10 +1,11 @@
+import type { Emitter } from "../_emitter.ts";
 import { deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { CancelledError, type CancelReason, TerminatingError } from "../errors.ts";
 import type { SignalName } from "../runtime.ts";
 import { Deadline } from "./deadline.ts";
 import { DrainReport, type LoopReport } from "./drain_report.ts";
 import { NO_FIGURES } from "./figures.ts";
-import type { GroupEmitter, Problem } from "./group_events.ts";
+import type { GroupEvents, Problem } from "./group_events.ts";
 import type { GroupConfig } from "./group_options.ts";
 import { Member } from "./_member.ts";
 import type { Phase, PhaseEvent } from "./phase.ts";
@@ -41,7 +42,7 @@ export class GroupRun {
   readonly members: readonly Member[];
   readonly #config: GroupConfig;
   readonly #options: GroupRunOptions;
-  readonly #emitter: GroupEmitter;
+  readonly #emitter: Emitter<GroupEvents>;
   readonly #watchdog: Watchdog | undefined;
   readonly #support: SupportStack;
   readonly #finish: () => void;
@@ -58,7 +59,7 @@ export class GroupRun {
   #forcedBy: SignalName | undefined;
   #link: ProcessLink | undefined;
 
-  constructor(config: GroupConfig, options: GroupRunOptions, emitter: GroupEmitter) {
+  constructor(config: GroupConfig, options: GroupRunOptions, emitter: Emitter<GroupEvents>) {
     const { clock, log } = config;
     const finished = deferred();
     this.finished = finished.promise;

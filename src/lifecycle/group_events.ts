@@ -1,4 +1,3 @@
-import type { Log } from "../log.ts";
 import type { BeatRecord } from "../runtime.ts";
 import type { PhaseEvent } from "./phase.ts";
 
@@ -34,32 +33,4 @@ export interface GroupEvents {
   readonly loop: LoopEvent;
   readonly problem: Problem;
   readonly stall: StallEvent;
-}
-
-/** Hands events to whoever listens. A listener that throws harms nobody else. */
-export class GroupEmitter {
-  readonly #listeners = new Map<keyof GroupEvents, Set<(event: never) => void>>();
-  readonly #log: Log;
-
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
-  /** Adds a listener and returns its remover. */
-  on<K extends keyof GroupEvents>(kind: K, listener: (event: GroupEvents[K]) => void): () => void {
-    const listeners = this.#listeners.get(kind) ?? new Set();
-    this.#listeners.set(kind, listeners.add(listener));
-    return () => void listeners.delete(listener);
-  }
-
-  /** Calls the listeners of this kind of event. */
-  emit<K extends keyof GroupEvents>(kind: K, event: GroupEvents[K]): void {
-    for (const listener of this.#listeners.get(kind) ?? []) {
-      try {
-        (listener as (event: GroupEvents[K]) => void)(event);
-      } catch (error) {
-        this.#log.error(`a listener for "${kind}" events failed`, { error });
-      }
-    }
-  }
 }

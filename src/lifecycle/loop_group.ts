@@ -1,8 +1,9 @@
 import { checkDuration } from "../_checks.ts";
+import { Emitter } from "../_emitter.ts";
 import { settlesWithin } from "../_promises.ts";
 import { reserveOf } from "./deadline.ts";
 import type { DrainReport, Outcome } from "./drain_report.ts";
-import { GroupEmitter, type GroupEvents } from "./group_events.ts";
+import type { GroupEvents } from "./group_events.ts";
 import { GroupFailedError } from "./group_failed_error.ts";
 import { type GroupConfig, groupConfig, type LoopGroupOptions } from "./group_options.ts";
 import { GroupRun } from "./_group_run.ts";
@@ -47,7 +48,7 @@ export interface LoopGroupRunOptions extends RunOptions {
  */
 export class LoopGroup implements AsyncDisposable {
   readonly #config: GroupConfig;
-  readonly #emitter: GroupEmitter;
+  readonly #emitter: Emitter<GroupEvents>;
   #run: GroupRun | undefined;
   #stopped = false;
   #stopNext = false;
@@ -62,7 +63,7 @@ export class LoopGroup implements AsyncDisposable {
   /** Checks everything; nothing starts before `run`. */
   constructor(loops: readonly Runnable[], options: LoopGroupOptions = {}) {
     this.#config = groupConfig(loops, options);
-    this.#emitter = new GroupEmitter(this.#config.log);
+    this.#emitter = new Emitter<GroupEvents>(this.#config.log);
     // Bound, so that `coordinator.register(group.shutdown)` works as it reads.
     this.shutdown = this.shutdown.bind(this);
   }

@@ -1,7 +1,7 @@
 import { backoffMs } from "../_backoff.ts";
 import { whileWanted } from "../_promises.ts";
 import type { Cancel } from "../clock.ts";
-import type { Emitter } from "./_emitter.ts";
+import type { Emitter } from "../_emitter.ts";
 import type { PoolCounters } from "./_pool_counters.ts";
 import { Worker } from "./_worker.ts";
 import type { PoolEvents, WorkerEvent } from "./pool_call.ts";

@@ -4,7 +4,7 @@ import type { Support } from "../lifecycle/support.ts";
 import { attempt, type Attempted, type Errand } from "./_attempt.ts";
 import { type Choice, choose, ownerOf } from "./_choose.ts";
 import type { CircuitState } from "./_circuit_breaker.ts";
-import { Emitter } from "./_emitter.ts";
+import { Emitter } from "../_emitter.ts";
 import { poolFetch } from "./_pool_fetch.ts";
 import { PoolCounters } from "./_pool_counters.ts";
 import { Roster } from "./_roster.ts";

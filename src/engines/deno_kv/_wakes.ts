@@ -2,6 +2,7 @@ import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { KvKey } from "./kv.ts";
 import type { Store } from "./_store.ts";
+import { pollNowAndThen } from "../_fallback_poll.ts";
 
 /**
  * Tells of messages that may have become visible: at once those of this mailbox, by a watched key those of
@@ -60,15 +61,4 @@ export class Wakes {
       this.#log.debug("could not watch Deno KV; it is looked at now and then", { error });
     }
   }
-}
-
-/** Processes that were started together do not look in step. */
-function pollNowAndThen(clock: Clock, intervalMs: number, look: () => void): () => void {
-  const schedule = () =>
-    clock.schedule(intervalMs * (0.75 + Math.random() / 2), () => {
-      cancel = schedule();
-      look();
-    });
-  let cancel = schedule();
-  return () => cancel();
 }

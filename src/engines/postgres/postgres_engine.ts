@@ -1,10 +1,11 @@
 import { show } from "../../_checks.ts";
 import { settlesWithin } from "../../_promises.ts";
-import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
+import { type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { Delivery, Engine, Entry, Pulled } from "../../mailbox/engine.ts";
 import { InvalidParameterError, isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { pollNowAndThen } from "../_fallback_poll.ts";
 import { arrayLiteral } from "./_array_literal.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import type { Database } from "./_database.ts";
@@ -123,19 +124,11 @@ export class PostgresEngine implements Engine<string> {
   onWake(listener: () => void): () => void {
     if (this.#closed) return () => {};
     const { clock, pollIntervalMs } = this.#options;
-    const remove = this.#database.wakes.add(this.#queue, listener);
-    let cancel: Cancel;
-    // Processes that were started together do not look in step.
-    const poll = () => {
-      cancel = clock.schedule(pollIntervalMs * (0.75 + Math.random() / 2), () => {
-        poll();
-        listener();
-      });
-    };
-    poll();
+    const stopListening = this.#database.wakes.add(this.#queue, listener);
+    const stopPolling = pollNowAndThen(clock, pollIntervalMs, listener);
     return () => {
-      remove();
-      cancel();
+      stopListening();
+      stopPolling();
     };
   }
 

@@ -21,7 +21,7 @@ import {
   pulledDeliveries,
   type RedisDelivery,
 } from "./_delivery.ts";
-import { pollNowAndThen } from "./_fallback_poll.ts";
+import { pollNowAndThen } from "../_fallback_poll.ts";
 import { channelOf, type Keys, keysOf } from "./_keys.ts";
 import { LostPulls } from "./_lost_pulls.ts";
 import { COUNT, GREET, PEEK, PURGE } from "./scripts/look.ts";

@@ -1,6 +1,6 @@
-import type { Log } from "../log.ts";
+import type { Log } from "./log.ts";
 
-/** Tells listeners of events by kind; one that throws harms nobody. */
+/** Hands events to whoever listens. A listener that throws harms nobody else. */
 export class Emitter<Events> {
   readonly #listeners = new Map<keyof Events, Set<(event: never) => void>>();
   readonly #log: Log;

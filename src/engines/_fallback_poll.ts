@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../clock.ts";
 
 /**
  * Calls `look` every now and then, for the case that a notification was lost. Processes that were started
