@@ -16,6 +16,8 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
   // A journal is a file, by the module that all runtimes share.
   [/^src\/evals\/file_journal\.ts$/, /^node:fs\/promises$/],
+  // Agents of one machine can meet in a directory.
+  [/^src\/coordination\/directory\//, /^node:(fs\/promises|path)$/],
   [/^src\/(health|service)\//, /^hono(\/|$)/],
   [/^src\/health\/_exposition\.ts$/, /^prom-client$/],
   // An engine may use its client, an optional peer, but never the runtime.

@@ -214,7 +214,19 @@ describe("the coordinated stop of one agent", () => {
     assertEquals([worked, report.complete, report.left], [["late"], true, 0]);
   });
 
-  it("waits for what is hidden, and does not call it drained", async () => {
+  it("waits for what is hidden, and works on it when it comes back", async () => {
+    await using world = await makeWorld();
+    const { bus, clock } = world;
+    const { agent, worked } = await enrolRecorder(bus, "worker-1");
+    await sendTasks(bus, world.sender, "worker-1", 1);
+    const [taken] = await agent.inbox.receive();
+    const stopped = shutdownWithCoordination(agent, { timeoutMs: 1_000 });
+    clock.schedule(300, () => void taken!.release());
+    const report = await clock.until(stopped);
+    assertEquals([report.complete, worked, report.durationMs], [true, [{ id: 1 }], 300]);
+  });
+
+  it("does not call an inbox drained of which somebody else has a message", async () => {
     await using world = await makeWorld();
     const { bus, clock } = world;
     const { agent } = await enrolRecorder(bus, "worker-1");

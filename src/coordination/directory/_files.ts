@@ -1,0 +1,104 @@
+import {
+  link,
+  mkdir,
+  readdir,
+  rename,
+  rm,
+  unlink,
+  utimes,
+  watch,
+  writeFile,
+} from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { Log } from "../../log.ts";
+
+/** Writes a file so that whoever reads sees all of it or nothing: under another name, then renamed. */
+export async function writeWhole(path: string, text: string, atMs?: number): Promise<void> {
+  const draft = join(dirname(path), `.${basename(path)}.${crypto.randomUUID()}.tmp`);
+  try {
+    await writeFile(draft, text);
+    if (atMs !== undefined) await utimes(draft, atMs / 1_000, atMs / 1_000);
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+/** Makes a file with this content, whole from its first moment. False when it is there already. */
+export async function createWhole(path: string, text: string): Promise<boolean> {
+  const draft = join(dirname(path), `.${basename(path)}.${crypto.randomUUID()}.tmp`);
+  try {
+    await writeFile(draft, text);
+    await link(draft, path);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return false;
+    throw error;
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+/** Renames a file. False when somebody else did, or removed it: of many who try, one gets it. */
+export async function moved(from: string, to: string): Promise<boolean> {
+  return await unlessAbsent(rename(from, to).then(() => true)) ?? false;
+}
+
+/** Removes a file. False when it was not there. */
+export async function removed(path: string): Promise<boolean> {
+  return await unlessAbsent(unlink(path).then(() => true)) ?? false;
+}
+
+/** The names of the JSON files in a folder. */
+export async function jsonFiles(folder: string): Promise<readonly string[]> {
+  const names = await unlessAbsent(readdir(folder)) ?? [];
+  return names.filter((name) => name.endsWith(".json") && !name.startsWith("."));
+}
+
+/** Makes folders that are not there. */
+export async function makeFolders(...folders: readonly string[]): Promise<void> {
+  for (const folder of folders) await mkdir(folder, { recursive: true });
+}
+
+/** The value, or undefined when a file is not there. */
+export async function unlessAbsent<T>(promise: Promise<T>): Promise<T | undefined> {
+  try {
+    return await promise;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Calls `listener` when JSON files of a folder change. What it misses is found by a look in time. */
+export function watchFolder(folder: string, listener: () => void, log: Log): () => void {
+  const ended = new AbortController();
+  const listen = async () => {
+    try {
+      for await (const { filename } of watch(folder, { signal: ended.signal })) {
+        if (filename === null || /^[^.].*\.json$/.test(filename)) listener();
+      }
+    } catch (error) {
+      if (!ended.signal.aborted) log.debug(`cannot watch ${folder}`, { error });
+    }
+  };
+  void listen();
+  return () => ended.abort();
+}
+
+/** Does something for each, for a few of them at a time: there are only so many open files. */
+export async function each<T, R>(all: readonly T[], act: (one: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = new Array(all.length);
+  let next = 0;
+  const work = async () => {
+    for (let i = next++; i < all.length; i = next++) results[i] = await act(all[i]!);
+  };
+  await Promise.all(Array.from({ length: Math.min(16, all.length) }, work));
+  return results;
+}
+
+/** The code of a system error. */
+export function codeOf(error: unknown): string {
+  return String((error as { readonly code?: unknown } | null)?.code ?? "");
+}

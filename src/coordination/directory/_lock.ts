@@ -1,0 +1,29 @@
+import { readFile, rename, rm, stat } from "node:fs/promises";
+import type { Clock } from "../../clock.ts";
+import { createWhole, unlessAbsent } from "./_files.ts";
+
+/** Whoever holds a lock for longer has died: what is done under one takes milliseconds. */
+const DEAD_AFTER_MS = 5_000;
+
+/** Does something while nobody else of any process does anything under this lock. */
+export async function underLock<T>(path: string, clock: Clock, act: () => Promise<T>): Promise<T> {
+  const nonce = crypto.randomUUID();
+  while (!await createWhole(path, nonce)) {
+    await breakDeadLock(path, nonce, clock);
+    await clock.sleep(1 + Math.random() * 4);
+  }
+  try {
+    return await act();
+  } finally {
+    // Only one's own: it may have been taken for dead, and be another's by now.
+    if (await unlessAbsent(readFile(path, "utf8")) === nonce) await rm(path, { force: true });
+  }
+}
+
+async function breakDeadLock(path: string, nonce: string, clock: Clock): Promise<void> {
+  const found = await unlessAbsent(stat(path));
+  if (found === undefined || clock.now() - found.mtimeMs < DEAD_AFTER_MS) return;
+  const aside = `${path}.${nonce}`;
+  await unlessAbsent(rename(path, aside));
+  await rm(aside, { force: true });
+}
