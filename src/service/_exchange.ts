@@ -18,41 +18,26 @@ interface DenoExchange {
 }
 
 /** `Bun.serve` hands over itself, and can be asked: it knows no address of a request that is over. */
-interface BunExchange {
+export interface AskableServer {
   requestIP(request: Request): object | null;
 }
 
-/**
- * Calls `ended` when the answer has gone out or the client has gone, or returns a question to ask again
- * and again; undefined when the server does not tell.
- */
-export function watchExchange(
-  exchange: unknown,
-  request: Request,
-  ended: () => void,
-): "told" | (() => boolean) | undefined {
-  if (typeof exchange !== "object" || exchange === null) return undefined;
-  if (isNode(exchange)) {
-    if (exchange.outgoing.destroyed) ended();
-    else exchange.outgoing.once("close", ended);
-    return "told";
+type Exchange = Partial<NodeExchange & DenoExchange & AskableServer>;
+
+/** True when the server has to be asked whether an answer has gone out. */
+export function canBeAsked(exchange: unknown): exchange is AskableServer {
+  return typeof (exchange as Exchange | undefined)?.requestIP === "function";
+}
+
+/** Has `ended` called when the answer has gone out or the client has gone; false when nobody will. */
+export function tellsEnd(exchange: unknown, ended: () => void): boolean {
+  const { outgoing, completed } = (exchange ?? {}) as Exchange;
+  if (typeof outgoing?.once === "function") {
+    if (outgoing.destroyed) ended();
+    else outgoing.once("close", ended);
+    return true;
   }
-  if (isDeno(exchange)) {
-    exchange.completed.then(ended, ended);
-    return "told";
-  }
-  if (isBun(exchange)) return () => exchange.requestIP(request) === null;
-  return undefined;
-}
-
-function isNode(exchange: Partial<NodeExchange>): exchange is NodeExchange {
-  return typeof exchange.outgoing?.once === "function";
-}
-
-function isDeno(exchange: Partial<DenoExchange>): exchange is DenoExchange {
-  return typeof exchange.completed?.then === "function";
-}
-
-function isBun(exchange: Partial<BunExchange>): exchange is BunExchange {
-  return typeof exchange.requestIP === "function";
+  if (typeof completed?.then !== "function") return false;
+  completed.then(ended, ended);
+  return true;
 }

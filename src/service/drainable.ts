@@ -29,17 +29,21 @@ export interface DrainableVariables {
  */
 export function drainable(gate: ServiceGate): MiddlewareHandler<{ Variables: DrainableVariables }> {
   return async (context, next) => {
+    const { raw: request } = context.req;
+    if (!gate.hosted && gate.refuses(request)) return gate.refusal();
     context.set("stopping", gate.stopping);
     context.set("cancelling", gate.cancelling);
-    const proceed = async () => {
+    const ticket = gate.hosted || gate.closed ? undefined : gate.admit(request);
+    try {
       await next();
       // Hono has answered what was thrown, and kept it.
       if (isTerminatingError(context.error)) replace(context, gate.refusal());
-      return context.res;
-    };
-    if (gate.hosted) return void await proceed();
-    const response = await gate.handle(context.req.raw, proceed, context.env);
-    if (!context.finalized) return response;
+    } catch (error) {
+      if (ticket !== undefined) gate.tracker.end(ticket);
+      throw error;
+    }
+    if (ticket === undefined) return;
+    const response = gate.tracker.answered(ticket, context.res, context.env);
     if (response !== context.res) replace(context, response);
   };
 }

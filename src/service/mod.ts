@@ -6,7 +6,7 @@
  */
 
 export { checkCancellation, withCancellation } from "./cancellation.ts";
-export { type Answer, RequestTracker } from "./request_tracker.ts";
+export { type Answer, type RequestTicket, RequestTracker } from "./request_tracker.ts";
 export { ServiceGate, type ServiceGateOptions } from "./service_gate.ts";
 export { drainable, type DrainableVariables } from "./drainable.ts";
 export {

@@ -1,17 +1,23 @@
 import { type Deferred, deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
-import { watchExchange } from "./_exchange.ts";
+import { type AskableServer, canBeAsked, tellsEnd } from "./_exchange.ts";
 import { trackedBody } from "./_tracked_body.ts";
 
 /** Answers a request, now or later. */
 export type Answer = () => Response | Promise<Response>;
 
-interface Entry {
+/** A request that is under way. */
+export interface RequestTicket {
   readonly request: Request;
+  /** By the clock's monotonic reading. */
   readonly since: number;
-  /** Set once the handler has answered, where the server has to be asked whether the answer went out. */
-  over?: () => boolean;
+}
+
+/** An answer of which the server has to be asked whether it has gone out. */
+interface Sent {
+  readonly ticket: RequestTicket;
+  readonly server: AskableServer;
 }
 
 /** How often a server that has to be asked is asked while somebody waits. */
@@ -39,8 +45,8 @@ const FEWEST_TO_SWEEP = 64;
  */
 export class RequestTracker {
   readonly #clock: Clock;
-  readonly #entries = new Set<Entry>();
-  #sent: Entry[] = [];
+  readonly #tickets = new Set<RequestTicket>();
+  #sent: Sent[] = [];
   #sweepAt = FEWEST_TO_SWEEP;
   #asks = false;
   #quiet: Deferred<void> | undefined;
@@ -52,14 +58,14 @@ export class RequestTracker {
   /** How many requests are under way. */
   get count(): number {
     this.#sweep();
-    return this.#entries.size;
+    return this.#tickets.size;
   }
 
   /** What they are, by method and path, and how old. */
   get inFlight(): readonly InFlight[] {
     this.#sweep();
     const now = this.#clock.monotonic();
-    return Array.from(this.#entries, ({ request, since }) => ({
+    return Array.from(this.#tickets, ({ request, since }) => ({
       id: `${request.method} ${new URL(request.url).pathname}`,
       ageMs: now - since,
     }));
@@ -79,52 +85,54 @@ export class RequestTracker {
 
   /** Has a request answered. `exchange` is the second argument that the server gave the handler. */
   track(request: Request, answer: Answer, exchange?: unknown): Response | Promise<Response> {
-    const entry: Entry = { request, since: this.#clock.monotonic() };
-    this.#entries.add(entry);
+    const ticket = this.begin(request);
+    const failed = (error: unknown) => {
+      this.end(ticket);
+      throw error;
+    };
     try {
       const response = answer();
-      if (response instanceof Promise) return this.#later(entry, response, exchange);
-      return this.#answered(entry, response, exchange);
+      if (!(response instanceof Promise)) return this.answered(ticket, response, exchange);
+      return response.then((it) => this.answered(ticket, it, exchange), failed);
     } catch (error) {
-      this.#end(entry);
-      throw error;
+      return failed(error);
     }
   }
 
-  async #later(entry: Entry, answer: Promise<Response>, exchange: unknown): Promise<Response> {
-    try {
-      return this.#answered(entry, await answer, exchange);
-    } catch (error) {
-      this.#end(entry);
-      throw error;
-    }
+  /** Counts a request from here on. Its ticket is for `answered`, or for `end` when there is no answer. */
+  begin(request: Request): RequestTicket {
+    const ticket = { request, since: this.#clock.monotonic() };
+    this.#tickets.add(ticket);
+    return ticket;
   }
 
-  #answered(entry: Entry, response: Response, exchange: unknown): Response {
-    const watch = watchExchange(exchange, entry.request, () => this.#end(entry));
-    if (watch === "told") return response;
-    if (watch === undefined) return trackedBody(response, () => this.#end(entry));
-    if (!this.#asks) this.#wake(); // whoever waits has to ask from now on
-    this.#asks = true;
-    entry.over = watch;
-    if (this.#sent.push(entry) >= this.#sweepAt) this.#sweep();
-    return response;
+  /** Counts a request until this answer has gone out. Hand on what it returns. */
+  answered(ticket: RequestTicket, response: Response, exchange?: unknown): Response {
+    if (canBeAsked(exchange)) {
+      if (!this.#asks) this.#wake(); // whoever waits has to ask from now on
+      this.#asks = true;
+      if (this.#sent.push({ ticket, server: exchange }) >= this.#sweepAt) this.#sweep();
+      return response;
+    }
+    const ended = () => this.end(ticket);
+    return tellsEnd(exchange, ended) ? response : trackedBody(response, ended);
+  }
+
+  /** Counts a request no longer. */
+  end(ticket: RequestTicket): void {
+    this.#tickets.delete(ticket);
+    if (this.#quiet !== undefined && this.#tickets.size === 0) this.#wake();
   }
 
   /** Forgets what has gone out by now. Between sweeps at least as much is added as was kept. */
   #sweep(): void {
     if (this.#sent.length === 0) return;
-    this.#sent = this.#sent.filter((entry) => {
-      const over = entry.over?.() === true;
-      if (over) this.#end(entry);
+    this.#sent = this.#sent.filter(({ ticket, server }) => {
+      const over = server.requestIP(ticket.request) === null;
+      if (over) this.end(ticket);
       return !over;
     });
     this.#sweepAt = Math.max(FEWEST_TO_SWEEP, 2 * this.#sent.length);
-  }
-
-  #end(entry: Entry): void {
-    this.#entries.delete(entry);
-    if (this.#entries.size === 0) this.#wake();
   }
 
   #wake(): void {

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { type CancelledError, isTerminatingError, TerminatingError } from "../errors.ts";
 import type { Metric, MetricSource } from "../health/metric_source.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
-import { type Answer, RequestTracker } from "./request_tracker.ts";
+import { type Answer, type RequestTicket, RequestTracker } from "./request_tracker.ts";
 import { terminatingResponse } from "./terminating_response.ts";
 
 /** Options of {@linkcode ServiceGate}. */
@@ -46,9 +46,11 @@ export interface ServiceGateOptions {
 export class ServiceGate implements MetricSource {
   /** The label of its metrics. */
   readonly name: string;
+  /** Counts who is inside. */
+  readonly tracker: RequestTracker;
   readonly #retryAfterMs: number;
   readonly #exempt: (request: Request) => boolean;
-  readonly #tracker: RequestTracker;
+  #closed = false;
   #stopping = new AbortController();
   #cancelling = new AbortController();
   #hosts = 0;
@@ -59,12 +61,12 @@ export class ServiceGate implements MetricSource {
     this.name = options.name ?? "service";
     this.#retryAfterMs = checkDuration("retryAfterMs", options.retryAfterMs ?? 1_000);
     this.#exempt = options.exempt ?? isProbe;
-    this.#tracker = new RequestTracker(options);
+    this.tracker = new RequestTracker(options);
   }
 
   /** True while new requests are refused. */
   get closed(): boolean {
-    return this.#stopping.signal.aborted;
+    return this.#closed;
   }
 
   /** Aborts when the gate closes: a stream without an end should find one now. */
@@ -84,21 +86,22 @@ export class ServiceGate implements MetricSource {
 
   /** How many requests are inside. */
   get count(): number {
-    return this.#tracker.count;
+    return this.tracker.count;
   }
 
   /** Which ones, and how old. */
   get inFlight(): readonly InFlight[] {
-    return this.#tracker.inFlight;
+    return this.tracker.inFlight;
   }
 
   /** True once nobody is inside; false when `signal` aborts first. */
   idle(options: { readonly signal?: AbortSignal } = {}): Promise<boolean> {
-    return this.#tracker.idle(options);
+    return this.tracker.idle(options);
   }
 
   /** Lets nobody in from now on. */
   close(): void {
+    this.#closed = true;
     this.#stopping.abort(new TerminatingError("The service is stopping"));
   }
 
@@ -110,8 +113,9 @@ export class ServiceGate implements MetricSource {
 
   /** Lets requests in again. */
   open(): void {
-    if (this.closed) this.#stopping = new AbortController();
+    if (this.#closed) this.#stopping = new AbortController();
     if (this.#cancelling.signal.aborted) this.#cancelling = new AbortController();
+    this.#closed = false;
   }
 
   /** Says that a server has every request pass here. Returns how to take it back. */
@@ -125,14 +129,29 @@ export class ServiceGate implements MetricSource {
    * handler, `c.env` in Hono. What throws a `TerminatingError` is answered as what was refused.
    */
   handle(request: Request, answer: Answer, exchange?: unknown): Response | Promise<Response> {
-    if (this.closed) return this.#exempt(request) ? answer() : this.refusal();
-    this.#admitted++;
+    if (this.#closed) return this.#exempt(request) ? answer() : this.refusal();
+    const ticket = this.admit(request);
     try {
-      const response = this.#tracker.track(request, answer, exchange);
-      return response instanceof Promise ? response.catch((error) => this.#mend(error)) : response;
+      const response = answer();
+      if (!(response instanceof Promise)) return this.tracker.answered(ticket, response, exchange);
+      return response.then(
+        (it) => this.tracker.answered(ticket, it, exchange),
+        (error) => this.#failed(ticket, error),
+      );
     } catch (error) {
-      return this.#mend(error);
+      return this.#failed(ticket, error);
     }
+  }
+
+  /** True when the gate is closed to this request. */
+  refuses(request: Request): boolean {
+    return this.#closed && !this.#exempt(request);
+  }
+
+  /** Counts a request in. Its ticket is for `tracker.answered`, or `tracker.end` without an answer. */
+  admit(request: Request): RequestTicket {
+    this.#admitted++;
+    return this.tracker.begin(request);
   }
 
   /** The answer to those who are not let in. */
@@ -161,7 +180,8 @@ export class ServiceGate implements MetricSource {
     }];
   }
 
-  #mend(error: unknown): Response {
+  #failed(ticket: RequestTicket, error: unknown): Response {
+    this.tracker.end(ticket);
     if (isTerminatingError(error)) return this.refusal();
     throw error;
   }
