@@ -6,7 +6,6 @@
 
 import { rm } from "node:fs/promises";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
 import { AgentLoop } from "../mod.ts";
 import { scriptedAdapter } from "../src/agents/mod.ts";
 import { SqliteMailbox } from "../src/engines/sqlite/mod.ts";
@@ -50,9 +49,8 @@ const model = scriptedAdapter(({ messages }) => {
   return `${country} is a lovely place, and what a question! Its capital is of course ${capital}.`;
 }, { delayMs: 250 });
 
-const file = (name: string) => fileURLToPath(new URL(`../${name}`, import.meta.url));
-const database = file("evaluation.db");
-const journal = new FileJournal(file("evaluation.jsonl"));
+const database = "evaluation.db";
+const journal = new FileJournal("evaluation.jsonl");
 const requests = await SqliteMailbox.open<EvalRequest<string, string>, EvalResult<string>>(
   database,
   { name: "requests" },

@@ -1,10 +1,11 @@
-import { existsSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { describe, it } from "node:test";
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { TempFolder } from "./engines/sqlite/_folder.ts";
 import { Child, type Ended } from "./signals/_child.ts";
 
-function start(example: string): Child {
-  return Child.start(`../../../examples/${example}`);
+function start(example: string, cwd?: string): Child {
+  return Child.start(`../../../examples/${example}`, cwd === undefined ? {} : { cwd });
 }
 
 /** How it ended, with everything it said. */
@@ -22,18 +23,17 @@ describe("the examples", () => {
   });
 
   it("an evaluation that was stopped goes on where it was, and leaves nothing behind", async () => {
-    await using first = start("evaluation");
+    using folder = new TempFolder();
+    await using first = start("evaluation", folder.path);
     await first.says("capitals: 0/60");
     first.kill("SIGTERM");
     const stopped = await first.exit();
     assertEquals(stopped.code, 0, told(stopped));
     assertStringIncludes(stopped.stdout, "Stopped. Start it again");
-    await using second = start("evaluation");
+    await using second = start("evaluation", folder.path);
     const ended = await second.exit();
     assertEquals(ended.code, 0, told(ended));
     assertMatch(ended.stdout, /terse against chatty:\n +pass rate \+83\.3 points/);
-    for (const left of ["evaluation.db", "evaluation.jsonl"]) {
-      assert(!existsSync(new URL(`../${left}`, import.meta.url)), `${left} is left`);
-    }
+    assertEquals(readdirSync(folder.path), []);
   });
 });

@@ -45,10 +45,16 @@ writeFileSync(conformanceFile, "");
 process.on("exit", () => rmSync(dirname(conformanceFile), { recursive: true, force: true }));
 
 const outcomes: Outcome[] = [];
-for (const step of steps) {
-  const outcome = await take(step);
-  console.log(row(outcome));
-  outcomes.push(outcome);
+for (let first = 0; first < steps.length;) {
+  let next = first + 1;
+  while (steps[next]?.beside) next++;
+  const together = steps.slice(first, next).map(async (step) => {
+    const outcome = await take(step);
+    console.log(row(outcome));
+    return outcome;
+  });
+  outcomes.push(...await Promise.all(together));
+  first = next;
 }
 
 const runtimes = steps.flatMap(({ name, runner }) => runner === name ? [runner] : []);

@@ -12,6 +12,8 @@ export interface Step {
   readonly timeoutMs: number;
   /** Whose summary its output ends with, when it runs tests. */
   readonly runner?: RuntimeName;
+  /** It may run beside the step before it. */
+  readonly beside?: boolean;
   /** Added to the arguments; without any the runner would look for tests by itself. */
   readonly paths?: readonly string[];
 }
@@ -65,14 +67,14 @@ function staticSteps(): readonly Step[] {
 function runtimeSteps(files: readonly string[]): readonly Step[] {
   const paths = files.map((file) => `./${file}`);
   return [
-    nodeStep("node", paths),
+    nodeStep("node", paths, 2),
     {
       name: "bun",
       program: runtimeBinary("bun"),
       // bun gives a test 5 s unless told, the others any time
       args: ["test", "--timeout", "60000"],
       paths,
-      timeoutMs: 300_000,
+      timeoutMs: 420_000,
       runner: "bun",
     },
     {
@@ -81,23 +83,30 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
       // the types have been checked in a step of their own
       args: ["test", "--allow-all", "--no-check", "--unstable-kv"],
       paths,
-      timeoutMs: 300_000,
+      timeoutMs: 420_000,
       runner: "deno",
+      // each runs one file after the other, and most tests wait
+      beside: true,
     },
   ];
 }
 
 function heavyStep(name: string, files: readonly string[]): Step {
-  return nodeStep(name, files.map((file) => `./${file}`));
+  return nodeStep(name, files.map((file) => `./${file}`), 1);
 }
 
-function nodeStep(name: string, paths: readonly string[]): Step {
+function nodeStep(name: string, paths: readonly string[], concurrency: number): Step {
   return {
     name,
     program: runtimeBinary("node"),
-    args: ["--test", "--test-reporter=spec", "--test-timeout=240000"],
+    args: [
+      "--test",
+      "--test-reporter=spec",
+      "--test-timeout=240000",
+      `--test-concurrency=${concurrency}`,
+    ],
     paths,
-    timeoutMs: 300_000,
+    timeoutMs: 420_000,
     runner: "node",
   };
 }

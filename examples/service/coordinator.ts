@@ -3,11 +3,15 @@
  * arguments are its port and the workers' URLs:
  *
  *     node examples/service/coordinator.ts 8080 http://127.0.0.1:8081 http://127.0.0.1:8082
+ *     node examples/service/coordinator.ts 8080 dns://worker:8080
+ *
+ * The second form has them looked up by name every few seconds, as pods come and go.
  *
  * Stop a worker under load: no client notices. Stop the coordinator: what it has begun is finished, and
  * its pool goes on looking for healthy workers until the last request is answered.
  */
 
+import { lookup } from "node:dns/promises";
 import process from "node:process";
 import { Hono } from "hono";
 import { LoopGroup } from "../../mod.ts";
@@ -22,7 +26,7 @@ import {
 
 const [port = "8080", ...workers] = process.argv.slice(2);
 const pool = new WorkerPool({
-  workers,
+  workers: async () => (await Promise.all(workers.map(addressesOf))).flat(),
   deadlineMs: 60_000,
   minRemainingMs: 10_000,
   healthEveryMs: 500,
@@ -46,6 +50,14 @@ const front = new ServiceLoop("front", app.fetch, {
 });
 // The pool is support: it starts before the front, and stops when the front has answered everybody.
 const shutdownTimeoutMs = Number(process.env["SHUTDOWN_TIMEOUT_MS"] ?? 25_000);
-const group = new LoopGroup([front], { support: [pool], shutdownTimeoutMs });
+const unreadyDelayMs = Number(process.env["UNREADY_DELAY_MS"] ?? 0);
+const group = new LoopGroup([front], { support: [pool], shutdownTimeoutMs, unreadyDelayMs });
 app.route("/", healthApp(group, { metrics: [gate, pool] }));
 await group.main();
+
+async function addressesOf(url: string): Promise<readonly string[]> {
+  if (!url.startsWith("dns://")) return [url];
+  const { hostname, port } = new URL(url.replace("dns://", "http://"));
+  const found = await lookup(hostname, { all: true, family: 4 });
+  return found.map(({ address }) => `http://${address}:${port}`);
+}

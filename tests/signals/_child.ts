@@ -19,6 +19,8 @@ export interface StartOptions {
   readonly wrapper?: readonly string[];
   /** The fixture's own arguments. */
   readonly args?: readonly string[];
+  /** The folder it starts in. @default {that of the tests} */
+  readonly cwd?: string;
 }
 
 /** The runtime that hosts the tests, and each child. */
@@ -66,13 +68,14 @@ export class Child implements AsyncDisposable {
 
   /** Starts `fixtures/<name>.ts`. */
   static start(name: string, options: StartOptions = {}): Child {
-    const { runFlags = RUN_FLAGS, wrapper = [], args = [] } = options;
+    const { runFlags = RUN_FLAGS, wrapper = [], args = [], cwd } = options;
     const fixture = fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
     const command = [...wrapper, process.execPath, ...runFlags, fixture, ...args];
     return new Child(
       spawn(command[0]!, command.slice(1), {
         stdio: ["ignore", "pipe", "pipe"],
         env: environment(),
+        ...(cwd === undefined ? {} : { cwd }),
       }),
     );
   }
