@@ -4,7 +4,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { Agent, type AgentHome, type AgentOptions, checkAgentOptions } from "./agent.ts";
 import { type AgentRecord, checkAgentId } from "./agent_state.ts";
 import type { Board } from "./board.ts";
-import { type Envelope, messageId } from "./envelope.ts";
+import { type Envelope, MessageIds } from "./envelope.ts";
 import { Peers } from "./_peers.ts";
 import { Notices } from "./_notices.ts";
 import { StateWriter } from "./_state_writer.ts";
@@ -48,6 +48,7 @@ export class Bus implements AgentHome, AsyncDisposable {
   readonly #openInbox: (agentId: string) => Mailbox<Envelope> | Promise<Mailbox<Envelope>>;
   readonly #inboxes = new Map<string, Promise<Mailbox<Envelope>>>();
   readonly #agents = new Map<string, Agent>();
+  readonly #ids = new MessageIds();
   readonly #peers: Peers;
   #cancelTouch: Cancel | undefined;
   #closed = false;
@@ -126,7 +127,7 @@ export class Bus implements AgentHome, AsyncDisposable {
       else tried.add(receiver = checkAgentId(verdict.to));
     }
     const inbox = await this.inboxOf(receiver);
-    const id = messageId(this.board.clock.now());
+    const id = this.#ids.next(this.board.clock.now());
     await inbox.send({
       version: "1.0",
       msg_id: id,
@@ -164,7 +165,7 @@ export class Bus implements AgentHome, AsyncDisposable {
     const [first] = agents;
     if (first === undefined) return;
     const notice = first.notice = {
-      id: messageId(this.board.clock.now()),
+      id: this.#ids.next(this.board.clock.now()),
       reason: "Peer agent shutting down - inbox draining in progress",
       agents: agents.map(({ id }) => id),
       sequences: first.sequences,

@@ -36,13 +36,15 @@ export type ShutdownNotification = Envelope<ShutdownPayload> & {
   readonly type: "shutdown_notification";
 };
 
-/** Random once and counted from there, so that ids are unique however many are made at once. */
-const prefix = crypto.randomUUID().replaceAll("-", "").slice(0, 20);
-let count = 0;
+/** Makes ids that no other message has, of this process or of another. */
+export class MessageIds {
+  /** Random once and counted from there: unique however many are made at once. */
+  readonly #prefix = crypto.randomUUID().replaceAll("-", "").slice(0, 20);
+  #last = 0;
 
-/** An id that no other message has, of this process or of another. */
-export function messageId(nowMs: number): string {
-  return `msg-${Math.floor(nowMs / 1_000)}-${prefix}-${++count}`;
+  next(nowMs: number): string {
+    return `msg-${Math.floor(nowMs / 1_000)}-${this.#prefix}-${++this.#last}`;
+  }
 }
 
 /** Why something is no envelope; undefined when it is one. */

@@ -23,6 +23,7 @@ export type {
 } from "./board_store.ts";
 export { Board, type BoardOptions, type SetStateOptions, type StateChange } from "./board.ts";
 export type { BoardListener } from "./_board_watch.ts";
+export { DirectoryMailbox, type DirectoryMailboxOptions } from "./directory/directory_mailbox.ts";
 export { openDirectoryBoard } from "./directory/open_directory_board.ts";
 export { MemoryStore } from "./memory_store.ts";
 export type { Envelope, ShutdownNotification, ShutdownPayload } from "./envelope.ts";

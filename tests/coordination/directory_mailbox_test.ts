@@ -1,0 +1,89 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { systemClock } from "../../src/clock.ts";
+import {
+  Bus,
+  DirectoryMailbox,
+  type Envelope,
+  openDirectoryBoard,
+  shutdownWithCoordination,
+} from "../../src/coordination/mod.ts";
+import { DirectoryEngine } from "../../src/coordination/directory/directory_engine.ts";
+import { silentLog } from "../../src/log.ts";
+import { type MakeMailbox, skippedMailboxCases } from "../../src/testing/mod.ts";
+import { hostMailboxCases } from "../mailbox/_hosts.ts";
+import { makeFolder } from "./_folder.ts";
+
+const make: MakeMailbox = async (options) => {
+  const folder = await makeFolder();
+  const maxBodyBytes = 4_096;
+  const open = () =>
+    DirectoryMailbox.open<unknown>(folder.path, "orders", { ...options, maxBodyBytes });
+  return {
+    mailbox: await open(),
+    tickMs: 100,
+    pass: (ms) => systemClock.sleep(ms),
+    sibling: open,
+    async sendRaw(body) {
+      const path = join(folder.path, "orders");
+      const engine = new DirectoryEngine(path, "orders", Infinity, systemClock, silentLog);
+      await engine.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
+    },
+    maxBodyBytes,
+    close: async () => await folder[Symbol.asyncDispose](),
+  };
+};
+
+describe("DirectoryMailbox", () => {
+  hostMailboxCases(make);
+
+  it("shows every case", async () => {
+    assertEquals(await skippedMailboxCases(make), []);
+  });
+});
+
+describe("scripts and a mailbox in a directory", () => {
+  it("read one another's messages, and a malformed one is kept for somebody to look at", async () => {
+    await using folder = await makeFolder();
+    await using board = await openDirectoryBoard(join(folder.path, "state"));
+    await using bus = new Bus({
+      board,
+      openInbox: (id) => DirectoryMailbox.open<Envelope>(join(folder.path, "messages"), id),
+    });
+    const worked: unknown[] = [];
+    const worker = await bus.enrol({
+      id: "worker-1",
+      handlers: { task: ({ payload }) => void worked.push(payload) },
+    });
+    const sender = await bus.enrol({ id: "sender" });
+    const inbox = join(folder.path, "messages", "worker-1", "inbox");
+
+    await bus.send(sender, "worker-1", "task", { id: 1 });
+    const [name] = await readdir(inbox);
+    const { from, to, type, sequence } = JSON.parse(await readFile(join(inbox, name!), "utf8"));
+    assertEquals([from, to, type, sequence], ["sender", "worker-1", "task", 1]);
+
+    const script = (id: number) =>
+      JSON.stringify({
+        msg_id: `msg-${id}`,
+        from: "script",
+        to: "worker-1",
+        type: "task",
+        payload: { id },
+      });
+    for (let id = 2; id <= 12; id++) {
+      await writeFile(join(inbox, `msg-1759806939-${id}.json`), script(id));
+    }
+    await writeFile(join(inbox, "msg-1759806939-13.json"), '{"msg_id": "msg-13", "from": "scr');
+
+    const report = await shutdownWithCoordination(worker);
+    assertEquals([report.complete, report.processed, report.left], [true, 12, 0]);
+    assertEquals(worked.length, 12);
+    const [letter] = await worker.inbox.deadLetters!.receive();
+    assertEquals(letter?.body.raw, '{"msg_id": "msg-13", "from": "scr');
+    const state = await readFile(join(folder.path, "state", "worker-1.json"), "utf8");
+    assertEquals(JSON.parse(state).state, "shutdown_complete");
+  });
+});
