@@ -152,6 +152,15 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
     assertEquals([await first.ended(), await second.ended()], [0, 0]);
   });
 
+  it("finds its workers by name", async () => {
+    await using worker = await startWorker();
+    const name = `dns://localhost:${worker.port}`;
+    await using coordinator = await ServiceProcess.start(COORDINATOR, "0", name);
+    assertEquals((await coordinator.ask("/work/0")).status, 200);
+    const [found] = JSON.parse((await coordinator.ask("/status/workers")).text);
+    assertEquals([found.url, found.healthy], [`http://127.0.0.1:${worker.port}`, true]);
+  });
+
   it("that gets SIGTERM itself finishes what it has, and refuses the rest", async () => {
     await using worker = await startWorker();
     await using coordinator = await startCoordinator(worker);

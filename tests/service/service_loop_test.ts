@@ -1,4 +1,4 @@
-import { describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 import {
   assert,
   assertEquals,
@@ -9,6 +9,7 @@ import {
 import { type Deferred, deferred } from "../../src/_promises.ts";
 import type { HttpServer, RequestHandler, Runtime } from "../../src/runtime.ts";
 import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { type FetchHandler, ServiceLoop } from "../../src/service/mod.ts";
 import { FakeRuntime, lifecycleCases, VirtualClock } from "../../src/testing/mod.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
@@ -81,6 +82,8 @@ function events(until?: AbortSignal): Response {
 }
 
 describe("ServiceLoop", () => {
+  afterEach(() => ShutdownCoordinator.reset());
+
   for (const { name, run } of lifecycleCases) {
     it(name, () =>
       run(() => {

@@ -1,9 +1,10 @@
-import { describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
 import { nextTurn } from "../../src/clock.ts";
 import { TerminatingError } from "../../src/errors.ts";
 import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { silentLog } from "../../src/log.ts";
 import { StepLoop } from "../../src/loops/step_loop.ts";
 import {
@@ -344,6 +345,8 @@ describe("a WorkerPool", () => {
 });
 
 describe("a WorkerPool as support of a group", () => {
+  afterEach(() => ShutdownCoordinator.reset());
+
   it("goes on asking how its workers are doing while its own process drains", async () => {
     const yard = new Yard(["a", "b"]);
     const runtime = new FakeRuntime();
