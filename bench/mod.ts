@@ -8,6 +8,7 @@ import { backlogPostgres, backlogRedis } from "./backlog_server.ts";
 import { engineStop } from "./engine_stop.ts";
 import { format, type Part, summary } from "./_figures.ts";
 import { type Subject, takeSubject } from "./_subject.ts";
+import { healthReady } from "./health_ready.ts";
 import { importTime } from "./import_time.ts";
 import { mailboxMemory } from "./mailbox_memory.ts";
 import { mailboxNats } from "./mailbox_nats.ts";
@@ -17,6 +18,7 @@ import { mailboxSqlite } from "./mailbox_sqlite.ts";
 import { mailboxSqs } from "./mailbox_sqs.ts";
 import { manyLeases } from "./many_leases.ts";
 import { manyLoops } from "./many_loops.ts";
+import { serviceOverhead } from "./service_overhead.ts";
 import { size } from "./size.ts";
 import { stopLatency } from "./stop_latency.ts";
 
@@ -37,6 +39,8 @@ const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
   backlog_redis: backlogRedis,
   backlog_postgres: backlogPostgres,
   many_leases: manyLeases,
+  service_overhead: serviceOverhead,
+  health_ready: healthReady,
 };
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts);

@@ -78,12 +78,15 @@ export function healthApp(group: Inspectable, options: HealthOptions = {}): Hono
   return app;
 }
 
+const JSON_TYPE = { "content-type": "application/json" };
+
 function answer(results: readonly CheckResult[], verbose: string | undefined): Response {
   const healthy = results.every(({ ok }) => ok);
   const status = healthy ? 200 : 503;
   const headers = { "cache-control": "no-store" };
   if (verbose === undefined) {
-    return Response.json({ status: healthy ? "healthy" : "unhealthy" }, { status, headers });
+    const body = `{"status":"${healthy ? "healthy" : "unhealthy"}"}`;
+    return new Response(body, { status, headers: { ...headers, ...JSON_TYPE } });
   }
   const lines = results.map(({ name, ok, why }) => ok ? `ok ${name}` : `FAILED ${name}: ${why}`);
   return new Response(`${lines.join("\n")}\n`, { status, headers });
