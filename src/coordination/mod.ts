@@ -26,6 +26,7 @@ export type { BoardListener } from "./_board_watch.ts";
 export { DirectoryMailbox, type DirectoryMailboxOptions } from "./directory/directory_mailbox.ts";
 export { openDirectoryBoard } from "./directory/open_directory_board.ts";
 export { openRedisBoard, type RedisBoardOptions } from "./redis/open_redis_board.ts";
+export { openPostgresBoard, type PostgresBoardOptions } from "./postgres/open_postgres_board.ts";
 export { MemoryStore } from "./memory_store.ts";
 export type { Envelope, ShutdownNotification, ShutdownPayload } from "./envelope.ts";
 export {
