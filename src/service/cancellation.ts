@@ -20,8 +20,8 @@ import {
  * const controller = new AbortController();
  * const page = withCancellation(new Promise(() => {}), controller.signal, "loading the page");
  * controller.abort();
- * const error = await page.catch((error) => error);
- * console.assert(error.message === "Cancelled loading the page: the caller aborted it");
+ * const text = await page.catch((error) => error.message);
+ * console.assert(text === "Cancelled loading the page: the caller aborted it");
  * ```
  */
 export async function withCancellation<T>(
