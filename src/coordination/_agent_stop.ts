@@ -16,21 +16,23 @@ export interface SharedStop {
   readonly states: StateWriter;
   /** Tells the peers of all, once. */
   readonly broadcast: () => Promise<void>;
-  readonly signal: AbortSignal | undefined;
 }
 
 /** The stop of one agent, from its first step to its report. */
 export class AgentStop {
   readonly #agent: Agent;
+  readonly #signal: AbortSignal | undefined;
   readonly #shared: SharedStop;
   readonly #drain: InboxDrain;
   readonly #steps: Steps;
   readonly #startedAt: number;
 
-  constructor(agent: Agent, shared: SharedStop) {
+  /** `signal` ends the work on messages. */
+  constructor(agent: Agent, signal: AbortSignal | undefined, shared: SharedStop) {
     const { clock } = agent.bus.board;
     const { maxBatch, drainIntervalMs } = shared.settings;
     this.#agent = agent;
+    this.#signal = signal;
     this.#shared = shared;
     this.#drain = new InboxDrain(agent, { maxBatch, intervalMs: drainIntervalMs });
     this.#steps = new Steps(shared.deadline, clock);
@@ -99,10 +101,10 @@ export class AgentStop {
     const enough = new AbortController();
     const reserveMs = successor === undefined ? reserveOf(budgetMs) : 2 * reserveOf(budgetMs);
     const cancel = clock.schedule(budgetMs - reserveMs, () => enough.abort(signal.reason));
-    const unlink = onAbort(this.#shared.signal, () => enough.abort(this.#shared.signal?.reason));
+    const unlink = onAbort(this.#signal, () => enough.abort(this.#signal?.reason));
     const workMs = budgetMs - reserveMs;
     try {
-      const stopped = await runnable?.shutdown({ timeoutMs: workMs }) ?? true;
+      const stopped = !runnable?.running || await runnable.shutdown({ timeoutMs: workMs });
       await this.#drain.work(enough.signal);
       if (!stopped) throw new OutOfTimeError(`"${runnable?.name}" did not stop in time`);
     } finally {

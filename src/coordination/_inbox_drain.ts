@@ -1,7 +1,7 @@
 import { whileWanted } from "../_promises.ts";
 import { isRetryLaterError } from "../errors.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
-import type { Agent } from "./agent.ts";
+import { type Agent, archive, handlerFor } from "./agent.ts";
 import { type Envelope, envelopeFault } from "./envelope.ts";
 import type { DrainFigures } from "./shutdown_report.ts";
 
@@ -95,9 +95,10 @@ export class InboxDrain {
       this.figures.failed++;
       return false;
     }
-    const handler = this.#agent.handlerFor(message.body.type);
+    const handler = handlerFor(this.#agent.options, message.body.type);
     if (handler === undefined) {
-      await this.#archive(message);
+      await archive(this.#agent.options, message);
+      this.figures.archived++;
       return false;
     }
     try {
@@ -107,26 +108,13 @@ export class InboxDrain {
       if (signal.aborted) return false; // it may have ended for that: it goes back
       if (isRetryLaterError(error)) {
         await message.nack({ visibilityTimeoutMs: error.delayMs ?? 0, spendsAttempt: false });
+        this.figures.givenBack++;
       } else {
         await message.bury({ reason: "handler_error", error: String(error) });
         this.figures.failed++;
       }
       return false;
     }
-  }
-
-  async #archive(message: Received): Promise<void> {
-    const { archive } = this.#agent.options;
-    if (archive === undefined) {
-      await message.bury({
-        reason: "unknown_type",
-        error: `no handler for "${message.body.type}"`,
-      });
-    } else {
-      await archive.send(message.body, { id: message.id });
-      await message.acknowledge();
-    }
-    this.figures.archived++;
   }
 
   async #acknowledge(messages: readonly Received[]): Promise<number> {

@@ -1,6 +1,6 @@
 import { show } from "../_checks.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import { type AgentMetadata, checkAgentId, type StopNotice } from "./agent_state.ts";
 import type { Board } from "./board.ts";
 import type { StateWriter } from "./_state_writer.ts";
@@ -100,12 +100,27 @@ export class Agent {
     this.#sequences.set(to, next);
     return next;
   }
+}
 
-  /** What works on messages of this type. */
-  handlerFor(type: string): AgentHandler | undefined {
-    const { handlers = {} } = this.options;
-    return Object.hasOwn(handlers, type) ? handlers[type] : handlers["*"];
+/** What works on messages of this type. */
+export function handlerFor(
+  { handlers = {} }: AgentOptions,
+  type: string,
+): AgentHandler | undefined {
+  return Object.hasOwn(handlers, type) ? handlers[type] : handlers["*"];
+}
+
+/** Keeps a message that nobody works on. */
+export async function archive(
+  { archive }: AgentOptions,
+  message: Message<Envelope>,
+): Promise<void> {
+  if (archive === undefined) {
+    const error = `there is no handler for "${message.body.type}"`;
+    return await message.bury({ reason: "unknown_type", error });
   }
+  await archive.send(message.body, { id: message.id });
+  await message.acknowledge();
 }
 
 /** Refuses what cannot be an agent, before anything has happened. */

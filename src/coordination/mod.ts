@@ -48,6 +48,7 @@ export {
   shutdownAllCoordinated,
   shutdownWithCoordination,
 } from "./shutdown.ts";
+export { CoordinatedLoop, coordinatedLoops } from "./coordinated_loop.ts";
 export {
   type DrainFigures,
   SHUTDOWN_STEPS,

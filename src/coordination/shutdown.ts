@@ -37,6 +37,21 @@ export async function shutdownAllCoordinated(
   agents: readonly Agent[],
   options: CoordinatedShutdownOptions = {},
 ): Promise<readonly ShutdownReport[]> {
+  return await stopTogether(agents.map((agent) => ({ agent, signal: options.signal })), options);
+}
+
+/** An agent that is to stop, and what ends its work on messages. */
+export interface StopRequest {
+  readonly agent: Agent;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The same for agents each of which has a signal of its own. */
+export async function stopTogether(
+  requests: readonly StopRequest[],
+  options: Omit<CoordinatedShutdownOptions, "signal">,
+): Promise<readonly ShutdownReport[]> {
+  const agents = requests.map(({ agent }) => agent);
   const [first] = agents;
   if (first === undefined) return [];
   const { bus } = first;
@@ -60,8 +75,9 @@ export async function shutdownAllCoordinated(
     reason,
     states: bus.states,
     broadcast: () => broadcast ??= bus.broadcastStop(agents, reason),
-    signal: options.signal,
   };
   for (const agent of agents) agent.stopping = true;
-  return await Promise.all(agents.map((agent) => new AgentStop(agent, shared).run()));
+  return await Promise.all(
+    requests.map(({ agent, signal }) => new AgentStop(agent, signal, shared).run()),
+  );
 }

@@ -1,0 +1,170 @@
+import { checkDuration } from "../_checks.ts";
+import { deferred, onAbort } from "../_promises.ts";
+import type { CancelledError } from "../errors.ts";
+import { BaseLoop, type LoopContext } from "../lifecycle/base_loop.ts";
+import { reserveOf } from "../lifecycle/deadline.ts";
+import { type Figures, NO_FIGURES, sumFigures } from "../lifecycle/figures.ts";
+import { Heartbeat } from "../lifecycle/heartbeat.ts";
+import {
+  DEFAULT_SHUTDOWN_TIMEOUT_MS,
+  type InFlight,
+  type Runnable,
+  type RunOptions,
+  type ShutdownOptions,
+} from "../lifecycle/runnable.ts";
+import type { AgentOptions } from "./agent.ts";
+import { agentMailboxLoop } from "./_agent_mailbox_loop.ts";
+import type { Bus } from "./bus.ts";
+import type { CoordinatedShutdownOptions } from "./shutdown.ts";
+import type { ShutdownReport } from "./shutdown_report.ts";
+import { StoppingSet } from "./_stopping_set.ts";
+
+/**
+ * The loop of an agent, for a `LoopGroup`. While it runs, the agent takes part in its bus; to stop it is
+ * to stop the agent in the coordinated form, whatever the reason.
+ */
+export class CoordinatedLoop extends BaseLoop {
+  override readonly heartbeat: Heartbeat;
+  readonly #bus: Bus;
+  readonly #options: AgentOptions;
+  readonly #inner: Runnable;
+  readonly #set: StoppingSet;
+  #timeoutMs: number | undefined;
+  #report: ShutdownReport | undefined;
+
+  /** Made by {@linkcode coordinatedLoops}. */
+  constructor(bus: Bus, options: AgentOptions, inner: Runnable, set: StoppingSet) {
+    const { priority = 0, shutdownTimeoutMs } = inner;
+    super(options.id, {
+      priority,
+      clock: bus.board.clock,
+      ...(shutdownTimeoutMs !== undefined && { shutdownTimeoutMs }),
+    });
+    this.#bus = bus;
+    this.#options = options;
+    this.#inner = inner;
+    this.#set = set;
+    this.heartbeat = inner.heartbeat ?? new Heartbeat(bus.board.clock);
+    this.shutdown = this.shutdown.bind(this);
+  }
+
+  /** How the last stop went. */
+  get report(): ShutdownReport | undefined {
+    return this.#report;
+  }
+
+  get ready(): boolean {
+    return this.#inner.ready ?? true;
+  }
+
+  override get inFlight(): readonly InFlight[] {
+    return this.#inner.inFlight ?? [];
+  }
+
+  /** What became of the messages, those that the stop has drained included. */
+  get figures(): Figures {
+    return sumFigures([this.#inner.figures ?? NO_FIGURES, this.#drained()]);
+  }
+
+  override async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
+    const ownTimeoutMs = this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
+    const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? ownTimeoutMs);
+    this.#timeoutMs = Math.min(timeoutMs, this.#timeoutMs ?? Infinity);
+    const wasRunning = this.running;
+    const stopped = await super.shutdown(options);
+    return stopped && (!wasRunning || this.#report?.complete !== false);
+  }
+
+  override cancel(reason: CancelledError): void {
+    this.#inner.cancel?.(reason);
+    super.cancel(reason);
+  }
+
+  override async drain(): Promise<void> {
+    await this.#inner.drain?.();
+  }
+
+  override resume(): void {
+    this.#inner.resume?.();
+  }
+
+  /** Gives back what handlers still work on, because the process ends in a moment. */
+  async abandon(): Promise<void> {
+    await this.#inner.abandon?.();
+  }
+
+  protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
+    const { stopping, signal } = context;
+    this.#report = undefined;
+    const agent = await this.#bus.enrol({ ...this.#options, runnable: this.#inner });
+    const { signal: _, ...innerOptions } = options;
+    const told = deferred();
+    const unlink = onAbort(stopping, told.resolve);
+    const run = this.#inner.run(innerOptions);
+    try {
+      await Promise.race([run, told.promise]);
+    } catch {
+      // It has failed, which the end of this tells: the agent leaves in good order first.
+    }
+    unlink();
+    const timeoutMs = this.#timeoutMs ?? this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
+    this.#timeoutMs = undefined;
+    this.#report = await this.#set.join(agent, timeoutMs - reserveOf(timeoutMs), signal);
+    if (!this.#report.complete) {
+      this.#bus.board.log.warn(`agent "${agent.id}" did not stop completely`, {
+        report: this.#report,
+      });
+    }
+    await run;
+  }
+
+  #drained(): Figures {
+    if (this.#report === undefined) return NO_FIGURES;
+    const { processed, failed, archived, handedOver, givenBack } = this.#report;
+    const kept = this.#options.archive === undefined ? 0 : archived;
+    return {
+      received: processed + failed + archived + handedOver + givenBack,
+      acknowledged: processed + handedOver + kept,
+      released: givenBack,
+      nacked: 0,
+      deadLettered: failed + archived - kept,
+      leftToExpire: 0,
+    };
+  }
+}
+
+/**
+ * Makes loops of agents, for a `LoopGroup`: a SIGTERM then runs their coordinated stop, together for all
+ * that the group stops together. An agent without a `runnable` works on its inbox with its handlers.
+ *
+ * @example
+ * ```ts
+ * import { LoopGroup } from "@lastcall/lastcall";
+ * import { Board, Bus, coordinatedLoops } from "@lastcall/lastcall/coordination";
+ *
+ * await using board = new Board();
+ * await using bus = new Bus({ board });
+ * const loops = await coordinatedLoops(bus, [
+ *   { id: "worker-1", handlers: { task: ({ payload }) => console.log(payload) } },
+ *   { id: "worker-2", handlers: { task: ({ payload }) => console.log(payload) } },
+ * ]);
+ * const group = new LoopGroup(loops);
+ * const run = group.run(); // or `await group.main()`, which ends with the process
+ * await group.shutdown();
+ * await run;
+ * console.assert(loops.every(({ report }) => report === undefined || report.complete));
+ * ```
+ */
+export async function coordinatedLoops(
+  bus: Bus,
+  agents: readonly AgentOptions[],
+  options: CoordinatedShutdownOptions = {},
+): Promise<readonly CoordinatedLoop[]> {
+  const { clock, log } = bus.board;
+  const set = new StoppingSet(options);
+  return await Promise.all(agents.map(async (agent) => {
+    const inbox = agent.inbox ?? await bus.inboxOf(agent.id);
+    const inner = agent.runnable ?? agentMailboxLoop(agent, inbox, clock, log);
+    return new CoordinatedLoop(bus, { ...agent, inbox }, inner, set);
+  }));
+}

@@ -1,0 +1,149 @@
+import { afterEach, describe, it } from "node:test";
+import { assert, assertEquals } from "@std/assert";
+import { nextTurn } from "../../src/clock.ts";
+import {
+  Board,
+  Bus,
+  CoordinatedLoop,
+  coordinatedLoops,
+  type Envelope,
+} from "../../src/coordination/mod.ts";
+import { agentMailboxLoop } from "../../src/coordination/_agent_mailbox_loop.ts";
+import { StoppingSet } from "../../src/coordination/_stopping_set.ts";
+import { isBalanced } from "../../src/lifecycle/figures.ts";
+import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
+import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { StepLoop } from "../../src/loops/step_loop.ts";
+import { silentLog } from "../../src/log.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import { FakeRuntime, lifecycleCases, VirtualClock } from "../../src/testing/mod.ts";
+import { enrolRecorder, makeWorld, sendTasks } from "./_world.ts";
+
+describe("a coordinated loop is a Runnable", () => {
+  for (const { name, run } of lifecycleCases) {
+    it(name, () =>
+      run(() => {
+        const clock = new VirtualClock();
+        const bus = new Bus({ board: new Board({ clock, log: silentLog, pollIntervalMs: 1e9 }) });
+        const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock });
+        const options = { id: "worker-1", inbox };
+        const inner = agentMailboxLoop(options, inbox, clock, silentLog);
+        const runnable = new CoordinatedLoop(bus, options, inner, new StoppingSet({}));
+        // The watch of the board stays as long as the bus, which stays as long as the process.
+        const quiet = new Proxy(clock, {
+          get(target, key) {
+            if (key === "pending") return Math.max(0, target.pending - 1);
+            const value = Reflect.get(target, key, target);
+            return typeof value === "function" ? value.bind(target) : value;
+          },
+        });
+        return { runnable, clock: quiet };
+      }));
+  }
+});
+
+describe("agents in a LoopGroup", () => {
+  afterEach(() => ShutdownCoordinator.reset());
+
+  it("stop in the coordinated form on SIGTERM, and their peers hear of it once", async () => {
+    await using world = await makeWorld();
+    const { bus, board, sender, clock } = world;
+    const peer = await enrolRecorder(bus, "peer");
+    const worked: unknown[] = [];
+    const ids = ["worker-1", "worker-2", "worker-3"];
+    const loops = await coordinatedLoops(
+      bus,
+      ids.map((id) => ({ id, handlers: { task: ({ payload }) => void worked.push(payload) } })),
+    );
+    const runtime = new FakeRuntime();
+    const group = new LoopGroup(loops, {
+      runtime,
+      clock,
+      log: silentLog,
+      watchdogThresholdMs: null,
+    });
+    const run = group.run();
+    while ((await board.list()).length < 5) await nextTurn();
+    await board.synced();
+    for (const id of ids) await sendTasks(bus, sender, id, 4);
+    runtime.send("SIGTERM");
+    const report = await run;
+    assertEquals(report.outcome, "drained");
+    assertEquals(worked.length, 12);
+    assert(loops.every((loop) => loop.report?.complete && isBalanced(loop.figures)));
+    assertEquals(report.figures.acknowledged, 12);
+    await board.synced();
+    assertEquals(peer.told.map(({ payload }) => payload.shutting_down_agents), [ids]);
+    const states = (await board.list()).map(({ agentId, status }) => `${agentId} ${status}`);
+    assertEquals(states, [
+      "peer running",
+      "sender running",
+      ...ids.map((id) => `${id} shutdown_complete`),
+    ]);
+  });
+
+  it("leave in good order when their own loop ends or fails, and can run again", async () => {
+    await using world = await makeWorld();
+    const { bus, board, clock } = world;
+    let steps = 0;
+    const runnable = new StepLoop("steps", () => {
+      if (++steps === 2) throw new Error("step 2 failed");
+    }, { clock });
+    const [loop] = await coordinatedLoops(bus, [{ id: "worker-1", runnable }]);
+    await loop!.run({ maxIterations: 1 });
+    assertEquals((await board.getState("worker-1")).status, "shutdown_complete");
+    const failure = await loop!.run().catch((error) => error);
+    assertEquals(String(failure), "Error: step 2 failed");
+    assertEquals((await board.getState("worker-1")).status, "shutdown_complete");
+    await loop!.run({ maxIterations: 1 });
+    assertEquals([steps, loop!.report?.complete], [3, true]);
+  });
+
+  it("say false when something was left", async () => {
+    await using world = await makeWorld();
+    const { bus, sender, clock } = world;
+    const began: unknown[] = [];
+    const [loop] = await coordinatedLoops(bus, [{
+      id: "slow",
+      handlers: {
+        task({ payload }, { signal }) {
+          began.push(payload);
+          return clock.sleep(60_000, { signal });
+        },
+      },
+    }]);
+    const run = loop!.run();
+    while (bus.agents.length < 2) await nextTurn();
+    await world.board.synced();
+    await sendTasks(bus, sender, "slow", 3);
+    while (began.length === 0) await nextTurn();
+    const stopped = loop!.shutdown({ timeoutMs: 1_000 });
+    for (let i = 0; i < 10; i++) await nextTurn(); // all that needs no time
+    assertEquals(await clock.until(stopped), false);
+    await clock.until(run);
+    assertEquals([loop!.report?.complete, loop!.report?.left], [false, 3]);
+    assert(isBalanced(loop!.figures), JSON.stringify(loop!.figures));
+  });
+
+  it("bury what is no message and archive what nobody works on while they run", async () => {
+    await using world = await makeWorld();
+    const { bus, sender } = world;
+    const worked: unknown[] = [];
+    const [loop] = await coordinatedLoops(bus, [{
+      id: "worker-1",
+      handlers: { task: ({ payload }) => void worked.push(payload) },
+    }]);
+    const inbox = await bus.inboxOf("worker-1");
+    await inbox.send("nonsense" as unknown as Envelope);
+    const run = loop!.run();
+    while (bus.agents.length < 2) await nextTurn();
+    await world.board.synced();
+    await bus.send(sender, "worker-1", "riddle", {});
+    await bus.send(sender, "worker-1", "task", { id: 1 });
+    while (worked.length === 0) await nextTurn();
+    await loop!.shutdown();
+    await run;
+    const letters = await inbox.deadLetters!.receive({ maxMessages: 10 });
+    assertEquals(letters.map(({ body }) => body.reason), ["schema", "unknown_type"]);
+  });
+});
