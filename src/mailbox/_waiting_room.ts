@@ -1,5 +1,9 @@
 import { deferred, onAbort } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
+import type { Maybe } from "./engine.ts";
+
+/** Calls `wake` until its remover is called. */
+type Listen = (wake: () => void) => () => Maybe<void>;
 
 /**
  * Where receivers wait for a message. A wake lets one of them look, and whoever leaves lets the next
@@ -8,15 +12,15 @@ import type { Clock } from "../clock.ts";
  */
 export class WaitingRoom {
   readonly #clock: Clock;
-  readonly #listen: (wake: () => void) => () => void;
+  readonly #listen: Listen;
   readonly #waiters = new Set<() => void>();
-  #unlisten: (() => void) | undefined;
+  #unlisten: (() => Maybe<void>) | undefined;
   #present = 0;
   /** Counts the wakes, for those that look at this moment and do not wait yet. */
   wakes = 0;
 
   /** `listen` watches the engine, and is used only while somebody is here. */
-  constructor(clock: Clock, listen: (wake: () => void) => () => void) {
+  constructor(clock: Clock, listen: Listen) {
     this.#clock = clock;
     this.#listen = listen;
   }
@@ -29,11 +33,13 @@ export class WaitingRoom {
     });
   }
 
-  leave(): void {
+  /** Whoever leaves last may have to wait until the engine has let go of what was coming. */
+  leave(): Maybe<void> {
     this.#wakeNext();
     if (--this.#present > 0) return;
-    this.#unlisten?.();
+    const unlisten = this.#unlisten;
     this.#unlisten = undefined;
+    return unlisten?.();
   }
 
   /** Resolves after `ms`, by a wake, or when `signal` aborts. */

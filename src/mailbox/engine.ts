@@ -85,9 +85,10 @@ export interface Engine<B> {
   purge(): Maybe<number>;
   /**
    * Calls `listener` whenever messages may have become visible other than by the time passing. The
-   * engine may watch only as long as somebody listens.
+   * engine may watch only as long as somebody listens. What a remover answers
+   * resolves when nothing is on its way any more to those who have left; it is soon, and never rejects.
    */
-  onWake(listener: () => void): () => void;
+  onWake(listener: () => void): () => Maybe<void>;
   /** The same engine's storage for what failed for good. Asked for only once. */
   deadLetters(): Engine<B>;
   /** Lets go of what this storage holds open. */

@@ -128,7 +128,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
         }
       }
     } finally {
-      this.#waiting.leave();
+      const leaving = this.#waiting.leave();
+      if (leaving instanceof Promise && over()) await leaving; // nobody may be there a moment later
     }
   }
 

@@ -33,6 +33,13 @@ export interface ConsumerConfig {
   readonly filter_subject?: string;
 }
 
+/** How far a consumer has come, by numbers in the stream. */
+export interface ConsumerProgress {
+  readonly delivered: { readonly stream_seq: number };
+  /** All up to this one are done. */
+  readonly ack_floor: { readonly stream_seq: number };
+}
+
 /** A message as it lies in a stream, in Base64. */
 export interface StoredMessage {
   readonly seq: number;
@@ -76,6 +83,11 @@ export class JetStream {
       `CONSUMER.INFO.${stream}.${name}`,
     );
     return answer.config;
+  }
+
+  /** How far a consumer has come. */
+  progress(what: string, stream: string, name: string): Promise<ConsumerProgress> {
+    return this.#ask(what, `CONSUMER.INFO.${stream}.${name}`);
   }
 
   async createConsumer(

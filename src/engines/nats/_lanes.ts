@@ -41,12 +41,6 @@ export class Lanes {
     if (this.#retired.length > MAX_RETIRED) this.#end(this.#retired.shift()!);
   }
 
-  /** Nothing more is wanted on it; resolves when all that was on its way has come. */
-  async drain(lane: Lane): Promise<void> {
-    this.#all.delete(lane);
-    await lane.subscription.drain();
-  }
-
   close(): void {
     for (const lane of this.#all) this.#end(lane);
   }

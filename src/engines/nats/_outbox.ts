@@ -69,10 +69,22 @@ export class Outbox {
 
   /** Stores a letter once, however often it is sent for the same message. */
   async sendLetter(letter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
+    await this.#sendOnce("bury", letter, `l-${origin}`);
+  }
+
+  /** Stores a copy of a message once, however often it is sent while the copy is there. */
+  async sendAgain(message: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
+    await this.#sendOnce("send again", message, `s-${origin}`);
+  }
+
+  async #sendOnce(what: string, entry: Omit<Entry<string>, "dedup">, token: string): Promise<void> {
     const { mailbox, names } = this.#options;
-    const subject = `${names.subjects}l-${origin}`;
-    const parcel = { subject, payload: payloadOf(letter), repeatable: true };
-    await this.#deliver(`bury ("${mailbox}")`, [parcel], 0);
+    const parcel = {
+      subject: `${names.subjects}${token}`,
+      payload: payloadOf(entry),
+      repeatable: true,
+    };
+    await this.#deliver(`${what} ("${mailbox}")`, [parcel], 0);
   }
 
   async #deliver(what: string, parcels: readonly Parcel[], reserve: number): Promise<void> {

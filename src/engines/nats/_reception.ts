@@ -11,19 +11,27 @@ import type { NatsConnection, NatsMessage } from "./nats_connection.ts";
 import type { Caught } from "./_sentry.ts";
 import { BACK, type Verdicts } from "./_verdicts.ts";
 
-/** What ends a request that was taken back. */
-const ABANDONED = 408.5;
+/** What ends a request that the server has forgotten. */
+const FORGOTTEN = 408.5;
 const THE_END: NatsMessage = {
   subject: "",
   data: new Uint8Array(),
-  headers: { code: ABANDONED, description: "" },
+  headers: { code: FORGOTTEN, description: "" },
 };
 
 /** A server's word that nothing is there, or nothing more. */
-const NOTHING_THERE: readonly number[] = [404, 408, ABANDONED];
+const NOTHING_THERE: readonly number[] = [404, 408, FORGOTTEN];
 
 /** A request that gets no answer for so long is looked after. */
-const SILENCE_MS = 50;
+const SILENCE_MS = 150;
+
+/**
+ * How long a request waits when nothing is there. It is not to wait, but a server that has no message left
+ * for it, because somebody else was quicker, would have it wait for ever; and it confirms what is sent a
+ * moment before it hands it out. A request is never taken back: what is on its way to it would be lost for
+ * a while, and the server may confuse it with what it delivers next.
+ */
+const LOOK_MS = 50;
 
 /** What was delivered longer ago may be somebody else's by now, and is left alone. */
 const STILL_OURS_MS = 8_000;
@@ -67,7 +75,7 @@ export class Reception {
     this.#options = options;
   }
 
-  /** Takes what is there, at most `max`, and what the sentry has caught before everything else. */
+  /** Takes what the sentry has caught, or what is there, at most `max`. */
   async receive(max: number, take: (max: number) => readonly Caught[]): Promise<Received> {
     for (;;) {
       let deliveredAt = this.#options.clock.monotonic();
@@ -79,7 +87,7 @@ export class Reception {
         }
       };
       takeCaught();
-      if (messages.length < max) await this.#fetch(max, messages);
+      if (messages.length === 0) await this.#fetch(max, messages);
       if (messages.length === 0) takeCaught(); // it may have been caught meanwhile
       const deliveries = messages.map((message) => new NatsDelivery(message));
       const ready = await this.#sift(deliveries);
@@ -88,12 +96,14 @@ export class Reception {
   }
 
   /** Gives back what nobody gets, in its own time, without spending an attempt. */
-  giveBack(messages: readonly NatsMessage[]): void {
+  async giveBack(messages: readonly NatsMessage[]): Promise<void> {
     const deliveries = messages.map((message) => new NatsDelivery(message));
-    this.#giveBack(deliveries.map((delivery) => ({ delivery, known: false })));
+    await this.#giveBack(deliveries.map((delivery) => ({ delivery, known: false })));
   }
 
-  #giveBack(items: readonly { readonly delivery: NatsDelivery; readonly known: boolean }[]): void {
+  async #giveBack(
+    items: readonly { readonly delivery: NatsDelivery; readonly known: boolean }[],
+  ): Promise<void> {
     const { calls, log, verdicts, mailbox } = this.#options;
     const what = `give back ("${mailbox}")`;
     const giveBack = async () => {
@@ -103,16 +113,18 @@ export class Reception {
       await this.#noteFree(what, deliveries.filter((it) => it.delayMs === 0 || it.rawCount > 1));
       await verdicts.confirm(what, deliveries, () => BACK);
     };
-    calls.background(giveBack()).catch((error) => {
+    try {
+      await calls.background(giveBack());
+    } catch (error) {
       log.debug(`could not give back to "${mailbox}"; the messages come back later`, { error });
-    });
+    }
   }
 
-  /** Asks for as many as are missing to `max`. */
+  /** Asks for what is there, at most `max`. */
   async #fetch(max: number, messages: NatsMessage[]): Promise<void> {
     const { mailbox, connection, clock, calls, lanes, subject } = this.#options;
     const what = `receive ("${mailbox}")`;
-    const request = JSON.stringify({ batch: max - messages.length, no_wait: true });
+    const request = JSON.stringify({ batch: max, no_wait: true, expires: LOOK_MS * 1_000_000 });
     const askedAt = clock.monotonic();
     const lane = lanes.borrow();
     let end: NatsMessage["headers"];
@@ -139,37 +151,28 @@ export class Reception {
       if (messages.length === 0) throw error;
     } finally {
       cancel?.();
-      if (!over) lanes.retire(lane);
-      else if (end?.code !== ABANDONED) lanes.giveBack(lane);
+      if (over && end?.code !== FORGOTTEN) lanes.giveBack(lane);
+      else lanes.retire(lane);
     }
     if (end === undefined || messages.length > 0 || NOTHING_THERE.includes(end.code)) return;
     if (end.code === NO_RESPONDERS) throw noResponders(what);
     throw new JetStreamError(what, end.code, end.description);
   }
 
-  /**
-   * A request gets no answer when somebody else was quicker to take the last message: the server has it
-   * wait then, although it is not to wait. Such a request is taken back.
-   */
+  /** At times a server forgets a request, as is known when it answers a later question before it. */
   #lookAfter(lane: Lane, count: () => number): Cancel {
-    const { clock, log, calls, lanes, sweep } = this.#options;
+    const { clock, log, calls, sweep } = this.#options;
     let canceled = false;
     let cancel: Cancel;
-    const look = async () => {
-      const before = count();
-      await sweep(); // the server has read the request when it answers this one
-      if (canceled) return;
-      if (count() > before) return wait();
-      canceled = true;
-      await lanes.drain(lane);
-      lane.hear(THE_END);
-      await sweep();
-    };
     const wait = () => {
+      const before = count();
       cancel = clock.schedule(SILENCE_MS, () => {
-        calls.background(look()).catch((error) => {
-          log.debug("could not take back a request for messages", { error });
-        });
+        calls.background(sweep()).then(() => {
+          if (canceled) return;
+          if (count() > before) return wait();
+          lane.hear(THE_END);
+          lane.hear = (message) => codeOf(message) > 0 || void this.giveBack([message]);
+        }).catch((error) => log.debug("could not look after a request", { error }));
       });
     };
     wait();

@@ -1,4 +1,4 @@
-import { settlesWithin } from "../../_promises.ts";
+import { type Deferred, deferred, settlesWithin } from "../../_promises.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { NatsConnection, NatsMessage, NatsSubscription } from "./nats_connection.ts";
 
@@ -8,14 +8,22 @@ const GRACE_MS = 1_000;
 /** After something other than a message or the end of its time has come. */
 const PAUSE_MS = 1_000;
 
-/** Longer, and it could not be told when a message was delivered to it; see the leases. */
-const LONGEST_MS = 8_000;
+/**
+ * How long a request waits. Whoever leaves has to wait for its end, because it cannot be taken back: what
+ * is on its way to it would be lost for a while, and the server may confuse it with what it delivers next.
+ */
+const LONGEST_MS = 250;
 
-/** What comes when nobody waits is kept for so long, for whoever looks next. */
-const HOLD_MS = 100;
+/** If this process was suspended for longer, a message may be somebody else's by now; see the leases. */
+const STILL_OURS_MS = 9_000;
 
 const REQUEST_TIMEOUT = 408;
-const GOODBYE_MS = 1_000;
+
+/** A server that says nothing for so long after the end is away or frozen, and holds up no stop. */
+const LATE_MS = 100;
+
+/** Likewise for what it is told about a message that has come: two calls. */
+const GIVE_BACK_MS = 500;
 
 /** A message that has come to the sentry. */
 export interface Caught {
@@ -37,15 +45,14 @@ export interface SentryOptions {
   /** Somebody has to look: a message was caught, or it is not known whether one is there. */
   readonly wake: () => void;
   /** Takes what nobody waits for any more. */
-  readonly giveBack: (messages: readonly NatsMessage[]) => void;
-  /** Has the server forget requests of those who are gone. */
-  readonly sweep: () => Promise<unknown>;
+  readonly giveBack: (messages: readonly NatsMessage[]) => Promise<void>;
 }
 
 interface Watch {
   readonly subscription: NatsSubscription;
   readonly startedAt: number;
   readonly cancel: Cancel;
+  readonly ended: Deferred<void>;
 }
 
 /**
@@ -59,7 +66,8 @@ export class Sentry {
   readonly #caught: Caught[] = [];
   #watch: Watch | undefined;
   #cancelPause: Cancel | undefined;
-  #cancelHolding: Cancel | undefined;
+  #returning: Promise<unknown> = Promise.resolve();
+  #closed = false;
 
   constructor(options: SentryOptions) {
     this.#options = options;
@@ -85,6 +93,7 @@ export class Sentry {
       subscription,
       startedAt: clock.monotonic(),
       cancel: clock.schedule(expiresMs + GRACE_MS, () => this.renew()),
+      ended: deferred(),
     };
     const request = JSON.stringify({ batch: 1, expires: Math.ceil(expiresMs) * 1_000_000 });
     connection.publish(subject, request, { reply: inbox });
@@ -97,61 +106,57 @@ export class Sentry {
   }
 
   /**
-   * Nobody waits any more. The request goes on until its end, or until somebody waits again: to end it
-   * could cost a message that is on its way an attempt.
+   * Nobody waits any more, and perhaps this process ends. The request goes on until its end; resolves
+   * when nothing can come any more and what has come is there for others, or when somebody waits again.
    */
-  callOff(): void {
+  async callOff(): Promise<void> {
+    const { clock } = this.#options;
     this.#cancelPause?.();
-    this.#giveBackSoon();
+    const ended = this.#watch?.ended.promise;
+    if (ended !== undefined) await settlesWithin(ended, LONGEST_MS + LATE_MS, clock);
+    await settlesWithin(this.#giveBack(), GIVE_BACK_MS, clock);
   }
 
-  /**
-   * Gives everything back, and resolves when nothing can come any more. A server that delivers to a place
-   * which is gone may confuse what it delivers next, so it is made to forget the request.
-   */
+  /** Gives everything back, and ends. */
   async close(): Promise<void> {
-    const { connection, clock, sweep } = this.#options;
-    this.#cancelPause?.();
+    this.#closed = true;
+    await this.callOff();
     const subscription = this.#dismiss();
-    if (subscription !== undefined && !connection.isClosed()) {
-      await settlesWithin(subscription.drain().then(sweep), GOODBYE_MS, clock);
+    if (!this.#options.connection.isClosed()) subscription?.unsubscribe();
+  }
+
+  /** What nobody waits for goes back; resolves when all of that is there for others. */
+  #giveBack(): Promise<unknown> {
+    if (this.#caught.length > 0 && !this.#wanted) {
+      const left = this.#caught.splice(0).map(({ message }) => message);
+      this.#returning = Promise.all([this.#returning, this.#options.giveBack(left)]);
     }
-    this.#giveBack();
+    return this.#returning;
   }
 
-  #giveBackSoon(): void {
-    if (this.#caught.length === 0) return;
-    this.#cancelHolding?.();
-    this.#cancelHolding = this.#options.clock.schedule(HOLD_MS, () => {
-      if (!this.#options.isWanted()) this.#giveBack();
-    });
-  }
-
-  #giveBack(): void {
-    this.#cancelHolding?.();
-    const left = this.#caught.splice(0).map(({ message }) => message);
-    if (left.length > 0) this.#options.giveBack(left);
+  get #wanted(): boolean {
+    return !this.#closed && this.#options.isWanted();
   }
 
   #dismiss(): NatsSubscription | undefined {
     const watch = this.#watch;
     this.#watch = undefined;
     watch?.cancel();
+    watch?.ended.resolve();
     return watch?.subscription;
   }
 
   #hear(watch: Watch, message: NatsMessage): void {
-    const { clock, wake, isWanted } = this.#options;
+    const { clock, wake } = this.#options;
     const { code = 0 } = message.headers ?? {};
     const dismissed = watch !== this.#watch;
     if (!dismissed) this.#dismiss();
     if (code === 0) {
-      // If this process was suspended, the message may be somebody else's by now.
-      if (clock.monotonic() - watch.startedAt > LONGEST_MS + GRACE_MS) return wake();
+      if (clock.monotonic() - watch.startedAt > STILL_OURS_MS) return wake();
       this.#caught.push({ message, deliveredAt: watch.startedAt });
-      return isWanted() ? wake() : this.#giveBackSoon();
+      return this.#wanted ? wake() : void this.#giveBack();
     }
-    if (dismissed || !isWanted()) return;
+    if (dismissed || !this.#wanted) return;
     if (code === REQUEST_TIMEOUT) this.putUp();
     else this.#cancelPause = clock.schedule(PAUSE_MS, wake);
   }

@@ -9,6 +9,7 @@ import { Outbox } from "./_outbox.ts";
 import { Reception } from "./_reception.ts";
 import { Sentry, type SentryOptions } from "./_sentry.ts";
 import { CONSUMER } from "./_set_up.ts";
+import { Strays } from "./_strays.ts";
 import { Verdicts } from "./_verdicts.ts";
 
 /** Everything that one queue works with on a connection. */
@@ -22,6 +23,7 @@ export interface Workplace {
   readonly reception: Reception;
   readonly sentry: Sentry;
   readonly outbox: Outbox;
+  readonly strays: Strays;
   /** Gives back what was not handed over, and waits for what is under way, so long as that is short. */
   close(): Promise<void>;
 }
@@ -56,21 +58,23 @@ export function workplaceOf(
   };
   const reception = new Reception({ ...shared, leases, lanes, sweep });
   const outbox = new Outbox(shared);
+  const strays = new Strays({ ...shared, outbox });
   const sentry = new Sentry({
     ...shared,
     inboxPrefix,
     pollIntervalMs,
     ...waiting,
-    sweep,
     giveBack: (messages) => reception.giveBack(messages),
   });
   const stopListening = backend.onChange((connected) => {
     calls.connected = connected;
     if (connected) sentry.renew();
+    else strays.stop();
   });
   return {
-    ...{ names, calls, jetStream, verdicts, notes, leases, reception, sentry, outbox },
+    ...{ names, calls, jetStream, verdicts, notes, leases, reception, sentry, outbox, strays },
     async close() {
+      strays.stop();
       await sentry.close();
       await calls.close();
       lanes.close();

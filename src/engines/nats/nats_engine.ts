@@ -3,6 +3,7 @@ import {
   type Engine,
   type Entry,
   FREE_RELEASES,
+  type Maybe,
   type Pulled,
 } from "../../mailbox/engine.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
@@ -21,9 +22,6 @@ import { type Workplace, workplaceOf } from "./_workplace.ts";
 /** More at once could not be taken back in time. */
 const MAX_PUSH = 10_000;
 
-/** A server confirms a message a moment before it hands it out; whoever has just sent one looks again. */
-const HESITATION_MS = 12;
-
 type Change = (note: Note) => Partial<Note>;
 
 /** One queue on a server: a stream for messages, one for notes about them, and a consumer. */
@@ -36,7 +34,6 @@ export class NatsEngine implements Engine<string> {
   #workplace: Workplace | undefined;
   #site: Promise<Site> | undefined;
   #dead: NatsEngine | undefined;
-  #sentAt = -Infinity;
 
   constructor(name: string, backend: Backend, maxSize: number | undefined) {
     namesOf(name); // refuses one that is too long
@@ -67,20 +64,15 @@ export class NatsEngine implements Engine<string> {
       }
     }
     await this.#findingOut(this.#work.outbox.send(entries));
-    this.#sentAt = this.#backend.options.clock.monotonic();
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
     const { ackWaitMs } = await this.#open();
-    const { leases, reception, sentry } = this.#work;
+    const { leases, reception, sentry, strays } = this.#work;
+    strays.start();
     await leases.giveBackEnded();
-    const receive = () => reception.receive(max, (most) => sentry.take(most));
-    let { deliveries, deliveredAt } = await this.#findingOut(receive());
-    const { clock } = this.#backend.options;
-    while (deliveries.length === 0 && clock.monotonic() - this.#sentAt < HESITATION_MS) {
-      await clock.sleep(HESITATION_MS / 4);
-      ({ deliveries, deliveredAt } = await this.#findingOut(receive()));
-    }
+    const received = reception.receive(max, (most) => sentry.take(most));
+    const { deliveries, deliveredAt } = await this.#findingOut(received);
     leases.begin(deliveries, deliveredAt, visibilityMs, ackWaitMs);
     if (deliveries.length === 0 && this.#listeners.size > 0) sentry.putUp();
     // Whatever becomes visible, and whenever, comes to the sentry.
@@ -178,12 +170,12 @@ export class NatsEngine implements Engine<string> {
     return purged;
   }
 
-  onWake(listener: () => void): () => void {
+  onWake(listener: () => void): () => Maybe<void> {
     const own = () => listener();
     this.#listeners.add(own);
     return () => {
       this.#listeners.delete(own);
-      if (this.#listeners.size === 0) this.#workplace?.sentry.callOff();
+      if (this.#listeners.size === 0) return this.#workplace?.sentry.callOff();
     };
   }
 
@@ -248,11 +240,7 @@ export class NatsEngine implements Engine<string> {
     }
   }
 
-  async #note(
-    what: string,
-    held: readonly NatsDelivery[],
-    change: Change,
-  ): Promise<void> {
+  async #note(what: string, held: readonly NatsDelivery[], change: Change): Promise<void> {
     const noted = held.map(({ seq, storedAt, note }) => {
       return { seq, storedAt, note: { ...note, ...change(note) } };
     });
@@ -261,11 +249,7 @@ export class NatsEngine implements Engine<string> {
   }
 
   /** Where this fails nothing has happened, and the deliveries go on. */
-  async #noteFirst(
-    what: string,
-    held: readonly NatsDelivery[],
-    change: Change,
-  ): Promise<void> {
+  async #noteFirst(what: string, held: readonly NatsDelivery[], change: Change): Promise<void> {
     try {
       await this.#note(what, held, change);
     } catch (error) {

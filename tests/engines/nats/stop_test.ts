@@ -1,0 +1,119 @@
+import { describe, it } from "node:test";
+import { cp, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { assertEquals, assertLess, assertNotEquals } from "@std/assert";
+import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
+import { deferred } from "../../../src/_promises.ts";
+import { silentLog } from "../../../src/log.ts";
+import { hasBinary, missing, nats, PrivateServer } from "../_servers.ts";
+import { connectTo, eventually, look } from "./_nats.ts";
+
+const gate = { skip: hasBinary(nats) ? false : missing(nats) };
+const options = { name: "orders", pollIntervalMs: 600_000, log: silentLog };
+
+/** A process that waits for a message, and may end: then nothing that it says gets anywhere. */
+async function startProcess(url: string): Promise<
+  & {
+    readonly mailbox: NatsMailbox<unknown>;
+    /** Resolves when it has asked the server to tell it of a message. */
+    readonly waits: Promise<void>;
+    end(): void;
+  }
+  & AsyncDisposable
+> {
+  const connection = await connectTo(url);
+  const { promise: waits, resolve } = deferred();
+  let ended = false;
+  const line: NatsConnection = {
+    publish(subject, payload, publishOptions) {
+      if (ended) return;
+      connection.publish(subject, payload, publishOptions);
+      const text = String(payload);
+      if (text.includes("expires") && !text.includes("no_wait")) resolve();
+    },
+    subscribe: (subject, subscribeOptions) =>
+      connection.subscribe(subject, subscribeOptions as never),
+    status: () => connection.status(),
+    isClosed: () => connection.isClosed(),
+    close: () => connection.close(),
+  };
+  const mailbox = await NatsMailbox.open<unknown>(line, options);
+  return {
+    mailbox,
+    waits,
+    end: () => ended = true,
+    async [Symbol.asyncDispose]() {
+      ended = false;
+      await mailbox.close();
+      await connection.close();
+    },
+  };
+}
+
+describe("a process that stops while it waits on NATS", gate, () => {
+  it("leaves a message that comes at that moment to others, though it closes nothing", async () => {
+    await using server = await PrivateServer.start(nats);
+    await using process = await startProcess(server.url);
+    await using other = await NatsMailbox.open<unknown>(server.url, options);
+    const controller = new AbortController();
+    const received = process.mailbox.receive({ waitTimeMs: 60_000, signal: controller.signal });
+    await process.waits;
+    controller.abort();
+    await other.send("work");
+    assertEquals(await received, []);
+    process.end();
+    const [message] = await other.receive({ visibilityTimeoutMs: 600_000 });
+    assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
+  });
+
+  it("does not wait for a server that is frozen", async () => {
+    await using server = await PrivateServer.start(nats);
+    await using process = await startProcess(server.url);
+    const controller = new AbortController();
+    const received = process.mailbox.receive({ waitTimeMs: 60_000, signal: controller.signal });
+    await process.waits;
+    server.freeze();
+    const startedAt = performance.now();
+    controller.abort();
+    assertEquals(await received, []);
+    assertLess(performance.now() - startedAt, 900);
+    server.thaw();
+  });
+});
+
+describe("a NATS server that was killed", gate, () => {
+  it("has forgotten that a message is gone, and would not deliver it: it is sent again", async () => {
+    await using server = await PrivateServer.start(nats);
+    await using mailbox = await NatsMailbox.open<unknown>(server.url, options);
+    await mailbox.sendMany(["done", "held"]);
+    const [done, held] = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 600_000 });
+    await server.kill("SIGTERM");
+    const stream = join(server.folder, "jetstream/$G/streams/lastcall_orders");
+    const stateFile = join(stream, "obs/lastcall/o.dat");
+    const state = await readFile(stateFile, "hex");
+    await cp(join(stream, "msgs"), join(server.folder, "before"), { recursive: true });
+    await server.start();
+    await eventually(() => done!.acknowledge());
+    // What is done is written down, and what is gone is not.
+    await eventually(async () => assertNotEquals(await readFile(stateFile, "hex"), state));
+    await server.kill();
+    await rm(join(stream, "msgs"), { recursive: true });
+    await cp(join(server.folder, "before"), join(stream, "msgs"), { recursive: true });
+    await server.start();
+
+    await using behind = await look(server.url);
+    const { num_pending, num_ack_pending } = await behind.jsm.consumers.info(
+      "lastcall_orders",
+      "lastcall",
+    );
+    assertEquals([num_pending, num_ack_pending], [0, 1]);
+    assertEquals(await eventually(() => mailbox.approximateCount()), 2);
+    const received = await eventually(() =>
+      mailbox.receive({ maxMessages: 2, waitTimeMs: 15_000 })
+    );
+    assertEquals(received.map(({ id, body }) => [id, body]), [[done!.id, "done"]]);
+    await received[0]!.acknowledge();
+    await held!.acknowledge();
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+});
