@@ -86,7 +86,7 @@ export class AgentStop {
   }
 
   get #complete(): boolean {
-    return this.#steps.good && this.#drain.figures.left === 0;
+    return this.#steps.good && this.#drain.isEmpty;
   }
 
   get #left(): number | string {
@@ -110,29 +110,28 @@ export class AgentStop {
     } finally {
       cancel();
       unlink();
-      if (successor !== undefined && await this.#drain.count() > 0) {
+      if (!this.#drain.isEmpty && await this.#drain.count() > 0 && successor !== undefined) {
         await this.#drain.handOver(successor, signal);
+        await this.#drain.count();
       }
-      await this.#drain.count();
     }
     this.#checkEmpty();
   }
 
   /** What peers sent before they knew. */
   async #emptyAgain(signal: AbortSignal): Promise<void> {
-    const before = this.#drain.figures.left;
-    if (before !== 0 || await this.#drain.count() === 0) return;
+    if (!this.#drain.isEmpty) return; // there was no time for what came before
     try {
       await this.#drain.work(signal);
     } finally {
-      await this.#drain.count();
+      if (!this.#drain.isEmpty) await this.#drain.count();
     }
     this.#checkEmpty();
   }
 
   #checkEmpty(): void {
-    const { left } = this.#drain.figures;
-    if (left !== 0) throw new OutOfTimeError(`${left} messages were left in the inbox`);
+    if (this.#drain.isEmpty) return;
+    throw new OutOfTimeError(`${this.#left} messages were left in the inbox`);
   }
 
   #report(): ShutdownReport {

@@ -39,8 +39,14 @@ export class InboxDrain {
     this.#options = options;
   }
 
+  /** True when nothing was left by the last look. */
+  get isEmpty(): boolean {
+    return this.figures.left === 0;
+  }
+
   /** Works until the inbox is empty or `signal` aborts. */
   async work(signal: AbortSignal): Promise<void> {
+    this.figures.left = undefined;
     const { maxBatch, intervalMs } = this.#options;
     for (let waitTimeMs = 0; !signal.aborted;) {
       const batch = await this.#inbox.receive({ maxMessages: maxBatch, waitTimeMs, signal });

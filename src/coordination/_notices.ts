@@ -14,7 +14,7 @@ export class Notices {
   }
 
   /** Tells `agents` of the stops among these changes. With nobody to tell, they only count as heard. */
-  deliver(changes: readonly AgentRecord[], agents: Iterable<Agent>): void {
+  deliver(changes: readonly AgentRecord[], agents: readonly Agent[]): void {
     for (const record of changes) {
       const { agentId, status, notice } = record;
       if (status === "unknown") this.#heard.delete(agentId);

@@ -141,6 +141,19 @@ describe("faults of others", () => {
     assertEquals(peer.told.length, 1);
   });
 
+  it("stops that are found by one look are each told of, to every peer", async () => {
+    await using world = await makeWorld();
+    const { bus, board } = world;
+    const peers = [await enrolRecorder(bus, "peer-1"), await enrolRecorder(bus, "peer-2")];
+    await board.setStates(["a", "b", "c"].map((agentId) => ({
+      agentId,
+      state: "shutting_down",
+      notice: { id: `notice-${agentId}`, reason: "test", agents: [agentId] },
+    })));
+    await board.synced();
+    for (const { told } of peers) assertEquals(told.map(({ from }) => from), ["a", "b", "c"]);
+  });
+
   it("a listener that throws harms nobody", async () => {
     await using world = await makeWorld();
     const { bus, board } = world;

@@ -15,6 +15,17 @@ import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import type { Envelope } from "../../src/coordination/mod.ts";
 import { enrolRecorder, makeWorld, sendTasks } from "./_world.ts";
 
+const envelope = {
+  version: "1.0",
+  msg_id: "m",
+  from: "x",
+  to: "worker-1",
+  timestamp: 0,
+  sequence: 1,
+  type: "task",
+  requires_ack: false,
+} as const;
+
 const outcomes = ({ steps }: ShutdownReport) => steps.map(({ outcome }) => outcome).join(" ");
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => ({ id: i + 1 }));
 
@@ -197,21 +208,30 @@ describe("the coordinated stop of one agent", () => {
     const { bus } = world;
     const { agent, worked } = await enrolRecorder(bus, "worker-1", {
       stopLiveness: async () => {
-        await agent.inbox.send({ ...late, payload: "late" });
+        await agent.inbox.send({ ...envelope, payload: "late" });
       },
     });
-    const late = {
-      version: "1.0",
-      msg_id: "m",
-      from: "x",
-      to: "worker-1",
-      timestamp: 0,
-      sequence: 1,
-      type: "task",
-      requires_ack: false,
-    } as const;
     const report = await shutdownWithCoordination(agent);
     assertEquals([worked, report.complete, report.left], [["late"], true, 0]);
+  });
+
+  it("is complete when a message comes in the very moment in which the inbox was empty", async () => {
+    await using world = await makeWorld();
+    const { bus, clock } = world;
+    const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock });
+    const count = inbox.approximateCount.bind(inbox);
+    let late = 1;
+    inbox.approximateCount = async () => {
+      const found = await count();
+      if (found === 0 && late-- > 0) {
+        await inbox.send({ ...envelope, msg_id: "late", payload: "late" });
+      }
+      return found;
+    };
+    const { agent, worked } = await enrolRecorder(bus, "worker-1", { inbox });
+    const report = await shutdownWithCoordination(agent);
+    assertEquals([report.complete, worked, await count()], [true, ["late"], 0]);
+    await inbox.close();
   });
 
   it("waits for what is hidden, and works on it when it comes back", async () => {

@@ -1,0 +1,100 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { assert, assertEquals } from "@std/assert";
+import {
+  cleanUp,
+  closeServerAfterwards,
+  gate,
+  look,
+  uniqueName,
+  url,
+} from "../engines/redis/_redis.ts";
+import { Child } from "../signals/_child.ts";
+import { makeFolder } from "./_folder.ts";
+import { openPlace } from "./_places.ts";
+
+const PROCESSES = 5;
+const IDS = Array.from({ length: 20 }, (_, i) => `worker-${i}`);
+const TASKS_EACH = 10;
+
+/** Stops 20 agents in five processes at once, while they have work and get more. */
+async function stopAll(place: string, name: string, notes: string): Promise<void> {
+  await using meeting = await openPlace(place, name);
+  const { board, bus } = meeting;
+  writeFileSync(notes, "");
+  const share = IDS.length / PROCESSES;
+  const children = Array.from({ length: PROCESSES }, (_, i) => {
+    const own = IDS.slice(i * share, (i + 1) * share);
+    return Child.start("../../coordination/fixtures/agents", {
+      args: [place, name, notes, ...own],
+    });
+  });
+  try {
+    await Promise.all(children.map((child) => child.line("ready")));
+    const told: string[] = [];
+    const sender = await bus.enrol({
+      id: "sender",
+      onNotification: ({ payload }) =>
+        void told.push(...payload.shutting_down_agents ?? [payload.shutting_down_agent]),
+    });
+    await board.synced();
+    const accepted: string[] = [];
+    const refused = new Set<string>();
+    const send = async (id: string) => {
+      const sent = await bus.send(sender, id, "task", {});
+      if (sent.outcome === "accepted") accepted.push(sent.messageId);
+      else refused.add(id);
+    };
+    await Promise.all(IDS.map(async (id) => {
+      for (let i = 0; i < TASKS_EACH; i++) await send(id);
+    }));
+    assertEquals(accepted.length, IDS.length * TASKS_EACH);
+
+    for (const child of children) child.kill("SIGTERM");
+    while (refused.size < IDS.length) {
+      await Promise.all(IDS.filter((id) => !refused.has(id)).map(send));
+      await new Promise((resolve) => setTimeout(resolve, 5)); // as fast as they work
+    }
+    const ends = await Promise.all(children.map((child) => child.exit()));
+    assertEquals(ends.map(({ code }) => code), ends.map(() => 0), ends[0]?.stderr);
+
+    const states = await board.list();
+    const stopped = states.filter(({ status }) => status === "shutdown_complete");
+    assertEquals(stopped.map(({ agentId }) => agentId), [...IDS].sort());
+    await board.synced();
+    assertEquals(told.sort(), [...IDS].sort(), "every stop is told once");
+
+    const worked = readFileSync(notes, "utf8").split("\n").slice(0, -1);
+    const left = await Promise.all(IDS.map(async (id) => {
+      const messages = await (await bus.inboxOf(id)).receive({ maxMessages: 1_000 });
+      return messages.map(({ body }) => body.msg_id);
+    }));
+    assertEquals([...worked, ...left.flat()].sort(), accepted.sort());
+    assert(worked.length >= IDS.length * TASKS_EACH);
+  } finally {
+    for (const child of children) await child[Symbol.asyncDispose]();
+  }
+}
+
+describe("20 agents in processes that are told to stop at once", () => {
+  closeServerAfterwards();
+
+  it("lose nothing in a directory", async () => {
+    await using folder = await makeFolder();
+    await stopAll(folder.path, "", join(folder.path, "notes"));
+  });
+
+  it("lose nothing on Redis", gate, async () => {
+    await using folder = await makeFolder();
+    const name = uniqueName();
+    try {
+      await stopAll(url, name, join(folder.path, "notes"));
+    } finally {
+      for (const id of [...IDS, "sender"]) await cleanUp(`${name}-${id}`);
+      await using behind = look();
+      const parts = ["records", "seen", "versions", "version"];
+      await behind.redis.unlink(...parts.map((part) => `{lastcall.board:${name}}:${part}`));
+    }
+  });
+});
