@@ -1,4 +1,3 @@
-import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { KvKey } from "./kv.ts";
 import type { Store } from "./_store.ts";
