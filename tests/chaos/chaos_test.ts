@@ -4,13 +4,14 @@ import { faultsOf } from "../../chaos/options.ts";
 import { problemsOf, textOf } from "../../chaos/_result.ts";
 import { runRolling } from "../../chaos/rolling.ts";
 import { runChaos } from "../../chaos/run.ts";
-import { hasBinary, missing, redis } from "../engines/_servers.ts";
+import { hasBinary, missing, nats, redis } from "../engines/_servers.ts";
 import { privateOptions } from "../engines/postgres/_private.ts";
 
 const gates = {
   redis: { skip: hasBinary(redis) ? false : missing(redis) },
   postgres: privateOptions,
   sqlite: { skip: false },
+  nats: { skip: hasBinary(nats) ? false : missing(nats) },
 } as const;
 
 /** Small enough for every day; `npm run chaos` makes more of it. */
@@ -19,9 +20,11 @@ const options = { messages: 500, workers: 3, faultsPerSecond: 2, rolling: false 
 /** So that a failure can be had again. */
 const seed = () => 1 + Math.floor(Math.random() * 1e9);
 
-for (const engine of ["redis", "postgres", "sqlite"] as const) {
+for (const engine of ["redis", "postgres", "sqlite", "nats"] as const) {
   describe(`${engine} under fire`, gates[engine], () => {
-    it("loses nothing when workers and the engine are killed and frozen", async (t) => {
+    // On NATS what is lost with a connection comes back after 30 s, which is too long for every day.
+    const skip = engine === "nats" && "it takes a minute: npm run chaos -- --engine nats";
+    it("loses nothing when workers and the engine are killed and frozen", { skip }, async (t) => {
       const faults = faultsOf(engine, "all");
       const result = await runChaos({ ...options, engine, faults, seconds: 4, seed: seed() });
       t.diagnostic(textOf(result));
