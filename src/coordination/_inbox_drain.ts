@@ -46,15 +46,27 @@ export class InboxDrain {
 
   /** Works until the inbox is empty or `signal` aborts. */
   async work(signal: AbortSignal): Promise<void> {
-    this.figures.left = undefined;
     const { maxBatch, intervalMs } = this.#options;
-    for (let waitTimeMs = 0; !signal.aborted;) {
-      const batch = await this.#inbox.receive({ maxMessages: maxBatch, waitTimeMs, signal });
-      if (batch.length > 0) await this.#workOn(batch, signal);
+    this.figures.left = undefined;
+    let waitTimeMs = 0;
+    let settling: Promise<void> | undefined;
+    while (!signal.aborted) {
+      const receiving = this.#inbox.receive({ maxMessages: maxBatch, waitTimeMs, signal });
+      // What is done is removed meanwhile: there are engines that do both in one call.
+      const [received, settled] = await Promise.allSettled([receiving, settling]);
+      settling = undefined;
+      if (received.status === "rejected") throw received.reason;
+      const batch = received.value;
+      if (settled.status === "rejected") {
+        await this.#giveBack(batch);
+        throw settled.reason;
+      }
+      if (batch.length > 0) settling = this.#settle(await this.#workOn(batch, signal));
       else if (await this.count() === 0) return;
       // What is there is hidden: with somebody else, or put off.
       waitTimeMs = batch.length > 0 ? 0 : intervalMs;
     }
+    await settling;
   }
 
   /** Sends what is left to the successor. A message is removed here once it is stored there. */
@@ -79,18 +91,25 @@ export class InboxDrain {
     return this.figures.left = await this.#inbox.approximateCount();
   }
 
-  async #workOn(batch: readonly Received[], signal: AbortSignal): Promise<void> {
+  /** Works on all for which there is time, gives back the others, and tells which are done. */
+  async #workOn(batch: readonly Received[], signal: AbortSignal): Promise<readonly Received[]> {
     const done: Received[] = [];
-    let next = 0;
     try {
-      for (; next < batch.length && !signal.aborted; next++) {
-        if (await this.#workOnOne(batch[next]!, signal)) done.push(batch[next]!);
+      for (const message of batch) {
+        if (signal.aborted) break;
+        if (await this.#workOnOne(message, signal)) done.push(message);
       }
+    } catch (error) {
+      await this.#settle(done);
+      throw error;
     } finally {
-      this.figures.processed += await this.#acknowledge(done);
-      const rest = batch.filter((message) => !message.finalized && !done.includes(message));
-      await this.#giveBack(rest);
+      await this.#giveBack(batch.filter((it) => !it.finalized && !done.includes(it)));
     }
+    return done;
+  }
+
+  async #settle(done: readonly Received[]): Promise<void> {
+    this.figures.processed += await this.#acknowledge(done);
   }
 
   /** True when the message is done, and is to be removed. */

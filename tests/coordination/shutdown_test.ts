@@ -257,6 +257,21 @@ describe("the coordinated stop of one agent", () => {
     await taken!.acknowledge();
   });
 
+  it("gives back what it took while what was done could not be removed", async () => {
+    await using world = await makeWorld();
+    const { bus, clock, sender } = world;
+    const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock });
+    const { agent } = await enrolRecorder(bus, "worker-1", { inbox });
+    await sendTasks(bus, sender, "worker-1", 20);
+    inbox.acknowledgeMany = () => Promise.reject(new Error("away"));
+    const report = await shutdownWithCoordination(agent);
+    assertEquals([report.complete, report.processed, report.left], [false, 0, 20]);
+    assertEquals(report.steps[3]?.outcome, "failed");
+    const visible = await inbox.receive({ maxMessages: 20 });
+    assertEquals(visible.map(({ body }) => body.payload), numbers(20).slice(10));
+    await inbox.close();
+  });
+
   it("can be cut short: what is begun goes back", async () => {
     await using world = await makeWorld();
     const { bus } = world;
