@@ -2,14 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
-import {
-  cleanUp,
-  closeServerAfterwards,
-  gate,
-  look,
-  uniqueName,
-  url,
-} from "../engines/redis/_redis.ts";
+import { cleanUp, gate, look, uniqueName, url } from "../engines/redis/_redis.ts";
 import { Child } from "../signals/_child.ts";
 import { makeFolder } from "./_folder.ts";
 import { openPlace } from "./_places.ts";
@@ -78,8 +71,6 @@ async function stopAll(place: string, name: string, notes: string): Promise<void
 }
 
 describe("20 agents in processes that are told to stop at once", () => {
-  closeServerAfterwards();
-
   it("lose nothing in a directory", async () => {
     await using folder = await makeFolder();
     await stopAll(folder.path, "", join(folder.path, "notes"));

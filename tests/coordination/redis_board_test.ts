@@ -11,15 +11,7 @@ import { shutdownAllCoordinated } from "../../src/coordination/mod.ts";
 import { RedisMailbox } from "../../src/engines/redis/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { hasBinary, missing, PrivateServer, redis } from "../engines/_servers.ts";
-import {
-  cleanUp,
-  closeServerAfterwards,
-  eventually,
-  gate,
-  look,
-  uniqueName,
-  url,
-} from "../engines/redis/_redis.ts";
+import { cleanUp, eventually, gate, look, uniqueName, url } from "../engines/redis/_redis.ts";
 import { boardCases } from "./_board_cases.ts";
 import { enrolRecorder, sendTasks } from "./_world.ts";
 
@@ -52,8 +44,6 @@ async function openForTest(options: BoardOptions = {}) {
 }
 
 describe("a board on Redis", gate, () => {
-  closeServerAfterwards();
-
   for (const { name, run } of boardCases) it(name, () => run(openForTest));
 
   it("has few keys, all with one hash tag, whose records people can read", async () => {

@@ -71,8 +71,7 @@ export class PrivateServer implements AsyncDisposable {
     let failure: unknown;
     child.once("error", (error) => failure = error);
     child.unref();
-    alive.add(child);
-    child.once("exit", () => alive.delete(child));
+    leash(child, "KILL", this.folder);
     for (const endsAt = Date.now() + PATIENCE_MS; !await answers(this.#kind, this.port);) {
       if (Date.now() < endsAt && child.exitCode === null && failure === undefined) continue;
       const output = readFileSync(join(this.folder, "server.log"), "utf8");
@@ -107,21 +106,34 @@ export class PrivateServer implements AsyncDisposable {
   }
 }
 
-const alive = new Set<ChildProcess>();
-process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
+/** Waits for the end of its input, which is that of the tests; then ends the server and its folder. */
+const LEASH = 'cat; kill -CONT "$1"; kill -"$2" "$1"; sleep 1; rm -rf "$3"';
 
-/** A server that tests may share: they clean up after themselves and never disturb it. */
-export interface SharedServer extends AsyncDisposable {
+/** Ends a server, with its folder, when this process has ended in whatever way. */
+export function leash(server: ChildProcess, signal: "KILL" | "QUIT", folder: string): void {
+  const holder = spawn("sh", ["-c", LEASH, "leash", `${server.pid}`, signal, folder], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  holder.on("error", () => {}); // no sh, no leash: whoever uses the server ends it as well
+  holder.unref();
+  (holder.stdin as { unref?(): void } | null)?.unref?.();
+  server.once("exit", () => holder.kill("SIGKILL"));
+}
+
+/**
+ * A server that tests may share: they clean up after themselves and never disturb it. One that had to be
+ * started ends with the process, since all test files of one process share it.
+ */
+export interface SharedServer {
   readonly url: string;
 }
 
 /** Finds a server, or starts one. `undefined` when there is none; see {@linkcode missing}. */
 export async function findServer(kind: ServerKind): Promise<SharedServer | undefined> {
   const named = process.env[kind.variable];
-  if (named) return { url: named, [Symbol.asyncDispose]: () => Promise.resolve() };
-  if (await answers(kind, kind.defaultPort)) {
-    return { url: kind.url(kind.defaultPort), [Symbol.asyncDispose]: () => Promise.resolve() };
-  }
+  if (named) return { url: named };
+  if (await answers(kind, kind.defaultPort)) return { url: kind.url(kind.defaultPort) };
   return hasBinary(kind) ? await PrivateServer.start(kind) : undefined;
 }
 

@@ -9,7 +9,6 @@ import { InvalidParameterError, MailboxFullError } from "../../src/mailbox/error
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import {
   cleanUp as cleanUpNats,
-  closeServerAfterwards,
   gate as gateOfNats,
   uniqueName,
   url as urlOfNats,
@@ -17,8 +16,6 @@ import {
 import { TempFolder } from "./sqlite/_folder.ts";
 
 describe("openMailbox", () => {
-  closeServerAfterwards();
-
   it("opens a mailbox in memory, with a name and without", async () => {
     await using unnamed = await openMailbox<number>("memory:");
     await using named = await openMailbox<number>("memory:orders?maxSize=1");

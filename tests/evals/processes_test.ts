@@ -5,7 +5,7 @@ import { after, describe, it } from "node:test";
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { evaluate } from "../../src/evals/mod.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
-import { cleanUp, closeServerAfterwards, gate, uniqueName, url } from "../engines/redis/_redis.ts";
+import { cleanUp, gate, uniqueName, url } from "../engines/redis/_redis.ts";
 import { Child } from "../signals/_child.ts";
 import { arithmetic, SAMPLES, TRIALS } from "./_arithmetic.ts";
 
@@ -125,8 +125,6 @@ describe("an evaluation in a process", () => {
 });
 
 describe("an evaluation in a process", gate, () => {
-  closeServerAfterwards();
-
   it("that is stopped and started again on Redis scores everything once, and reports the same", async () => {
     using site = new Site();
     const names = ["requests", "results"].map((part) => `${site.name}.${part}`);

@@ -2,7 +2,7 @@ import { after, before, describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { openMailbox } from "../../mod.ts";
 import type { LeaseOptions } from "../../src/lease/lease_extender.ts";
-import { cleanUp, closeServerAfterwards, gate, uniqueName, url } from "../engines/redis/_redis.ts";
+import { cleanUp, gate, uniqueName, url } from "../engines/redis/_redis.ts";
 import * as postgres from "../engines/postgres/_shared.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { Child } from "../signals/_child.ts";
@@ -27,7 +27,6 @@ async function deliveries(mailboxUrl: string, lease: LeaseOptions = {}): Promise
 }
 
 describe("a handler that blocks the event loop for three lease times", () => {
-  closeServerAfterwards();
   const folder = new TempFolder();
   const queue = uniqueName();
   const schema = postgres.ownSchema();

@@ -1,4 +1,3 @@
-import { after } from "node:test";
 import { connect } from "@nats-io/transport-node";
 import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
 import { NatsMailbox, type NatsMailboxOptions } from "../../../src/engines/nats/mod.ts";
@@ -59,11 +58,6 @@ export async function openForTest(
       await cleanUp(name, at);
     },
   };
-}
-
-/** Ends the private server, where one had to be started, after the tests of a file. */
-export function closeServerAfterwards(): void {
-  after(async () => await found?.[Symbol.asyncDispose]());
 }
 
 /** Tries until it succeeds: the first success after an outage. Gives up in the end. */

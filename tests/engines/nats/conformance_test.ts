@@ -7,7 +7,7 @@ import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
 import { silentLog } from "../../../src/log.ts";
 import { mailboxCases, type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
 import { hostMailboxCases } from "../../mailbox/_hosts.ts";
-import { cleanUp, closeServerAfterwards, gate, uniqueName, url } from "./_nats.ts";
+import { cleanUp, gate, uniqueName, url } from "./_nats.ts";
 
 const make: MakeMailbox = async (options) => {
   const name = uniqueName();
@@ -69,7 +69,6 @@ const WITHOUT_FENCE: readonly string[] = [
 ];
 
 describe("NatsMailbox", gate, () => {
-  closeServerAfterwards();
   hostMailboxCases(make, { engine: "NATS" });
 
   it("shows every case but those of strict order and of a fence on the server", async () => {

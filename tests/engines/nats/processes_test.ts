@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertGreater } from "@std/assert";
 import { Child } from "../../signals/_child.ts";
-import { closeServerAfterwards, eventually, gate, openForTest, url } from "./_nats.ts";
+import { eventually, gate, openForTest, url } from "./_nats.ts";
 
 const JOBS = 2_000;
 
@@ -18,8 +18,6 @@ async function fire(worker: Child): Promise<number[]> {
 }
 
 describe("processes on one NATS server", gate, () => {
-  closeServerAfterwards();
-
   it("lose nothing and do nothing twice when one is stopped in the middle and replaced", async () => {
     await using it = await openForTest();
     const { mailbox, name } = it;

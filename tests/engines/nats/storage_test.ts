@@ -13,7 +13,6 @@ import {
 import { hasBinary, nats, PrivateServer } from "../_servers.ts";
 import {
   cleanUp,
-  closeServerAfterwards,
   connectTo,
   eventually,
   gate,
@@ -26,8 +25,6 @@ import {
 const MS = 1_000_000;
 
 describe("a queue on NATS", gate, () => {
-  closeServerAfterwards();
-
   it("has streams of its own, whatever its name", async () => {
     const base = uniqueName();
     const names = ["a.b", "a_db", "a:b", "a@b", "a/b", "a__b", "a_b"].map((it) => `${base}${it}`);

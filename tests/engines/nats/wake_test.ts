@@ -6,7 +6,6 @@ import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
 import {
   cleanUp,
-  closeServerAfterwards,
   connectTo,
   eventually,
   gate,
@@ -40,8 +39,6 @@ async function soon<T>(act: () => Promise<T>): Promise<T> {
 }
 
 describe("a receiver that waits on NATS", gate, () => {
-  closeServerAfterwards();
-
   it("is woken by a send, a release, a nack and a delayed message that falls due", async () => {
     await using it = await openForTest(url, BY_MESSAGE);
     const { mailbox, name } = it;

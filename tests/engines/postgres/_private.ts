@@ -9,7 +9,7 @@ import { delimiter, join } from "node:path";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
-import { freePort } from "../_servers.ts";
+import { freePort, leash } from "../_servers.ts";
 
 const START_MS = 30_000;
 
@@ -31,9 +31,6 @@ export const privateOptions: { readonly skip: string | false } = {
     ? "a private PostgreSQL does not run as root, and there is no other user"
     : false,
 };
-
-const alive = new Set<ChildProcess>();
-process.on("exit", () => alive.forEach((child) => child.kill("SIGQUIT")));
 
 /** A server with a data folder of its own, on a free port. */
 export class PrivatePostgres implements AsyncDisposable {
@@ -76,8 +73,7 @@ export class PrivatePostgres implements AsyncDisposable {
     const child = spawn(program, args, { cwd: this.#folder, stdio: ["ignore", log, log] });
     child.unref();
     this.#process = child;
-    alive.add(child);
-    child.once("exit", () => alive.delete(child));
+    leash(child, "QUIT", this.#folder);
     for (const endsAt = Date.now() + START_MS; !await this.#answers();) {
       if (Date.now() < endsAt && child.exitCode === null) continue;
       throw new Error(`No start: ${readFileSync(join(this.#folder, "server.log"), "utf8")}`);

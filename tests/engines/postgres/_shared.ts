@@ -23,9 +23,7 @@ async function find(): Promise<string | undefined> {
     if (server !== undefined && await accepts(server.url)) return server.url;
   }
   if (binFolder === undefined || process.platform === "win32") return undefined;
-  const server = await PrivatePostgres.start();
-  after(() => server[Symbol.asyncDispose]());
-  return server.url;
+  return (await PrivatePostgres.start()).url; // which ends with the process
 }
 
 function urlAs(user: string): (port: number) => string {

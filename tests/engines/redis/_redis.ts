@@ -1,4 +1,3 @@
-import { after } from "node:test";
 import { Redis } from "ioredis";
 import { keysOf } from "../../../src/engines/redis/_keys.ts";
 import { RedisMailbox, type RedisMailboxOptions } from "../../../src/engines/redis/mod.ts";
@@ -53,11 +52,6 @@ export async function openForTest(
       await cleanUp(name, at);
     },
   };
-}
-
-/** Ends the private server, where one had to be started, after the tests of a file. */
-export function closeServerAfterwards(): void {
-  after(async () => await found?.[Symbol.asyncDispose]());
 }
 
 /** Tries until it succeeds: the first success after an outage. Gives up in the end. */

@@ -5,7 +5,7 @@ import type { RedisClient } from "../../../src/engines/redis/mod.ts";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
-import { cleanUp, closeServerAfterwards, gate, look, uniqueName } from "./_redis.ts";
+import { cleanUp, gate, look, uniqueName } from "./_redis.ts";
 
 /** A mailbox whose calls are counted, and fail while `broken`. */
 async function openCounted() {
@@ -37,8 +37,6 @@ async function openCounted() {
 }
 
 describe("acknowledgements on Redis", gate, () => {
-  closeServerAfterwards();
-
   it("travel with the receive of the next message", async () => {
     await using it = await openCounted();
     const { mailbox, traffic } = it;

@@ -8,7 +8,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
 import { hostMailboxCases } from "../../mailbox/_hosts.ts";
-import { cleanUp, closeServerAfterwards, gate, uniqueName, url } from "./_redis.ts";
+import { cleanUp, gate, uniqueName, url } from "./_redis.ts";
 
 const make: MakeMailbox = async (options) => {
   const name = uniqueName();
@@ -39,7 +39,6 @@ const make: MakeMailbox = async (options) => {
 };
 
 describe("RedisMailbox", gate, () => {
-  closeServerAfterwards();
   hostMailboxCases(make, { engine: "Redis" });
 
   it("shows every case", async () => {

@@ -6,7 +6,7 @@ import { RedisEngine } from "../../../src/engines/redis/redis_engine.ts";
 import { silentLog } from "../../../src/log.ts";
 import type { Delivery, Engine } from "../../../src/mailbox/engine.ts";
 import { MemoryEngine } from "../../../src/mailbox/memory_engine.ts";
-import { cleanUp, closeServerAfterwards, gate, uniqueName, url } from "./_redis.ts";
+import { cleanUp, gate, uniqueName, url } from "./_redis.ts";
 
 const LONG_MS = 600_000;
 
@@ -99,8 +99,6 @@ class Twins {
 }
 
 describe("RedisEngine", gate, () => {
-  closeServerAfterwards();
-
   for (const seed of [1, 2, 3, 4, 5]) {
     it(`does what the engine in memory does, whatever it is told (seed ${seed})`, async () => {
       const name = uniqueName();

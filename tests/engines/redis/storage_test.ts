@@ -9,19 +9,9 @@ import {
   MailboxFullError,
   openMailbox,
 } from "../../../mod.ts";
-import {
-  cleanUp,
-  closeServerAfterwards,
-  gate,
-  look,
-  openForTest,
-  uniqueName,
-  url,
-} from "./_redis.ts";
+import { cleanUp, gate, look, openForTest, uniqueName, url } from "./_redis.ts";
 
 describe("what is on a Redis server", gate, () => {
-  closeServerAfterwards();
-
   it("is all under one hash tag, dead letters too, and never ends by itself", async () => {
     await using it = await openForTest(url);
     await using behind = look();

@@ -2,16 +2,7 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import type { Redis } from "ioredis";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
-import {
-  cleanUp,
-  closeServerAfterwards,
-  eventually,
-  gate,
-  look,
-  openForTest,
-  uniqueName,
-  url,
-} from "./_redis.ts";
+import { cleanUp, eventually, gate, look, openForTest, uniqueName, url } from "./_redis.ts";
 
 /** No poll and a long wait: only a notification can wake in time. */
 const BY_NOTIFICATION = { pollIntervalMs: 600_000 };
@@ -28,8 +19,6 @@ async function connections(redis: Redis, connectionName: string): Promise<number
 }
 
 describe("a receiver that waits on Redis", gate, () => {
-  closeServerAfterwards();
-
   it("is woken by a send, a release, a nack and a delayed message that falls due", async () => {
     await using it = await openForTest(url, BY_NOTIFICATION);
     await using behind = look();
