@@ -2,7 +2,7 @@ import { readdir, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { openDirectoryBoard } from "../../src/coordination/mod.ts";
+import { Bus, openDirectoryBoard } from "../../src/coordination/mod.ts";
 import { boardCases } from "./_board_cases.ts";
 import { makeFolder } from "./_folder.ts";
 
@@ -53,6 +53,17 @@ describe("a board in a directory", () => {
     for (const id of ["other", "dancing", "empty"]) {
       assertEquals((await board.getState(id)).status, "corrupt", id);
     }
+  });
+
+  it("pauses who sends to an agent whose record cannot be read", async () => {
+    await using folder = await makeFolder();
+    await using board = await openDirectoryBoard(folder.path);
+    await using bus = new Bus({ board });
+    const sender = await bus.enrol({ id: "sender" });
+    await writeFile(join(folder.path, "worker-1.json"), "{");
+    const sent = await bus.send(sender, "worker-1", "task", {});
+    assert(sent.outcome === "paused");
+    assertEquals([sent.record.status, sent.record.raw], ["corrupt", "{"]);
   });
 
   it("takes a lock from one who died with it", async () => {

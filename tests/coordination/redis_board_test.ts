@@ -10,8 +10,8 @@ import {
 import { shutdownAllCoordinated } from "../../src/coordination/mod.ts";
 import { RedisMailbox } from "../../src/engines/redis/mod.ts";
 import { silentLog } from "../../src/log.ts";
-import { hasBinary, missing, PrivateServer, redis } from "../engines/_servers.ts";
-import { cleanUp, eventually, gate, look, uniqueName, url } from "../engines/redis/_redis.ts";
+import { eventually, hasBinary, missing, PrivateServer, redis } from "../engines/_servers.ts";
+import { cleanUp, gate, look, uniqueName, url } from "../engines/redis/_redis.ts";
 import { boardCases } from "./_board_cases.ts";
 import { enrolRecorder, sendTasks } from "./_world.ts";
 

@@ -187,6 +187,18 @@ async function answers(kind: ServerKind, port: number): Promise<boolean> {
   return await (kind.answers?.(port) ?? converses(port));
 }
 
+/** Tries until it succeeds: the first success after an outage. Gives up in the end. */
+export async function eventually<T>(act: () => Promise<T>): Promise<T> {
+  for (const endsAt = Date.now() + 20_000;;) {
+    try {
+      return await act();
+    } catch (error) {
+      if (Date.now() > endsAt) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+}
+
 /** Redis, with a log of changes so that a killed one comes back with its data. */
 export const redis: ServerKind = {
   name: "Redis",

@@ -6,8 +6,8 @@ import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
-import { hasBinary, missing, nats, PrivateServer } from "../_servers.ts";
-import { connectTo, eventually, look } from "./_nats.ts";
+import { eventually, hasBinary, missing, nats, PrivateServer } from "../_servers.ts";
+import { connectTo, look } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 

@@ -5,8 +5,8 @@ import { assert, assertEquals, assertLess } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
-import { hasBinary, missing, nats, PrivateServer } from "../_servers.ts";
-import { connectTo, eventually, look } from "./_nats.ts";
+import { eventually, hasBinary, missing, nats, PrivateServer } from "../_servers.ts";
+import { connectTo, look } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 const options = { name: "orders", pollIntervalMs: 600_000, log: silentLog };

@@ -10,17 +10,8 @@ import {
   MailboxFullError,
   ReceiptHandleExpiredError,
 } from "../../../mod.ts";
-import { hasBinary, nats, PrivateServer } from "../_servers.ts";
-import {
-  cleanUp,
-  connectTo,
-  eventually,
-  gate,
-  look,
-  openForTest,
-  uniqueName,
-  url,
-} from "./_nats.ts";
+import { eventually, hasBinary, nats, PrivateServer } from "../_servers.ts";
+import { cleanUp, connectTo, gate, look, openForTest, uniqueName, url } from "./_nats.ts";
 
 const MS = 1_000_000;
 

@@ -4,16 +4,8 @@ import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.
 import { namesOf } from "../../../src/engines/nats/_names.ts";
 import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
-import {
-  cleanUp,
-  connectTo,
-  eventually,
-  gate,
-  look,
-  openForTest,
-  uniqueName,
-  url,
-} from "./_nats.ts";
+import { eventually } from "../_servers.ts";
+import { cleanUp, connectTo, gate, look, openForTest, uniqueName, url } from "./_nats.ts";
 
 /** As seldom as can be: only the message itself can wake in time. */
 const BY_MESSAGE = { pollIntervalMs: 600_000 };

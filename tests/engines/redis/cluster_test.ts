@@ -2,8 +2,15 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { Cluster } from "ioredis";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
-import { hasBinary, missing, PrivateServer, redis, type ServerKind } from "../_servers.ts";
-import { eventually, look } from "./_redis.ts";
+import {
+  eventually,
+  hasBinary,
+  missing,
+  PrivateServer,
+  redis,
+  type ServerKind,
+} from "../_servers.ts";
+import { look } from "./_redis.ts";
 
 /** A cluster of one server: it refuses scripts whose keys are not in one slot, as any cluster does. */
 const clustered: ServerKind = {

@@ -4,8 +4,8 @@ import type { Redis } from "ioredis";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
-import { hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
-import { eventually, look } from "./_redis.ts";
+import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
+import { look } from "./_redis.ts";
 
 const gate = { skip: hasBinary(redis) ? false : missing(redis) };
 

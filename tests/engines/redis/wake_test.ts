@@ -2,7 +2,8 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import type { Redis } from "ioredis";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
-import { cleanUp, eventually, gate, look, openForTest, uniqueName, url } from "./_redis.ts";
+import { eventually } from "../_servers.ts";
+import { cleanUp, gate, look, openForTest, uniqueName, url } from "./_redis.ts";
 
 /** No poll and a long wait: only a notification can wake in time. */
 const BY_NOTIFICATION = { pollIntervalMs: 600_000 };

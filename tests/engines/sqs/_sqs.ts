@@ -63,15 +63,3 @@ export async function openForTest(
     },
   };
 }
-
-/** Tries until it succeeds: the first success after an outage. Gives up in the end. */
-export async function eventually<T>(act: () => Promise<T>): Promise<T> {
-  for (const endsAt = Date.now() + 20_000;;) {
-    try {
-      return await act();
-    } catch (error) {
-      if (Date.now() > endsAt) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-}

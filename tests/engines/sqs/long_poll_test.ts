@@ -1,6 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
-import { clientFor, eventually, gate, openForTest, useServer } from "./_sqs.ts";
+import { eventually } from "../_servers.ts";
+import { clientFor, gate, openForTest, useServer } from "./_sqs.ts";
 
 /** A client that tells of the polls, and when they are answered. */
 function watched() {

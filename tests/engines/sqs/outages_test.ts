@@ -3,7 +3,8 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
 import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
 import { noServer, SqsServer } from "./_server.ts";
-import { eventually, openForTest } from "./_sqs.ts";
+import { eventually } from "../_servers.ts";
+import { openForTest } from "./_sqs.ts";
 
 const gate = { skip: noServer };
 
