@@ -23,6 +23,9 @@ export interface BoardCase {
   run(make: MakeBoard): Promise<void>;
 }
 
+/** Only a bug lets anything last this long. */
+const SAFETY_MS = 10_000;
+
 /** Long enough for any server, short enough to be waited for. */
 const STALE_MS = 150;
 
@@ -117,6 +120,11 @@ export const boardCases: readonly BoardCase[] = [
       assertEquals([corrupt.status, typeof corrupt.raw], ["corrupt", "string"]);
       assertEquals((await board.list()).map(({ status }) => status), ["corrupt", "running"]);
       assertEquals((await board.getState("worker-3")).status, "unknown");
+      await assertRejects(
+        () => board.setState("worker-1", "shutdown_complete"),
+        Error,
+        "cannot go from corrupt",
+      );
       await board.setState("worker-1", "shutting_down");
       assertEquals((await board.getState("worker-1")).status, "shutting_down");
     },
@@ -256,9 +264,13 @@ function watching(board: Board): {
     for (const look of waiting) look();
   });
   const until = (entry: string) =>
-    new Promise<void>((resolve) => {
+    new Promise<void>((resolve, reject) => {
+      const limit = setTimeout(() => {
+        reject(new Error(`Waited ${SAFETY_MS} ms for "${entry}", and saw ${log.join(", ")}`));
+      }, SAFETY_MS);
       const look = () => {
         if (!log.includes(entry)) return;
+        clearTimeout(limit);
         waiting.delete(look);
         resolve();
       };
