@@ -23,7 +23,6 @@ export async function takeRedis(): Promise<BenchServer | { readonly missing: str
     url: server.url,
     async [Symbol.asyncDispose]() {
       await removeLeftovers(server.url);
-      await server[Symbol.asyncDispose]();
     },
   };
 }

@@ -21,7 +21,7 @@ const TITLE = "On NATS JetStream, empty handler, a filled mailbox worked off";
 
 /** Measures on every runtime. */
 export async function mailboxNats(subject: Subject): Promise<Part> {
-  await using server = await findServer(nats);
+  const server = await findServer(nats);
   if (server === undefined) return leftOut(TITLE, missing(nats));
   const table = [["runtime", "concurrency", "ours k/s", "client k/s", "to the client", "by CPU"]];
   const goals: Goal[] = [];
