@@ -30,7 +30,7 @@ export async function takeRedis(): Promise<BenchServer | { readonly missing: str
 /** A mailbox keeps its last number for good, also when it is purged. */
 async function removeLeftovers(url: string): Promise<void> {
   const client = new Redis(url);
-  for (const pattern of ["{lastcall:bench_*", "bull:bench_*"]) {
+  for (const pattern of ["{lastcall:bench_*", "{lastcall.board:bench_*", "bull:bench_*"]) {
     for await (const keys of client.scanStream({ match: pattern, count: 1_000 })) {
       if (keys.length > 0) await client.unlink(...keys as string[]);
     }

@@ -5,6 +5,7 @@
 import process from "node:process";
 import { backlogMemory, backlogSqlite } from "./backlog.ts";
 import { backlogPostgres, backlogRedis } from "./backlog_server.ts";
+import { coordination } from "./coordination.ts";
 import { engineStop } from "./engine_stop.ts";
 import { format, type Part, summary } from "./_figures.ts";
 import { type Subject, takeSubject } from "./_subject.ts";
@@ -41,6 +42,7 @@ const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
   many_leases: manyLeases,
   service_overhead: serviceOverhead,
   health_ready: healthReady,
+  coordination,
 };
 
 const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts);

@@ -22,6 +22,14 @@ describe("the examples", () => {
     assertEquals(ended.code, 0, told(ended));
   });
 
+  it("agents stop one by one and together, completely", async () => {
+    await using agents = start("coordination");
+    const ended = await agents.exit();
+    assertEquals(ended.code, 0, told(ended));
+    assertStringIncludes(ended.stdout, "complete with 0 messages left");
+    assertStringIncludes(ended.stdout, "3 stopped completely");
+  });
+
   it("an evaluation that was stopped goes on where it was, and leaves nothing behind", async () => {
     using folder = new TempFolder();
     await using first = start("evaluation", folder.path);
