@@ -69,7 +69,7 @@ const WITHOUT_FENCE: readonly string[] = [
 ];
 
 describe("NatsMailbox", gate, () => {
-  hostMailboxCases(make, { engine: "NATS" });
+  hostMailboxCases(make, { engine: "NATS", together: 4 });
 
   it("shows every case but those of strict order and of a fence on the server", async () => {
     const skipped = await skippedMailboxCases(make);

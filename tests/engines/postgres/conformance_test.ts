@@ -39,7 +39,7 @@ async function realTime(ms: number): Promise<void> {
 }
 
 describe("PostgresMailbox", { ...server, concurrency: 4 }, () => {
-  hostMailboxCases(make, { engine: "PostgreSQL" });
+  hostMailboxCases(make, { engine: "PostgreSQL", together: 4 });
 
   it("shows every case", async () => {
     assertEquals(await skippedMailboxCases(make), []);

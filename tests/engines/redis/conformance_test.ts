@@ -39,7 +39,7 @@ const make: MakeMailbox = async (options) => {
 };
 
 describe("RedisMailbox", gate, () => {
-  hostMailboxCases(make, { engine: "Redis" });
+  hostMailboxCases(make, { engine: "Redis", together: 4 });
 
   it("shows every case", async () => {
     assertEquals(await skippedMailboxCases(make), []);
