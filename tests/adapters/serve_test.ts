@@ -1,10 +1,9 @@
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { type Deferred, deferred } from "../../src/_promises.ts";
 import type { HttpServer, RequestHandler } from "../../src/runtime.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { Client, get } from "./_client.ts";
 
 const { serve, name: runtimeName } = detectRuntime();
 const never = new AbortController().signal;
@@ -12,44 +11,6 @@ const never = new AbortController().signal;
 function start(handler: RequestHandler): Promise<HttpServer> {
   return serve!(handler, { port: 0, hostname: "127.0.0.1" });
 }
-
-/** A connection of which everything that comes is kept. */
-class Client implements AsyncDisposable {
-  readonly #socket: Socket;
-  readonly #closed: Promise<unknown>;
-  text = "";
-
-  private constructor(socket: Socket) {
-    this.#socket = socket;
-    socket.setEncoding("latin1").on("data", (text) => this.text += text);
-    socket.on("error", () => {}); // being cut off is an end as well
-    this.#closed = new Promise((resolve) => socket.once("close", resolve));
-  }
-
-  static async to({ port }: HttpServer, first = ""): Promise<Client> {
-    const socket = connect(port, "127.0.0.1");
-    const client = new Client(socket);
-    await once(socket, "connect");
-    if (first !== "") await new Promise<void>((resolve) => socket.write(first, () => resolve()));
-    return client;
-  }
-
-  async until(part: string): Promise<void> {
-    while (!this.text.includes(part)) await once(this.#socket, "data");
-  }
-
-  async ended(): Promise<string> {
-    await this.#closed;
-    return this.text;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#socket.destroy();
-    await this.#closed;
-  }
-}
-
-const GET = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
 
 /** A handler that answers when it is told to, and a promise of being asked. */
 function onDemand(): {
@@ -84,7 +45,7 @@ describe(`a server on ${runtimeName}`, () => {
 
   it("closes a connection that is kept alive and idle", async () => {
     const server = await start(() => new Response("tea"));
-    await using client = await Client.to(server, GET);
+    await using client = await Client.to(server.port, get("/"));
     await client.until("tea");
     await server.close({ signal: never });
     await client.ended();
@@ -93,7 +54,7 @@ describe(`a server on ${runtimeName}`, () => {
   it("lets an answer be finished, to the last byte, and takes nobody new", async () => {
     const { handler, asked, answer } = onDemand();
     const server = await start(handler);
-    await using client = await Client.to(server, GET);
+    await using client = await Client.to(server.port, get("/"));
     await asked.promise;
     const closed = server.close({ signal: never });
     answer.resolve();
@@ -101,10 +62,12 @@ describe(`a server on ${runtimeName}`, () => {
     assertStringIncludes(await client.ended(), "x".repeat(100_000));
   });
 
-  for (const [kind, sent] of [["nothing", ""], ["half a request", GET.slice(0, 20)]] as const) {
+  for (
+    const [kind, sent] of [["nothing", ""], ["half a request", get("/").slice(0, 20)]] as const
+  ) {
     it(`is not held up by a connection that has sent ${kind}`, async () => {
       const server = await start(() => new Response());
-      await using client = await Client.to(server, sent);
+      await using client = await Client.to(server.port, sent);
       assertEquals(await (await fetch(`http://127.0.0.1:${server.port}`)).text(), "");
       await server.close({ signal: never });
       assert(!client.text.includes("200"));
@@ -118,7 +81,7 @@ describe(`a server on ${runtimeName}`, () => {
       const first = new TextEncoder().encode("data: tea\n\n");
       return new Response(new ReadableStream({ start: (stream) => stream.enqueue(first) }));
     });
-    await using client = await Client.to(server, GET);
+    await using client = await Client.to(server.port, get("/"));
     await asked.promise;
     await client.until("tea");
     const abort = new AbortController();

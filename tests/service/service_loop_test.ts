@@ -13,7 +13,7 @@ import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts
 import { type FetchHandler, ServiceLoop } from "../../src/service/mod.ts";
 import { FakeRuntime, lifecycleCases, VirtualClock } from "../../src/testing/mod.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
-import { Client, get } from "./_client.ts";
+import { Client, get } from "../adapters/_client.ts";
 
 /** A runtime whose servers are asked by calling them. */
 class ServingRuntime extends FakeRuntime {
