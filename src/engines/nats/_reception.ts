@@ -36,6 +36,9 @@ const LOOK_MS = 50;
 /** What was delivered longer ago may be somebody else's by now, and is left alone. */
 const STILL_OURS_MS = 8_000;
 
+/** What others have taken is forgotten. */
+const MOST_SENT_ROUND = 10_000;
+
 /** A delayed message is not sent round again for less. */
 const NEARLY_DUE_MS = 20;
 
@@ -70,6 +73,9 @@ export class Reception {
   readonly #options: ReceptionOptions;
   /** The server's clock minus ours, and when that was found out. */
   #step: { readonly ms: number; readonly at: number } | undefined;
+
+  /** Delayed messages, by their numbers. */
+  readonly #sentRound = new Set<NatsDelivery["seq"]>();
 
   constructor(options: ReceptionOptions) {
     this.#options = options;
@@ -110,7 +116,9 @@ export class Reception {
       const deliveries = items.map(({ delivery }) => delivery);
       await this.#readNotes(what, items.filter(({ known }) => !known).map((it) => it.delivery));
       // The first delivery of a delayed message does not count anyway.
-      await this.#noteFree(what, deliveries.filter((it) => it.delayMs === 0 || it.rawCount > 1));
+      const counts = (it: NatsDelivery) =>
+        it.delayMs === 0 || it.rawCount > 1 || this.#sentRound.has(it.seq);
+      await this.#noteFree(what, deliveries.filter(counts));
       await verdicts.confirm(what, deliveries, () => BACK);
     };
     try {
@@ -211,9 +219,19 @@ export class Reception {
     const now = await this.#serverTime(what);
     const leftMs = ({ enqueuedAt, delayMs }: NatsDelivery) => enqueuedAt + 1 + delayMs - now;
     const early = delayed.filter((it) => it.rawCount === 1 || leftMs(it) > NEARLY_DUE_MS);
-    await this.#noteFree(what, early.filter(({ rawCount }) => rawCount > 1));
+    // At times the server delivers again what it calls the first delivery: that one counts.
+    const again = early.filter((it) => it.rawCount > 1 || this.#sentRound.has(it.seq));
+    this.#remember(delayed, early);
+    await this.#noteFree(what, again);
     await this.#options.leases.giveBackIn(what, early, leftMs);
     return new Set(early);
+  }
+
+  /** Keeps in mind what was sent round from here and has not come back. */
+  #remember(delayed: readonly NatsDelivery[], early: readonly NatsDelivery[]): void {
+    for (const { seq } of delayed) this.#sentRound.delete(seq);
+    if (this.#sentRound.size > MOST_SENT_ROUND) this.#sentRound.clear();
+    for (const { seq } of early) this.#sentRound.add(seq);
   }
 
   async #readNotes(what: string, deliveries: readonly NatsDelivery[]): Promise<void> {
