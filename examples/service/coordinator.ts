@@ -36,7 +36,7 @@ const gate = new ServiceGate({ name: "coordinator" });
 const app = new Hono()
   .use(drainable(gate))
   .get("/status/workers", (c) => c.json(pool.workers))
-  .all("/work/*", (c) => {
+  .all("/tasks/*", (c) => {
     const sessionId = c.req.header("x-session");
     const { signal } = c.req.raw;
     return pool.fetch(c.req.raw, sessionId === undefined ? { signal } : { signal, sessionId });

@@ -5,7 +5,7 @@
  *     bun examples/service/worker.ts 8082
  *     deno run -A examples/service/worker.ts 8083
  *
- * Ask it for `/work/5000` and press Ctrl+C meanwhile: the work is finished and answered, and whoever asks
+ * Ask it for `/tasks/5000` and press Ctrl+C meanwhile: the work is finished and answered, and whoever asks
  * for more in that time gets 503 with code 5006, TERMINATING. `coordinator.ts` then asks another worker.
  */
 
@@ -22,7 +22,7 @@ const gate = new ServiceGate({ name: "worker" });
 const app = new Hono()
   .use(drainable(gate))
   // Work that may take its time. Near the deadline of a stop it is given up, and its client hears so.
-  .get("/work/:ms", async (c) => {
+  .get("/tasks/:ms", async (c) => {
     const work = systemClock.sleep(Number(c.req.param("ms")));
     await withCancellation(work, c.var.cancelling, "the work");
     return c.json({ done: true, by: process.pid });

@@ -24,7 +24,7 @@ class Workers implements AsyncDisposable {
     this.pool = new WorkerPool({
       workers: servers.map(({ port }, index) => ({
         id: "abc"[index]!,
-        url: `http://127.0.0.1:${port}/root/`,
+        url: `http://127.0.0.1:${port}/base/`,
       })),
       minRemainingMs: 100,
       log: silentLog,
@@ -40,7 +40,7 @@ class Workers implements AsyncDisposable {
     const servers = await Promise.all(handlers.map((handler) =>
       serve!((request) => {
         const { pathname } = new URL(request.url);
-        return pathname === "/root/health/ready"
+        return pathname === "/base/health/ready"
           ? Response.json({ freeSlots: 7 })
           : handler(request);
       }, { port: 0, hostname: "127.0.0.1" })
@@ -80,7 +80,7 @@ describe("WorkerPool.fetch", () => {
     assertEquals([answer.status, answer.headers.get("x-answer")], [201, "yes"]);
     assertEquals(answer.headers.has("x-lastcall-none-healthy"), false);
     const text = await answer.text();
-    assert(/^POST \/root\/order\?n=1 green (5000|4\d\d\d) tea$/.test(text), text);
+    assert(/^POST \/base\/order\?n=1 green (5000|4\d\d\d) tea$/.test(text), text);
     assertEquals(workers.pool.workers[0]?.inFlight, 0);
   });
 

@@ -31,11 +31,11 @@ describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
   it("is red with the next request, refuses new work, finishes what it has, and ends with 0", async () => {
     await using worker = await startWorker();
     assertEquals((await worker.ask("/health/ready")).status, 200);
-    const slow = worker.ask("/work/1500");
+    const slow = worker.ask("/tasks/1500");
     await atWork(worker);
     worker.signal("SIGTERM");
     await askUntil(worker, "/health/ready", 503);
-    const refused = await worker.ask("/work/0");
+    const refused = await worker.ask("/tasks/0");
     assertEquals([refused.status, JSON.parse(refused.text).error.code], [503, 5006]);
     assertEquals((await worker.ask("/health/live")).status, 200, "it lives while it drains");
     assertEquals((await worker.ask("/health/ready")).status, 503);
@@ -116,7 +116,7 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
       while (asked < TOTAL) {
         if (++asked === TOTAL / 4) first.signal("SIGTERM");
         try {
-          const response = await fetch(coordinator.url("/work/1"));
+          const response = await fetch(coordinator.url("/tasks/1"));
           const text = await response.text();
           if (response.status !== 200) wrong.push(`${response.status} ${text}`);
           const { by: pid } = JSON.parse(text);
@@ -140,13 +140,13 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
     await using first = await startWorker();
     await using second = await startWorker();
     await using coordinator = await startCoordinator(first, second);
-    const slow = [coordinator.ask("/work/2000"), coordinator.ask("/work/2000")];
+    const slow = [coordinator.ask("/tasks/2000"), coordinator.ask("/tasks/2000")];
     for (const worker of [first, second]) {
       await atWork(worker);
       worker.signal("SIGTERM");
       await askUntil(worker, "/health/ready", 503);
     }
-    const refused = await coordinator.ask("/work/0");
+    const refused = await coordinator.ask("/tasks/0");
     assertEquals([refused.status, JSON.parse(refused.text).error.code], [503, 5006]);
     for (const { status } of await Promise.all(slow)) assertEquals(status, 200);
     assertEquals([await first.ended(), await second.ended()], [0, 0]);
@@ -156,7 +156,7 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
     await using worker = await startWorker();
     const name = `dns://localhost:${worker.port}`;
     await using coordinator = await ServiceProcess.start(COORDINATOR, "0", name);
-    assertEquals((await coordinator.ask("/work/0")).status, 200);
+    assertEquals((await coordinator.ask("/tasks/0")).status, 200);
     const [found] = JSON.parse((await coordinator.ask("/status/workers")).text);
     assertEquals([found.url, found.healthy], [`http://127.0.0.1:${worker.port}`, true]);
   });
@@ -164,11 +164,11 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
   it("that gets SIGTERM itself finishes what it has, and refuses the rest", async () => {
     await using worker = await startWorker();
     await using coordinator = await startCoordinator(worker);
-    const slow = coordinator.ask("/work/1500");
+    const slow = coordinator.ask("/tasks/1500");
     await atWork(worker);
     coordinator.signal("SIGTERM");
     await askUntil(coordinator, "/health/ready", 503);
-    assertEquals(JSON.parse((await coordinator.ask("/work/0")).text).error.code, 5006);
+    assertEquals(JSON.parse((await coordinator.ask("/tasks/0")).text).error.code, 5006);
     assertEquals((await slow).status, 200);
     assertEquals(await coordinator.ended(), 0, coordinator.stderr);
   });
