@@ -42,6 +42,7 @@ export {
   type ModuleThread,
   type Runtime,
   type SignalName,
+  type Terminal,
 } from "./src/runtime.ts";
 
 export type { InFlight, Runnable, RunOptions, ShutdownOptions } from "./src/lifecycle/runnable.ts";
@@ -74,7 +75,7 @@ export {
   type Outcome,
 } from "./src/lifecycle/drain_report.ts";
 export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
-export type { HealthSnapshot, LoopHealth } from "./src/lifecycle/health_snapshot.ts";
+export type { HealthSnapshot, LoopHealth, StopProgress } from "./src/lifecycle/health_snapshot.ts";
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 

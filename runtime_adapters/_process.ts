@@ -1,4 +1,4 @@
-import type { Runtime, SignalName } from "../src/runtime.ts";
+import type { Runtime, SignalName, Terminal } from "../src/runtime.ts";
 import { startThread, watchEventLoop } from "./_thread.ts";
 
 // Importing `node:process` would open the standard streams, and `node:tty` costs more than the rest.
@@ -24,6 +24,7 @@ export function processRuntime(name: string): Runtime {
       process.on(signal, listener);
       return () => void process.off(signal, listener);
     },
+    terminal,
     keepAlive,
     exit: (code) => process.exit(code),
     kill() {
@@ -34,6 +35,35 @@ export function processRuntime(name: string): Runtime {
     watchEventLoop,
     startThread,
   };
+}
+
+/** Streams are opened by looking at them, so nothing is looked at before it is asked for. */
+const terminal: Terminal = {
+  get interactive() {
+    return process.stderr.isTTY === true;
+  },
+  get color() {
+    return this.interactive && process.stderr.hasColors?.() !== false && !process.env["NO_COLOR"];
+  },
+  get columns() {
+    return process.stderr.columns || 80;
+  },
+  get rows() {
+    return process.stderr.rows || 24;
+  },
+  write(text) {
+    const bytes = new TextEncoder().encode(text);
+    for (let at = 0; at < bytes.length;) at += writeSome(bytes.subarray(at));
+  },
+};
+
+/** Standard error may be a pipe that is full for a moment; one that is gone takes everything. */
+function writeSome(bytes: Uint8Array): number {
+  try {
+    return process.getBuiltinModule("node:fs").writeSync(2, bytes);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EAGAIN" ? 0 : bytes.length;
+  }
 }
 
 /** A timer that does nothing but hold the process open. */

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Runtime, SignalName } from "../src/runtime.ts";
+import type { Runtime, SignalName, Terminal } from "../src/runtime.ts";
 import { keepAlive } from "./_process.ts";
 import { serve } from "./_serve_deno.ts";
 import { startThread, watchEventLoop } from "./_thread.ts";
@@ -13,6 +13,9 @@ import { startThread, watchEventLoop } from "./_thread.ts";
 interface DenoNamespace {
   readonly build: { readonly os: string };
   readonly stdin: { isTerminal(): boolean };
+  readonly stderr: { isTerminal(): boolean; writeSync(bytes: Uint8Array): number };
+  readonly noColor: boolean;
+  consoleSize(): { readonly columns: number; readonly rows: number };
   readonly pid: number;
   addSignalListener(signal: SignalName, listener: () => void): void;
   removeSignalListener(signal: SignalName, listener: () => void): void;
@@ -22,6 +25,38 @@ interface DenoNamespace {
 
 function deno(): DenoNamespace {
   return (globalThis as unknown as { Deno: DenoNamespace }).Deno;
+}
+
+const terminal: Terminal = {
+  get interactive() {
+    return deno().stderr.isTerminal();
+  },
+  get color() {
+    return this.interactive && !deno().noColor;
+  },
+  get columns() {
+    return size().columns;
+  },
+  get rows() {
+    return size().rows;
+  },
+  write(text) {
+    const bytes = new TextEncoder().encode(text);
+    try {
+      for (let at = 0; at < bytes.length;) at += deno().stderr.writeSync(bytes.subarray(at));
+    } catch {
+      // Whoever read it is gone: a stop goes on without.
+    }
+  },
+};
+
+/** Deno asks standard input and output for it, which may both be something else. */
+function size(): { readonly columns: number; readonly rows: number } {
+  try {
+    return deno().consoleSize();
+  } catch {
+    return { columns: 80, rows: 24 };
+  }
 }
 
 /** The runtime adapter for Deno. */
@@ -39,6 +74,7 @@ export const denoRuntime: Runtime = {
     deno().addSignalListener(signal, listener);
     return () => deno().removeSignalListener(signal, listener);
   },
+  terminal,
   keepAlive,
   exit: (code) => deno().exit(code),
   kill() {

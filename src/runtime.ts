@@ -88,6 +88,18 @@ export interface HttpServer {
   close(options: { readonly signal: AbortSignal }): Promise<void>;
 }
 
+/** What a person reads while the program runs: its standard error. */
+export interface Terminal {
+  /** Whether a person looks at it; false where it is a file or a pipe. */
+  readonly interactive: boolean;
+  /** Whether colours are wanted there. */
+  readonly color: boolean;
+  readonly columns: number;
+  readonly rows: number;
+  /** Writes before it returns, so that nothing is missing when the process ends right after. */
+  write(text: string): void;
+}
+
 /** The port to Deno, Bun, Node or whatever else runs the program. */
 export interface Runtime {
   /** For people: `"node"`, `"deno"`, `"bun"`. */
@@ -108,6 +120,8 @@ export interface Runtime {
   watchEventLoop?(options: EventLoopWatchOptions): EventLoopWatch;
   /** Loads the module at `address` on a thread of its own, where the runtime has threads. */
   startThread?(address: string): ModuleThread;
+  /** What a person reads, where there is such a thing. */
+  readonly terminal?: Terminal;
   /** Listens for HTTP requests, where the runtime can. Rejects when the port cannot be had. */
   serve?(handler: RequestHandler, options: ServeOptions): Promise<HttpServer>;
 }

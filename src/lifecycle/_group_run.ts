@@ -3,14 +3,14 @@ import { deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { CancelledError, type CancelReason, TerminatingError } from "../errors.ts";
 import type { SignalName } from "../runtime.ts";
 import { Deadline } from "./deadline.ts";
-import { DrainReport, type LoopReport } from "./drain_report.ts";
-import { NO_FIGURES } from "./figures.ts";
+import { DrainReport } from "./drain_report.ts";
 import type { GroupEvents, Problem } from "./group_events.ts";
 import type { GroupConfig } from "./group_options.ts";
 import { Member } from "./_member.ts";
 import type { Phase, PhaseEvent } from "./phase.ts";
 import { RestartBudget } from "./restart.ts";
 import type { RunOptions } from "./runnable.ts";
+import type { StopProgress } from "./health_snapshot.ts";
 import { linkToProcess, type ProcessLink } from "./_process_link.ts";
 import type { Support } from "./support.ts";
 import { stopByPriority } from "./_stop_by_priority.ts";
@@ -55,7 +55,6 @@ export class GroupRun {
   readonly #startedAt: number;
   #reason: StopReason = { kind: "finished", text: "every loop has ended" };
   #deadline: Deadline;
-  #stopBeganAt: number;
   #forcedBy: SignalName | undefined;
   #link: ProcessLink | undefined;
 
@@ -67,7 +66,7 @@ export class GroupRun {
     this.#config = config;
     this.#options = options;
     this.#emitter = emitter;
-    this.#startedAt = this.#stopBeganAt = clock.monotonic();
+    this.#startedAt = clock.monotonic();
     this.#deadline = new Deadline(config.shutdownTimeoutMs, clock);
     const onProblem = (what: string, error: unknown) => this.#problem(what, error);
     this.members = config.loops.map((loop) => {
@@ -98,6 +97,13 @@ export class GroupRun {
     return this.#phases.at(-1)?.phase ?? "starting";
   }
 
+  /** How far the stop is, from its first moment on. */
+  get stopProgress(): StopProgress | undefined {
+    if (!this.#stop.signal.aborted) return undefined;
+    const { elapsedMs, remainingMs, timeoutMs } = this.#deadline;
+    return { reason: this.#reason.text, elapsedMs, remainingMs, timeoutMs };
+  }
+
   /** True when nothing was left running. */
   get clean(): boolean {
     return this.phase === "stopped" && this.#unfinished.length === 0 &&
@@ -109,7 +115,6 @@ export class GroupRun {
     if (this.#stop.signal.aborted) return;
     this.#reason = reason;
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
-    this.#stopBeganAt = this.#config.clock.monotonic();
     // At once: whoever asks in the next moment must not be told to send work here.
     if (this.#active) this.#enter("unready", reason.text);
     this.#stop.abort(new TerminatingError(`The group is stopping: ${reason.text}`));
@@ -269,29 +274,16 @@ export class GroupRun {
   }
 
   #report(): DrainReport {
-    const now = this.#config.clock.monotonic();
     return new DrainReport({
       reason: this.#reason,
-      runMs: now - this.#startedAt,
-      stopMs: now - this.#stopBeganAt,
+      runMs: this.#config.clock.monotonic() - this.#startedAt,
+      stopMs: this.#deadline.elapsedMs,
       timeoutMs: this.#deadline.timeoutMs,
       phases: this.#phases,
-      loops: this.members.map(loopReport),
+      loops: this.members.map((member) => member.report()),
       unfinished: this.#unfinished,
       problems: this.#problems,
       forcedBy: this.#forcedBy,
     });
   }
-}
-
-function loopReport({ loop, state, stopMs, restarts, error }: Member): LoopReport {
-  return {
-    name: loop.name,
-    state,
-    stopMs,
-    restarts,
-    ...(state === "failed" ? { error } : {}),
-    inFlight: state === "hung" ? loop.inFlight ?? [] : [],
-    figures: loop.figures ?? NO_FIGURES,
-  };
 }

@@ -1,6 +1,8 @@
 import { deferred } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { CancelledError } from "../errors.ts";
+import type { LoopReport } from "./drain_report.ts";
+import { NO_FIGURES } from "./figures.ts";
 import type { LoopState } from "./group_events.ts";
 import type { RestartBudget } from "./restart.ts";
 import type { Runnable, RunOptions } from "./runnable.ts";
@@ -94,6 +96,20 @@ export class Member {
   /** The deadline has passed and it still runs: from now on nobody waits for it. */
   giveUp(): void {
     if (this.active) this.#enter("hung");
+  }
+
+  /** What became of it. */
+  report(): LoopReport {
+    const { name, inFlight = [], figures = NO_FIGURES } = this.loop;
+    return {
+      name,
+      state: this.#state,
+      stopMs: this.stopMs,
+      restarts: this.restarts,
+      ...(this.#state === "failed" ? { error: this.error } : {}),
+      inFlight: this.#state === "hung" ? inFlight : [],
+      figures,
+    };
   }
 
   async #runOnce(options: RunOptions): Promise<LoopState | undefined> {

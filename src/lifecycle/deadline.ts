@@ -15,19 +15,24 @@ export class Deadline {
   /** What each stage leaves for those after it. */
   readonly reserveMs: number;
   readonly #clock: Clock;
-  readonly #at: number;
+  readonly #began: number;
 
   /** The time runs from here. */
   constructor(timeoutMs: number, clock: Clock) {
     this.timeoutMs = timeoutMs;
     this.reserveMs = reserveOf(timeoutMs);
     this.#clock = clock;
-    this.#at = clock.monotonic() + timeoutMs;
+    this.#began = clock.monotonic();
+  }
+
+  /** How long it runs already. */
+  get elapsedMs(): number {
+    return this.#clock.monotonic() - this.#began;
   }
 
   /** What is left, never below zero. */
   get remainingMs(): number {
-    return Math.max(0, this.#at - this.#clock.monotonic());
+    return Math.max(0, this.timeoutMs - this.elapsedMs);
   }
 
   /** What is left for one stage when `later` more stages keep a reserve each. */

@@ -17,6 +17,18 @@ export interface LoopHealth {
   readonly restarts: number;
 }
 
+/** How far a stop is. */
+export interface StopProgress {
+  /** Why it began, for people. */
+  readonly reason: string;
+  /** Since it began. */
+  readonly elapsedMs: number;
+  /** Until the deadline; 0 once it has passed. */
+  readonly remainingMs: number;
+  /** How long it may take in all. */
+  readonly timeoutMs: number;
+}
+
 /** How a group is doing at one moment, as plain data. */
 export interface HealthSnapshot {
   /** False when the process should be replaced. It stays true while draining. */
@@ -26,6 +38,8 @@ export interface HealthSnapshot {
   readonly phase: Phase;
   /** True between `drain` and `resume`. */
   readonly drained: boolean;
+  /** From the first moment of a stop on. */
+  readonly stop?: StopProgress;
   readonly loops: readonly LoopHealth[];
 }
 
@@ -45,6 +59,7 @@ export function healthOf(
   drained: boolean,
   thresholdMs: number,
   statuses: readonly LoopStatus[],
+  stop?: StopProgress,
 ): HealthSnapshot {
   const loops = statuses.map((status) => loopHealth(status, thresholdMs));
   return {
@@ -54,6 +69,7 @@ export function healthOf(
       loops.every(({ ready, state }) => ready || state === "failed"),
     phase,
     drained,
+    ...(stop === undefined ? {} : { stop }),
     loops,
   };
 }

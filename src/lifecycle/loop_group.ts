@@ -93,7 +93,8 @@ export class LoopGroup implements AsyncDisposable {
     const idle = this.loops.map((loop) => ({ loop, state: "waiting" as const, restarts: 0 }));
     const thresholdMs = this.#config.watchdogThresholdMs ?? DEFAULT_WATCHDOG_THRESHOLD_MS;
     const phase = this.#run?.phase ?? "starting";
-    return healthOf(phase, this.#drained, thresholdMs, this.#run?.members ?? idle);
+    const { members = idle, stopProgress } = this.#run ?? {};
+    return healthOf(phase, this.#drained, thresholdMs, members, stopProgress);
   }
 
   /**

@@ -1,0 +1,69 @@
+/**
+ * What `/status` answers and the live page shows: everything about a group, as plain data. Nothing in it
+ * is secret: what errors say may be, so they are told only to whoever has the token.
+ *
+ * @module
+ */
+
+import type { LeaseCounters } from "../lease/lease.ts";
+import type { Figures } from "../lifecycle/figures.ts";
+import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
+import type { InFlight } from "../lifecycle/runnable.ts";
+
+/** How one loop is doing, and with what. */
+export interface LoopStatus extends LoopHealth {
+  /** The oldest of its work under way; `inFlight` counts all of it. */
+  readonly work: readonly InFlight[];
+  /** What became of its messages, where it has any. */
+  readonly figures?: Figures;
+  /** What it acknowledged a second, over the last few seconds. */
+  readonly perSecond?: number;
+  /** What keeping its leases came to. */
+  readonly leases?: LeaseCounters;
+  /** The name of the mailbox it works off. */
+  readonly mailbox?: string;
+}
+
+/** How one mailbox is doing. */
+export interface MailboxStatus {
+  readonly name: string;
+  /** False while its engine cannot be asked; then no number is known. */
+  readonly reachable: boolean;
+  /** Messages in it, whatever their state. */
+  readonly messages?: number;
+  /** Messages that failed for good, where it keeps them. */
+  readonly deadLetters?: number;
+  /** The latest of them, without what their errors say. */
+  readonly letters?: readonly LetterStatus[];
+}
+
+/** A dead letter, as far as everybody may know it. */
+export interface LetterStatus {
+  readonly id: string;
+  readonly reason: string;
+  readonly deliveryCount: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly deadAt: number;
+}
+
+/** An agent of the board that the process takes part in. */
+export interface AgentStatusLine {
+  readonly agentId: string;
+  readonly status: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly updatedAt?: number;
+}
+
+/** Everything about a group. */
+export interface Status extends HealthSnapshot {
+  /** When it was looked at, in milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** The runtime it runs on, where that is known. */
+  readonly runtime?: string;
+  /** Whether a token opens the controls: drain, resume and redrive. */
+  readonly controls: boolean;
+  readonly loops: readonly LoopStatus[];
+  readonly mailboxes: readonly MailboxStatus[];
+  /** Agents and peers, where there is a board. */
+  readonly agents?: readonly AgentStatusLine[];
+}
