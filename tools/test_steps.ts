@@ -28,13 +28,14 @@ export const stepNames: readonly string[] = [
   "bun",
   "deno",
   "package",
+  "docs",
   "chaos",
   "doc",
   "publish",
 ];
 
 /** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
-const HEAVY: readonly string[] = ["package", "chaos"];
+const HEAVY: readonly string[] = ["package", "docs", "chaos"];
 
 /** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
@@ -113,8 +114,10 @@ function nodeStep(name: string, paths: readonly string[], concurrency: number): 
 
 function jsrSteps(): readonly Step[] {
   const deno = runtimeBinary("deno");
+  const guides = globSync(["docs/*.md", "examples/README.md"], { cwd: root }).sort();
   const documented = ["mod.ts", "src", "runtime_adapters", "README.md", "ARCHITECTURE.md"]
-    .filter((path) => existsSync(join(root, path)));
+    .filter((path) => existsSync(join(root, path)))
+    .concat(guides);
   return [
     {
       name: "doc",

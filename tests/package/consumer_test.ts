@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { assertMatch, assertStringIncludes } from "@std/assert";
 import { root, runtimeBinary, tool } from "../../tools/runtimes.ts";
-import { exportedSpecifiers, machineNode, makeConsumer } from "./_consumer.ts";
+import { exportedSpecifiers, machineNode, makeConsumer } from "./consumer.ts";
 
 const imports = exportedSpecifiers().map((it) => `await import(${JSON.stringify(it)});`).join("\n");
 
