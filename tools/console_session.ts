@@ -12,6 +12,16 @@ export interface SessionOptions {
   readonly timeoutMs?: number;
 }
 
+/** How a command ended. */
+interface Ended {
+  readonly output: string;
+  readonly code: number;
+  /** How often Ctrl+C was pressed. */
+  readonly pressed: number;
+  /** Why it did not end by itself. */
+  readonly trouble: string | undefined;
+}
+
 /** Ends a command's output; no program prints it. */
 const END = /\n␄(\d+)\n/;
 
@@ -47,9 +57,11 @@ export class ConsoleSession implements AsyncDisposable {
     this.#shell.stdin.write(
       `{ ${command.text}\n} </dev/null; code=$?; printf '\\n␄%s\\n' $code; (exit $code)\n`,
     );
-    const { output, code, trouble } = await ended;
+    const { output, code, pressed, trouble } = await ended;
     const different = difference(command.expected, output);
-    const failed = code !== 0 && !command.mayFail ? `it ended with code ${code}` : undefined;
+    // npm and npx say 130 after a Ctrl+C, however well the program has ended.
+    const fine = code === 0 || command.mayFail || (pressed > 0 && code === 130);
+    const failed = fine ? undefined : `it ended with code ${code}`;
     const wrong = trouble ?? failed;
     if (wrong === undefined && different === undefined) return;
     throw new Error(
@@ -63,13 +75,13 @@ export class ConsoleSession implements AsyncDisposable {
     await this.#closed;
   }
 
-  #ended({ expected }: Command): Promise<{ output: string; code: number; trouble?: string }> {
+  #ended({ expected }: Command): Promise<Ended> {
     let pressed = 0;
     return new Promise((resolve) => {
       const give = (output: string, code: number, trouble?: string) => {
         clearTimeout(limit);
         this.#look = () => {};
-        resolve({ output, code, ...(trouble === undefined ? {} : { trouble }) });
+        resolve({ output, code, pressed, trouble });
       };
       const limit = setTimeout(
         () => give(this.#output, 124, `it was not done after ${this.#timeoutMs} ms`),

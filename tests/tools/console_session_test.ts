@@ -45,6 +45,12 @@ test("Ctrl+C reaches the command once it printed what stands before, and the she
   await repeat(`$ '${node}' -e '${program}'\nready\n^C\nbye\n$ echo on\non`);
 });
 
+test("a command that a Ctrl+C ended may say so in its exit code, and only that", async () => {
+  await repeat("$ echo ready; sleep 60\nready\n^C\n$ echo on\non");
+  const other = () => repeat(`$ (trap 'exit 3' INT; echo ready; sleep 60)\nready\n^C`);
+  await assertRejects(other, Error, "it ended with code 3");
+});
+
 test("a command that does not end in its time is told, and ended with what it started", async () => {
   const command = () => repeat("$ echo here; sleep 60\nhere", 300);
   await assertRejects(command, Error, "it was not done after 300 ms");
