@@ -46,7 +46,7 @@ test("Ctrl+C reaches the command once it printed what stands before, and the she
 });
 
 test("a command that a Ctrl+C ended may say so in its exit code, and only that", async () => {
-  await repeat("$ echo ready; sleep 60\nready\n^C\n$ echo on\non");
+  await repeat("$ sh -c 'echo ready; exec sleep 60'\nready\n^C\n$ echo on\non");
   const other = () => repeat(`$ (trap 'exit 3' INT; echo ready; sleep 60)\nready\n^C`);
   await assertRejects(other, Error, "it ended with code 3");
 });
