@@ -36,8 +36,8 @@ test("a link to a file or a heading that does not exist is found", () => {
   assertEquals(broken("README.md", "#no-such-part"), "README.md has no heading #no-such-part");
 });
 
-/** `ts` is run or type-checked, `console` is repeated, data is read, and `text` is for people. */
-const KINDS = ["ts", "console", "json", "yaml", "toml", "dockerfile", "ini", "text"];
+/** `ts` is run or type-checked, `console` is repeated, data is read; the last two are for people. */
+const KINDS = ["ts", "console", "json", "yaml", "toml", "dockerfile", "ini", "text", "sql"];
 
 test("every block of the README and of the guides is of a kind that is checked", () => {
   for (

@@ -17,6 +17,7 @@ async function check(ignored: readonly Document[]): Promise<string> {
   for (const { path, blocks } of ignored) {
     for (const { language, attributes, line, text } of blocks) {
       if (language !== "ts" || !attributes.includes("ignore")) continue;
+      if (!/^import /m.test(text)) continue; // a few lines of a program, which stands beside
       const file = join(folder, `${path.replaceAll("/", "_")}_${line}.ts`);
       // Readers of npm import the package by the name it has there.
       await writeFile(file, `${text.replaceAll('"lastcall', '"@lastcall/lastcall')}\nexport {};\n`);
