@@ -46,6 +46,8 @@ export class OffThread {
     this.#members.add(post);
     const joining = this.#thread.post({ kind: "join", post: post.number, plan, terms } as Posting);
     const joined = joining.catch((error) => {
+      // Left before the thread had begun: it was ended for that.
+      if (!this.#members.has(post)) return;
       log.warn(
         "leases cannot be kept while the event loop is blocked; `lease: { offThread: false }` does " +
           "without that",
