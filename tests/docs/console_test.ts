@@ -34,6 +34,7 @@ await new LoopGroup([tea]).main();
 $ node src/tea.ts
 a cup
 ^C
+…
 ~~~
 
 <!-- on: bun -->
@@ -41,6 +42,7 @@ a cup
 $ bun src/tea.ts
 a cup
 ^C
+…
 ~~~
 
 <!-- on: deno -->
@@ -48,6 +50,7 @@ a cup
 $ deno run -A src/tea.ts
 a cup
 ^C
+…
 ~~~
 
 <!-- skip: nobody has it -->
@@ -71,8 +74,8 @@ for (const runtime of runtimes) {
 test("what is for other runtimes, and what nobody can do, is left out", () => {
   const document = { path: "tea.md", blocks: fencedBlocks(text) };
   const lines = (runtime: RuntimeName) => blocksToFollow(document, runtime).map((it) => it.line);
-  assertEquals(lines("node"), [3, 10, 36]);
-  assertEquals(lines("deno"), [3, 24]);
+  assertEquals(lines("node"), [3, 10, 39]);
+  assertEquals(lines("deno"), [3, 26]);
 });
 
 test("a document that promises other output is refused, with the line and the difference", async () => {
