@@ -76,6 +76,8 @@ export {
 } from "./src/lifecycle/drain_report.ts";
 export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
 export type { HealthSnapshot, LoopHealth, StopProgress } from "./src/lifecycle/health_snapshot.ts";
+export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
+export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 

@@ -112,6 +112,8 @@ export interface Runtime {
   onSignal(signal: SignalName, listener: () => void): () => void;
   /** Holds the process open until the returned function is called. */
   keepAlive(): () => void;
+  /** Has `listener` called when the process ends of its own will; returns the remover. */
+  onExit?(listener: () => void): () => void;
   /** Ends the process. */
   exit(code: number): never;
   /** Ends the process by SIGKILL: no handler, no flush, no way to hang. */

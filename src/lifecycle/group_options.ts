@@ -34,6 +34,8 @@ export interface LoopGroupOptions {
   readonly watchdogThresholdMs?: number | null;
   /** How often the watchdog looks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
+  /** Whether `main()` shows on standard error how it stops, as `showDrain` does. @default {true} */
+  readonly drainView?: boolean;
   /** Started in order before the loops, stopped in reverse order after them. */
   readonly support?: readonly Support[];
   /** Serves `healthApp` at this port, 0 for any, from before the start until after the stop. */
@@ -59,6 +61,7 @@ export interface GroupConfig {
   readonly restart: RestartOptions;
   readonly watchdogThresholdMs: number | null;
   readonly watchdogIntervalMs: number;
+  readonly drainView: boolean;
   readonly support: readonly Support[];
   readonly healthPort: number | undefined;
   readonly healthHost: string;
@@ -89,6 +92,7 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
       ? DEFAULT_WATCHDOG_THRESHOLD_MS
       : watchdogThresholdMs,
     watchdogIntervalMs: options.watchdogIntervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS,
+    drainView: options.drainView ?? true,
     support: checkSupport(options.support ?? []),
     healthPort: checkPort(options.healthPort),
     healthHost: options.healthHost ?? "0.0.0.0",

@@ -1,6 +1,7 @@
 import type { LoopState } from "./group_events.ts";
 import type { Phase } from "./phase.ts";
 import type { Runnable } from "./runnable.ts";
+import type { StopReason } from "./stop_reason.ts";
 
 /** How one loop is doing. */
 export interface LoopHealth {
@@ -21,6 +22,8 @@ export interface LoopHealth {
 export interface StopProgress {
   /** Why it began, for people. */
   readonly reason: string;
+  /** The same for programs. */
+  readonly kind: StopReason["kind"];
   /** Since it began. */
   readonly elapsedMs: number;
   /** Until the deadline; 0 once it has passed. */

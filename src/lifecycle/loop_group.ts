@@ -15,6 +15,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
+import { showDrain } from "../terminal/show_drain.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
@@ -116,14 +117,17 @@ export class LoopGroup implements AsyncDisposable {
    * the deadline passed with work left, 128 + n when signal n forced it.
    */
   async main(options: LoopGroupRunOptions = {}): Promise<never> {
-    const { log, runtime } = this.#config;
+    const { clock, drainView, log, runtime } = this.#config;
+    const view = drainView ? showDrain(this, { clock, runtime: runtime() }) : undefined;
     let exitCode = 1;
     try {
       const report = await this.#execute(options, true);
       exitCode = report.exitCode;
+      view?.end(report);
       if (report.outcome === "drained") log.info(String(report), { report });
       else log.error(String(report), { report });
     } catch (error) {
+      view?.end();
       log.error("the group could not run", { error });
     }
     return runtime().exit(exitCode);

@@ -4,6 +4,7 @@ import type {
   EventLoopWatchOptions,
   Runtime,
   SignalName,
+  Terminal,
 } from "../runtime.ts";
 
 /** Thrown by {@linkcode FakeRuntime.exit}, because a fake process cannot really end. */
@@ -46,10 +47,14 @@ export class FakeRuntime implements Runtime {
   held = 0;
   /** The beats the watching thread got, or undefined when there is no such thread. */
   thread: (EventLoopWatchOptions & { readonly beats: (readonly BeatRecord[])[] }) | undefined;
+  /** What the fake process writes for people, if it has a terminal. */
+  readonly terminal?: Terminal;
+  readonly #exitListeners = new Set<() => void>();
   readonly #listeners = new Set<readonly [SignalName, () => void]>();
 
-  constructor(options: { readonly interactive?: boolean } = {}) {
+  constructor(options: { readonly interactive?: boolean; readonly terminal?: Terminal } = {}) {
     this.interactive = options.interactive ?? false;
+    if (options.terminal !== undefined) this.terminal = options.terminal;
   }
 
   /** How many signal listeners there are. */
@@ -73,8 +78,14 @@ export class FakeRuntime implements Runtime {
     return () => void this.held--;
   }
 
+  onExit(listener: () => void): () => void {
+    this.#exitListeners.add(listener);
+    return () => void this.#exitListeners.delete(listener);
+  }
+
   exit(code: number): never {
     this.exitCodes.push(code);
+    for (const listener of [...this.#exitListeners]) listener();
     throw new ExitError(code);
   }
 
