@@ -8,10 +8,12 @@ import type {
 
 /** Thrown by {@linkcode FakeRuntime.exit}, because a fake process cannot really end. */
 export class ExitError extends Error {
+  /** What a test tells it by. */
   override readonly name = "ExitError";
   /** The code the process would have ended with. */
   readonly code: number;
 
+  /** With the code the process would have ended with. */
   constructor(code: number) {
     super(`The process ended with exit code ${code}`);
     this.code = code;
@@ -35,8 +37,11 @@ export class ExitError extends Error {
  * ```
  */
 export class FakeRuntime implements Runtime {
+  /** What tells it from a real one. */
   readonly name = "fake";
+  /** Whether it says that a person sits in front of it. */
   readonly interactive: boolean;
+  /** Those that a coordinator listens to unless told. */
   readonly stopSignals: readonly SignalName[] = ["SIGTERM", "SIGINT"];
   /** What the process would have ended with, first to last. */
   readonly exitCodes: number[] = [];
@@ -48,6 +53,7 @@ export class FakeRuntime implements Runtime {
   thread: (EventLoopWatchOptions & { readonly beats: (readonly BeatRecord[])[] }) | undefined;
   readonly #listeners = new Set<readonly [SignalName, () => void]>();
 
+  /** Without listeners, and not interactive unless told. */
   constructor(options: { readonly interactive?: boolean } = {}) {
     this.interactive = options.interactive ?? false;
   }
@@ -62,26 +68,31 @@ export class FakeRuntime implements Runtime {
     for (const [name, listener] of this.#listeners) if (name === signal) listener();
   }
 
+  /** Has the listener called by `send`; returns the remover. */
   onSignal(signal: SignalName, listener: () => void): () => void {
     const entry = [signal, listener] as const;
     this.#listeners.add(entry);
     return () => void this.#listeners.delete(entry);
   }
 
+  /** Counts as `held` until the returned function is called. */
   keepAlive(): () => void {
     this.held++;
     return () => void this.held--;
   }
 
+  /** Notes the code down and throws an {@linkcode ExitError}. */
   exit(code: number): never {
     this.exitCodes.push(code);
     throw new ExitError(code);
   }
 
+  /** Counts; the test goes on. */
   kill(): void {
     this.kills++;
   }
 
+  /** Notes down what the thread would be told, as `thread`. */
   watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
     const thread = this.thread = { ...options, beats: [] as (readonly BeatRecord[])[] };
     return {
