@@ -31,7 +31,6 @@ export const stepNames: readonly string[] = [
   "package",
   "chaos",
   "doc",
-  "publish",
 ];
 
 /** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
@@ -140,12 +139,6 @@ function jsrSteps(): readonly Step[] {
       paths: documented,
       timeoutMs: 300_000,
       runner: "deno",
-    },
-    {
-      name: "publish",
-      program: deno,
-      args: ["publish", "--dry-run", "--allow-dirty"],
-      timeoutMs: 180_000,
     },
   ];
 }
