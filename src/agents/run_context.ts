@@ -1,6 +1,8 @@
 /** The trace that a request belongs to, as W3C headers carry it. */
 export interface TraceContext {
+  /** The trace and the span above, in the form `00-<trace>-<span>-<flags>`. */
   readonly traceparent: string;
+  /** What vendors add to it; passed on as it came. */
   readonly tracestate?: string;
 }
 
@@ -12,6 +14,8 @@ export interface RunContext {
   readonly requestId: string;
   /** From 1. */
   readonly attempt: number;
+  /** Who makes the attempt. */
   readonly workerId: string;
+  /** The trace of whoever asked, where the request carried one. */
   readonly trace?: TraceContext;
 }

@@ -2,10 +2,13 @@ import { type Clock, systemClock } from "../clock.ts";
 
 /** How far an evaluation is. */
 export interface EvalProgress {
+  /** The evaluation that is told of. */
   readonly evaluationId: string;
+  /** How many results there will be: samples times experiments. */
   readonly total: number;
   /** Of those, how many have a result; failed ones are finished too. */
   readonly finished: number;
+  /** How many of those have passed. */
   readonly passed: number;
   /** How many of those that did not pass have an error. */
   readonly errors: number;
@@ -13,6 +16,7 @@ export interface EvalProgress {
 
 /** Is told how far an evaluation is. */
 export interface ProgressView {
+  /** Called with every result; it should return soon. */
   update(progress: EvalProgress): void;
   /** Called once, when nothing more will come. */
   end(): void;
@@ -20,7 +24,9 @@ export interface ProgressView {
 
 /** Where progress is written; `process.stderr` fits. */
 export interface ProgressStream {
+  /** Writes text as it is, without a line end of its own. */
   write(text: string): unknown;
+  /** Whether a line can be written over. */
   readonly isTTY?: boolean | undefined;
 }
 

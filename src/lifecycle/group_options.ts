@@ -26,7 +26,7 @@ export interface LoopGroupOptions {
    * @default {0}
    */
   readonly unreadyDelayMs?: number;
-  /** @default {"shutdown"} */
+  /** What becomes of the others when one loop fails. @default {"shutdown"} */
   readonly onFailure?: FailurePolicy;
   /** How often and how soon, with `onFailure: "restart"`. */
   readonly restart?: RestartOptions;
@@ -44,11 +44,15 @@ export interface LoopGroupOptions {
   readonly healthHost?: string;
   /** Checks, a token and further metrics for what is served there. */
   readonly health?: HealthOptions;
-  /** @default {the one this program runs on} */
+  /**
+   * Signals, exit and servers come from it; a fake one for tests.
+   *
+   * @default {the one this program runs on}
+   */
   readonly runtime?: Runtime;
-  /** @default {systemClock} */
+  /** What the deadline is measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of the phases, and of all that goes wrong. @default {consoleLog} */
   readonly log?: Log;
 }
 

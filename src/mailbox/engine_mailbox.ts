@@ -32,6 +32,7 @@ export type PlanLeaseKeeping = (queue: string) => Promise<LeaseKeepingPlan | und
  * here, storage is done by the engine.
  */
 export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
+  /** What logs, loops and reply addresses call it. */
   readonly name: string;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
@@ -46,6 +47,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
+  /** Begins nothing. With `leaseKeeping` its messages can be kept from another thread. */
   constructor(
     name: string,
     engine: Engine<B>,
@@ -63,14 +65,17 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#waiting = new WaitingRoom(this.#clock, (wake) => engine.onWake(wake));
   }
 
+  /** True after `close`. */
   get closed(): boolean {
     return this.#closed;
   }
 
+  /** Those of the engine. */
   get capabilities(): Capabilities {
     return this.#engine.capabilities;
   }
 
+  /** Where its messages go that failed for good; on the same engine. */
   get deadLetters(): Mailbox<DeadLetter<T>> {
     return this.#deadLetters ??= new EngineMailbox(
       `${this.name}.dead`,
@@ -81,12 +86,14 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     );
   }
 
+  /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
   async send(body: T, options: SendOptions<R> = {}): Promise<string> {
     const entry = this.#entry(body, options);
     await this.#engine.push([entry]);
     return entry.id;
   }
 
+  /** Stores all messages, or none of them. */
   async sendMany(bodies: readonly T[], options: SendOptions<R> = {}): Promise<string[]> {
     if (options.id !== undefined) {
       throw new InvalidParameterError("Invalid id: many messages cannot share one id; use send");
@@ -96,6 +103,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return entries.map(({ id }) => id);
   }
 
+  /** Takes messages: as soon as one is there, `[]` when the wait is over. */
   async receive(options: ReceiveOptions = {}): Promise<Message<T, R>[]> {
     const max = checkMaxMessages(options.maxMessages ?? 1);
     const visibilityMs = checkVisibility(options.visibilityTimeoutMs ?? 300_000);
@@ -133,16 +141,19 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     }
   }
 
+  /** How many messages are there, in flight and delayed ones included. */
   async approximateCount(): Promise<number> {
     this.#checkOpen("count");
     return await this.#engine.count();
   }
 
+  /** Deletes every message and returns how many that were. */
   async purge(): Promise<number> {
     this.#checkOpen("purge");
     return await this.#engine.purge();
   }
 
+  /** Looks at the oldest messages without taking them. */
   async peek(maxMessages: number): Promise<readonly PeekedMessage<T>[]> {
     this.#checkOpen("peek");
     const peeked = await this.#engine.peek(checkMaxMessages(maxMessages));
@@ -151,14 +162,17 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     });
   }
 
+  /** Acknowledges in one call of the engine; tells for each whether its receipt was still good. */
   acknowledgeMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
     return this.#settleMany(messages, (deliveries) => this.#engine.acknowledge(deliveries));
   }
 
+  /** Releases in one call of the engine; tells for each whether its receipt was still good. */
   releaseMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
     return this.#settleMany(messages, (deliveries) => this.#engine.release(deliveries));
   }
 
+  /** Extends in one call of the engine; tells for each whether its receipt was still good. */
   async extendMany(
     messages: readonly Message<T, R>[],
     visibilityTimeoutMs: number,
@@ -167,10 +181,12 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return await this.#engine.extend(deliveries, checkVisibility(visibilityTimeoutMs));
   }
 
+  /** How another thread can extend leases; undefined where the engine has no way. */
   async leaseKeeping(): Promise<LeaseKeepingPlan | undefined> {
     return await this.#planLeaseKeeping?.(this.name);
   }
 
+  /** Wakes whoever waits and takes nothing more. What is stored stays stored. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closing.abort();
@@ -180,6 +196,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     await this.#engine.close();
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
