@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "../clock.ts";
+import { knownRuntime } from "../runtime.ts";
 
 /** How far an evaluation is. */
 export interface EvalProgress {
@@ -36,7 +37,12 @@ const REDRAW_MS = 100;
 const STEP_PERCENT = 10;
 const STEP_MS = 10_000;
 
-const onConsole: ProgressStream = { write: (text) => console.error(text.trimEnd()) };
+/** What a person reads where the program runs; the console where no runtime is known. */
+function defaultStream(): ProgressStream {
+  const terminal = knownRuntime()?.terminal;
+  if (terminal === undefined) return { write: (text) => console.error(text.trimEnd()) };
+  return { write: (text) => terminal.write(text), isTTY: terminal.interactive };
+}
 
 /**
  * Shows progress: a line that changes in its place where a person looks at a terminal, a new line now and
@@ -44,14 +50,13 @@ const onConsole: ProgressStream = { write: (text) => console.error(text.trimEnd(
  *
  * @example
  * ```ts ignore
- * import process from "node:process";
  * import { evaluate, showProgress } from "@lastcall/lastcall/evals";
  *
- * await evaluate({ ...options, progress: showProgress(process.stderr) });
+ * await evaluate({ ...options, progress: showProgress() });
  * ```
  */
 export function showProgress(
-  stream: ProgressStream = onConsole,
+  stream: ProgressStream = defaultStream(),
   options: { readonly clock?: Clock } = {},
 ): ProgressView {
   const { clock = systemClock } = options;
