@@ -51,6 +51,7 @@ export class OffThread {
     this.#members.add(post);
     const joining = this.#thread.post({ kind: "join", post: post.number, plan, terms } as Posting);
     const joined = joining.catch((error) => {
+      if (!this.#members.has(post)) return; // it has left meanwhile, and the thread may have ended
       log.warn(
         "leases cannot be kept while the event loop is blocked; `lease: { offThread: false }` does " +
           "without that",

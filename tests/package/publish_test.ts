@@ -18,10 +18,15 @@ interface Packed {
 /** What npm warns of on every machine that is not logged in, and of settings that are the machine's. */
 const NOT_OURS = /requires you to be logged in|^npm warn (Unknown|invalid) \w+ config/;
 
-// Not in a hook: when it fails it fails once.
-const npm = await run("npm", ["publish", "--dry-run", "--json", "--offline"]);
+// Not in a hook: when it fails it fails once. Built before, because npm looks for files first.
+const build = await run(runtimeBinary("node"), ["tools/build.ts"]);
+assertEquals(build.code, 0, build.output);
+const npm = await run("npm", [
+  ...["publish", "--dry-run", "--json"],
+  ...["--offline", "--ignore-scripts"],
+]);
 assert(npm.code === 0, `npm publish --dry-run ended with code ${npm.code}:\n${npm.output}`);
-const json = npm.output.slice(npm.output.indexOf("\n{\n"), npm.output.indexOf("\n}\n") + 2);
+const json = /^\{$[^]*?^\}$/m.exec(npm.output)?.[0] ?? "{}";
 const packed: Packed = JSON.parse(json)[manifest.name];
 const paths = packed.files.map(({ path }) => path);
 
