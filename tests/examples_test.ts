@@ -15,7 +15,7 @@ function told({ code, stdout, stderr }: Ended): string {
 
 describe("the examples", () => {
   it("an agency answers what it is thinking about and closes", async () => {
-    await using agency = start("agent");
+    await using agency = start("09_agent");
     await agency.says("days in ");
     agency.kill("SIGTERM");
     const ended = await agency.exit();
@@ -23,7 +23,7 @@ describe("the examples", () => {
   });
 
   it("agents stop one by one and together, completely", async () => {
-    await using agents = start("coordination");
+    await using agents = start("11_coordination");
     const ended = await agents.exit();
     assertEquals(ended.code, 0, told(ended));
     assertStringIncludes(ended.stdout, "complete with 0 messages left");
@@ -32,13 +32,13 @@ describe("the examples", () => {
 
   it("an evaluation that was stopped goes on where it was, and leaves nothing behind", async () => {
     using folder = new TempFolder();
-    await using first = start("evaluation", folder.path);
+    await using first = start("10_evaluation", folder.path);
     await first.says("capitals: 0/60");
     first.kill("SIGTERM");
     const stopped = await first.exit();
     assertEquals(stopped.code, 0, told(stopped));
     assertStringIncludes(stopped.stdout, "Stopped. Start it again");
-    await using second = start("evaluation", folder.path);
+    await using second = start("10_evaluation", folder.path);
     const ended = await second.exit();
     assertEquals(ended.code, 0, told(ended));
     assertMatch(ended.stdout, /terse against chatty:\n +pass rate \+83\.3 points/);

@@ -1,6 +1,6 @@
 /**
  * A travel agent that needs no network: its model is a script. Customers ask, two agents think, answers
- * go back to who asked. Start it with `node examples/agent.ts`, and press Ctrl+C in the middle: what is
+ * go back to who asked. Start it with `node examples/09_agent.ts`, and press Ctrl+C in the middle: what is
  * being thought about is answered, nothing new is begun.
  *
  * For a real model put `chatAdapter({ baseUrl, model, apiKey })` in place of the script.

@@ -1,6 +1,6 @@
 /**
  * Two ways of asking for capitals, compared by a model that is a script: there is no network. Start it with
- * `npx node examples/evaluation.ts` and press Ctrl+C in the middle: what is in flight is finished and kept.
+ * `node examples/10_evaluation.ts` and press Ctrl+C in the middle: what is in flight is finished and kept.
  * Start it again and it goes on where it stopped; the report is that of an evaluation that nobody stopped.
  */
 

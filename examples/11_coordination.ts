@@ -1,7 +1,7 @@
 /**
  * Agents that stop together and lose nothing: work goes through their inboxes, and that one of them is
  * stopping goes through the board, so that the others know before they send. Start it with
- * `node examples/coordination.ts`.
+ * `node examples/11_coordination.ts`.
  */
 
 import {
