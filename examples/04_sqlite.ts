@@ -28,7 +28,10 @@ console.log(left === 0 ? "three new books" : `${left} books are left from last t
 const press = new MailboxLoop({
   name: "press",
   mailbox: books,
-  handler: async ({ body: { title, pages }, checkpoint: printed = 0 }, { checkpoint, stopping }) => {
+  handler: async (
+    { body: { title, pages }, checkpoint: printed = 0 },
+    { checkpoint, stopping },
+  ) => {
     for (let page = Number(printed) + 1; page <= pages; page++) {
       await systemClock.sleep(150);
       console.log(`${title}, page ${page} of ${pages}`);

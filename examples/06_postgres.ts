@@ -63,7 +63,9 @@ await workOff("The first day:");
 
 // A dead letter is a message of a mailbox of its own: with the body as it was, and why it is there.
 const { deadLetters } = invoices;
-for (const { body: letter } of await deadLetters.receive({ maxMessages: 10, visibilityTimeoutMs: 0 })) {
+for (
+  const { body: letter } of await deadLetters.receive({ maxMessages: 10, visibilityTimeoutMs: 0 })
+) {
   console.log(`  letter ${letter.body?.number}: ${letter.reason}, ${letter.error}`);
 }
 

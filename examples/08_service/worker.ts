@@ -1,5 +1,5 @@
 /**
- * A worker: a small service that finishes what it has begun. On any runtime, with a port as its argument:
+ * 8. A service. This is a worker: it finishes what it has begun. On any runtime, with a port as its argument:
  *
  *     node examples/08_service/worker.ts 8081
  *     bun examples/08_service/worker.ts 8082
