@@ -25,7 +25,7 @@ const parcels = await RedisMailbox.open<{ to: string }>(url, { name: queue }).ca
  * of a message that is still there is not stored again. The delay keeps it there until all have sent it.
  */
 const post = new StepLoop("post", async ({ pause }) => {
-  const second = Math.ceil(Date.now() / 1_000) + 1;
+  const second = Math.floor(Date.now() / 1_000) + 1;
   const id = `parcel-${second}`;
   await parcels.send({ to: `house ${second % 100}` }, { id, delayMs: second * 1_000 - Date.now() });
   await pause(1_000);
