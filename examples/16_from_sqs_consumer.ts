@@ -4,24 +4,25 @@
  *     node examples/16_from_sqs_consumer.ts
  *     MAILBOX_URL=sqs:https://sqs.eu-west-1.amazonaws.com/123456789012/orders node examples/16_from_sqs_consumer.ts
  *
- * | there                                         | here                                                   |
- * | --------------------------------------------- | ------------------------------------------------------ |
- * | `Consumer.create`, `consumer.start()`         | `new MailboxLoop`, `group.main()`                      |
- * | `queueUrl`, `region`, `sqs`                   | `SqsMailbox.open(queueUrl, { region, client })`        |
- * | `handleMessage`, which returns the message    | `handler`: whoever returns is done, whatever it is     |
- * | returning `undefined`, to leave it there      | `throw new RetryLaterError(…)`                         |
- * | `alwaysAcknowledge`                           | it is always so                                        |
- * | `shouldDeleteMessages: false`                 | not here: what is done is deleted                      |
- * | `message.Body`, a text                        | `message.body`, read as JSON; `schema` checks it       |
- * | `batchSize`, 1 to 10                          | `concurrency`, 1 to 1 000                              |
- * | `handleMessageBatch`                          | not here: a message has a handler to itself            |
- * | `visibilityTimeout`, in seconds               | `visibilityTimeoutMs` of `main()`, 300 000 unless told |
- * | `heartbeatInterval`, none unless told         | `lease`: at least at every 40 % of that, unless told   |
- * | `waitTimeSeconds`                             | `waitTimeMs` of `main()`                               |
- * | `terminateVisibilityTimeout`                  | `backoff`: a failed message has a growing pause        |
- * | the redrive policy of the queue               | `deadLetter`; that policy goes on working as well      |
- * | `handleMessageTimeout`                        | `AbortSignal.timeout` within the handler               |
- * | `consumer.stop()`, `pollingCompleteWaitTimeMs` | Ctrl+C, SIGTERM or `group.shutdown()`, `shutdownTimeoutMs` |
+ * | there                                      | here                                                   |
+ * | ------------------------------------------ | ------------------------------------------------------ |
+ * | `Consumer.create`, `consumer.start()`      | `new MailboxLoop`, `group.main()`                      |
+ * | `queueUrl`, `region`, `sqs`                | `SqsMailbox.open(queueUrl, { region, client })`        |
+ * | `handleMessage`, which returns the message | `handler`: whoever returns is done, whatever it is     |
+ * | returning `undefined`, to leave it there   | `throw new RetryLaterError(…)`                         |
+ * | `alwaysAcknowledge`                        | it is always so                                        |
+ * | `shouldDeleteMessages: false`              | not here: what is done is deleted                      |
+ * | `message.Body`, a text                     | `message.body`, read as JSON; `schema` checks it       |
+ * | `batchSize`, 1 to 10                       | `concurrency`, 1 to 1 000                              |
+ * | `handleMessageBatch`                       | not here: a message has a handler to itself            |
+ * | `visibilityTimeout`, in seconds            | `visibilityTimeoutMs` of `main()`, 300 000 unless told |
+ * | `heartbeatInterval`, none unless told      | `lease`: at least at every 40 % of that, unless told   |
+ * | `waitTimeSeconds`                          | `waitTimeMs` of `main()`                               |
+ * | `terminateVisibilityTimeout`               | `backoff`: a failed message has a growing pause        |
+ * | the redrive policy of the queue            | `deadLetter`; that policy goes on working as well      |
+ * | `handleMessageTimeout`                     | `AbortSignal.timeout` within the handler               |
+ * | `consumer.stop()`                          | Ctrl+C, SIGTERM or `group.shutdown()`                  |
+ * | `pollingCompleteWaitTimeMs`, 0 unless told | `shutdownTimeoutMs`, 30 000 unless told                |
  *
  * Nothing has to be moved. A message that was sent before is read as well, as long as it is JSON. During
  * the deploy old and new consumers share the queue, and SQS gives each message to one of them.
@@ -64,7 +65,7 @@ function fromConsumer(handle: typeof handleMessage): Handler<unknown> {
         SentTimestamp: String(enqueuedAt),
       },
     });
-    if (done === undefined) {
+    if (done?.MessageId !== id) {
       throw new RetryLaterError(`${id} was left on the queue`, { delayMs: 0 });
     }
   };

@@ -3,29 +3,30 @@
  *
  *     node examples/17_from_graphile_worker.ts
  *
- * | there                                          | here                                                  |
- * | ---------------------------------------------- | ----------------------------------------------------- |
- * | `run({ taskList })`                            | `new MailboxLoop({ mailbox, handler })`               |
- * | `addJob("send_mail", payload)`                 | `jobs.send({ task: "send_mail", payload })`           |
- * | `add_job` in SQL, in your own transaction      | not here: `send` is a transaction of its own          |
- * | `concurrency`                                  | `concurrency`                                         |
- * | `maxAttempts` of a job, 25 unless told         | `deadLetter: { maxDeliveries }` of a loop             |
- * | a pause of eⁿ seconds, 6 hours at most         | `backoff: { minMs, maxMs }`, which doubles            |
- * | failed for good: stays in the table            | `mailbox.deadLetters`, `redrive(mailbox)`             |
- * | `runAt`                                        | `delayMs`, 12 hours at most                           |
- * | `jobKey`, which replaces the job               | `id`, which leaves the one that is there as it is     |
- * | `queueName`: one after the other, everywhere   | a mailbox of its own with `concurrency: 1`, in one process |
- * | a job of a dead worker: again after 4 hours    | `visibilityTimeoutMs`, 5 minutes unless told          |
- * | `helpers.abortSignal`, 5 s after a stop began  | `signal`, near the end of `shutdownTimeoutMs`         |
- * | `crontab`                                      | a `StepLoop`, as below; what was missed is not made up |
- * | `priority`, `flags`, `forbiddenFlags`          | not here: use a mailbox for each kind                 |
+ * | there                                         | here                                                   |
+ * | --------------------------------------------- | ------------------------------------------------------ |
+ * | `run({ taskList })`                           | `new MailboxLoop({ mailbox, handler })`                |
+ * | `addJob("send_mail", payload)`                | `jobs.send({ task: "send_mail", payload })`            |
+ * | `add_job` in SQL, in your own transaction     | not here: `send` is a transaction of its own           |
+ * | `concurrency`                                 | `concurrency`                                          |
+ * | `maxAttempts` of a job, 25 unless told        | `deadLetter: { maxDeliveries }` of a loop              |
+ * | a pause of eⁿ seconds, 6 hours at most        | `backoff: { minMs, maxMs }`, which doubles             |
+ * | failed for good: stays in the table           | `mailbox.deadLetters`, `redrive(mailbox)`              |
+ * | `runAt`                                       | `delayMs`, 12 hours at most                            |
+ * | `jobKey`, which replaces the job              | `id`, which leaves the one that is there as it is      |
+ * | `queueName`: one after the other, everywhere  | a mailbox with `concurrency: 1`, in one process        |
+ * | a job of a dead worker: again after 4 hours   | `visibilityTimeoutMs`, 5 minutes unless told           |
+ * | `helpers.abortSignal`, 5 s after a stop began | `signal`, near the end of `shutdownTimeoutMs`          |
+ * | `crontab`                                     | a `StepLoop`, as below; what was missed is not made up |
+ * | `priority`, `flags`, `forbiddenFlags`         | not here: use a mailbox for each kind                  |
  *
  * The jobs in the old tables stay there, and are worked off from there: for as long as that takes, both
- * run in one group, with one task list. Then remove the old runner.
+ * run in one group, with one task list. Then, when nobody adds jobs there any more, remove the old runner.
  */
 
 import { InMemoryMailbox, LoopGroup, MailboxLoop, StepLoop, systemClock } from "../mod.ts";
 import { OldWorkerLoop } from "./_old_worker_loop.ts";
+import { standIn } from "./_stand_in.ts";
 
 /** What these tasks use of the helpers they get. */
 interface Helpers {
@@ -77,31 +78,27 @@ const cron = new StepLoop("cron", async ({ pause }) => {
   await pause(delayMs);
 }, { priority: -1 });
 
-// With Graphile Worker it is
+// With Graphile Worker, which must leave the signals to the group, it is
 //
 //     const runner = await run({ connectionString, taskList, noHandleSignals: true });
-//     run: () => runner.promise, stop: () => runner.stop(),
+//     run: () => runner.promise,
+//     stop: () => runner.stop(),
 //     left: select count(*) from graphile_worker.jobs where attempts < max_attempts or locked_at is not null
-const waiting = ["ada", "grace"];
-let stopped = false;
+const { queue, worker: runner } = standIn(["ada", "grace"], async (to) => {
+  const helpers = {
+    job: { id: `old-${to}`, attempts: 1 },
+    abortSignal: new AbortController().signal,
+  };
+  await taskList["send_mail"]!({ to }, helpers);
+});
 const old = new OldWorkerLoop("old jobs", {
-  async run() {
-    for (let to = waiting[0]; to !== undefined && !stopped; to = waiting[0]) {
-      const helpers = {
-        job: { id: `old-${to}`, attempts: 1 },
-        abortSignal: new AbortController().signal,
-      };
-      await taskList["send_mail"]!({ to }, helpers);
-      waiting.shift();
-    }
-  },
-  stop() {
-    stopped = true;
-    return Promise.resolve(console.log("the old runner is stopped"));
-  },
-  left: () => Promise.resolve(waiting.length),
+  run: () => runner.run(),
+  stop: () => runner.close(),
+  left: async () => (await queue.getJobCounts())["waiting"] ?? 0,
+  onEmpty: () => console.log("the old tables are empty"),
   everyMs: 100, // seconds, in earnest
 });
 
 console.log("Press Ctrl+C when you have seen enough.");
-await new LoopGroup([old, cron, worker], { shutdownTimeoutMs: 10_000 }).main();
+const report = await new LoopGroup([old, cron, worker], { shutdownTimeoutMs: 10_000 }).run();
+console.log(`\n${report}`);
