@@ -1,7 +1,13 @@
-import { before, it } from "node:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
 import { Child, type Ended, type StartOptions } from "../signals/_child.ts";
+
+/** Examples load the same sources again and again: Node strips the types off them once, and keeps that here. */
+const cache = mkdtempSync(join(tmpdir(), "lastcall-examples-"));
 
 /** How to start an example. */
 export interface ExampleOptions extends Omit<StartOptions, "wrapper"> {
@@ -11,7 +17,8 @@ export interface ExampleOptions extends Omit<StartOptions, "wrapper"> {
 
 /** Starts an example by its name, on the runtime that hosts the test. */
 export function start(name: string, { env = {}, ...options }: ExampleOptions = {}): Child {
-  const wrapper = ["env", ...Object.entries(env).map(([key, value]) => `${key}=${value}`)];
+  const variables = Object.entries({ NODE_COMPILE_CACHE: cache, ...env });
+  const wrapper = ["env", ...variables.map(([name, value]) => `${name}=${value}`)];
   return Child.start(`../../../examples/${name}`, { ...options, wrapper });
 }
 
@@ -54,6 +61,7 @@ export function sideBySide(): Host {
   before(() => {
     for (let i = 0; i < LANES; i++) void lane();
   });
+  after(() => rmSync(cache, { recursive: true, force: true }));
   return (name, { skip }, run) => {
     const { promise, resolve } = deferred<() => Promise<void>>();
     if (skip === false) {
