@@ -106,6 +106,15 @@ export class Child implements AsyncDisposable {
     if (!said()) throw new Error(`The child ended without saying "${part}"${this.#output()}`);
   }
 
+  /** Waits until what the child has printed fits, wherever. */
+  async matches(pattern: RegExp): Promise<RegExpExecArray> {
+    const found = () => pattern.exec(`${this.#stdout}\n${this.#stderr}`);
+    await this.#until(() => found() !== null || this.#over, String(pattern));
+    const match = found();
+    if (match === null) throw new Error(`The child ended without ${pattern}${this.#output()}`);
+    return match;
+  }
+
   /** Sends a signal. */
   kill(signal: NodeJS.Signals): void {
     process.kill(this.pid, signal);

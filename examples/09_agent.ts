@@ -1,7 +1,10 @@
 /**
- * A travel agent that needs no network: its model is a script. Customers ask, two agents think, answers
- * go back to who asked. Start it with `node examples/agent.ts`, and press Ctrl+C in the middle: what is
- * being thought about is answered, nothing new is begun.
+ * 9. An agent: a travel agency that needs no network, since its model is a script. Customers ask, two agents
+ * think, answers go back to who asked.
+ *
+ *     node examples/09_agent.ts
+ *
+ * Press Ctrl+C in the middle: what is being thought about is answered, nothing new is begun.
  *
  * For a real model put `chatAdapter({ baseUrl, model, apiKey })` in place of the script.
  */

@@ -1,9 +1,9 @@
 /**
- * A worker: a small service that finishes what it has begun. On any runtime, with a port as its argument:
+ * 8. A service. This is a worker: it finishes what it has begun. On any runtime, with a port as its argument:
  *
- *     node examples/service/worker.ts 8081
- *     bun examples/service/worker.ts 8082
- *     deno run -A examples/service/worker.ts 8083
+ *     node examples/08_service/worker.ts 8081
+ *     bun examples/08_service/worker.ts 8082
+ *     deno run -A examples/08_service/worker.ts 8083
  *
  * Ask it for `/tasks/5000` and press Ctrl+C meanwhile: the work is finished and answered, and whoever asks
  * for more in that time gets 503 with code 5006, TERMINATING. `coordinator.ts` then asks another worker.

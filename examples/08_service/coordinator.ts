@@ -1,9 +1,9 @@
 /**
- * A coordinator: hands requests on to workers, and asks another one when a worker is stopping. Its
- * arguments are its port and the workers' URLs:
+ * 8. A service, the other side of it. A coordinator hands requests on to workers, and asks another one when
+ * a worker is stopping. Its arguments are its port and the workers' URLs:
  *
- *     node examples/service/coordinator.ts 8080 http://127.0.0.1:8081 http://127.0.0.1:8082
- *     node examples/service/coordinator.ts 8080 dns://worker:8080
+ *     node examples/08_service/coordinator.ts 8080 http://127.0.0.1:8081 http://127.0.0.1:8082
+ *     node examples/08_service/coordinator.ts 8080 dns://worker:8080
  *
  * The second form has them looked up by name every few seconds, as pods come and go.
  *

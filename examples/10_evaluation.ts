@@ -1,7 +1,10 @@
 /**
- * Two ways of asking for capitals, compared by a model that is a script: there is no network. Start it with
- * `npx node examples/evaluation.ts` and press Ctrl+C in the middle: what is in flight is finished and kept.
- * Start it again and it goes on where it stopped; the report is that of an evaluation that nobody stopped.
+ * 10. An evaluation: two ways of asking for capitals, compared. The model is a script: there is no network.
+ *
+ *     node examples/10_evaluation.ts
+ *
+ * Press Ctrl+C in the middle: what is in flight is finished and kept. Start it again and it goes on where it
+ * stopped; the report is that of an evaluation that nobody stopped.
  */
 
 import { rm } from "node:fs/promises";

@@ -1,7 +1,10 @@
 /**
- * Agents that stop together and lose nothing: work goes through their inboxes, and that one of them is
- * stopping goes through the board, so that the others know before they send. Start it with
- * `node examples/coordination.ts`.
+ * 11. Coordination: agents that stop together and lose nothing. Work goes through their inboxes, and that
+ * one of them is stopping goes through the board, so that the others know before they send.
+ *
+ *     node examples/11_coordination.ts
+ *
+ * It ends by itself.
  */
 
 import {
