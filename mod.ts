@@ -34,6 +34,7 @@ export {
   TERMINATING,
   TerminatingError,
 } from "./src/errors.ts";
+export { libraryLog } from "./src/library_log.ts";
 export { consoleLog, type Log, silentLog } from "./src/log.ts";
 export {
   type BeatRecord,

@@ -1,6 +1,7 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
 import type { HandlerContext } from "../loops/handler.ts";
 import type { Message } from "../mailbox/mailbox.ts";
@@ -42,7 +43,7 @@ export class Agent<I, O> {
     if (budget !== undefined) checkBudget(budget);
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
     this.#answering = new Answering({
       clock: this.#clock,
       log: this.#log,

@@ -25,7 +25,7 @@ export interface CollectOptions {
   readonly signal?: AbortSignal;
   /** @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** @default {libraryLog} */
   readonly log?: Log;
 }
 

@@ -33,6 +33,6 @@ export interface HealthOptions {
   readonly metrics?: readonly MetricSource[];
   /** @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** @default {libraryLog} */
   readonly log?: Log;
 }

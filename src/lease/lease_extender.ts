@@ -1,6 +1,7 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import type { Lease, LeaseCounters, LeaseOwner, LeaseTerms } from "./lease.ts";
 import { LeaseKeeper } from "./_lease_keeper.ts";
@@ -32,7 +33,7 @@ export interface LeaseOptions {
 export interface LeaseExtenderOptions extends LeaseOptions {
   /** @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -80,7 +81,7 @@ export class LeaseExtender {
     this.#keeper = LeaseKeeper.of(this.#clock);
     this.#owner = {
       counters: { attempts: 0, failures: 0, losses: 0, withheld: 0 },
-      log: options.log ?? consoleLog,
+      log: options.log ?? libraryLog,
       release: (lease) => this.#keeper.release(lease),
     };
   }

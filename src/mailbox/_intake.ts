@@ -1,6 +1,7 @@
 import { deferred, onAbort } from "../_promises.ts";
 import { type Cancel, type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import type { Codec } from "./codec.ts";
 import { deadLetterOf } from "./dead_letter.ts";
 import type { Delivery, Engine, Maybe, Pulled } from "./engine.ts";
@@ -40,7 +41,7 @@ export class Intake<T, R, B> {
     this.#codec = codec;
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
     this.#closing = closing;
   }
 

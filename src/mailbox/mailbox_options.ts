@@ -13,6 +13,6 @@ export interface MailboxOptions {
   readonly resolver?: MailboxResolver;
   /** @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** @default {libraryLog} */
   readonly log?: Log;
 }
