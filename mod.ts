@@ -159,7 +159,8 @@ export {
   type TokenUsage,
 } from "./src/agents/budget.ts";
 export { DeadlineExceededError, NoAnswerError } from "./src/agents/errors.ts";
-export type { RunContext, TraceContext } from "./src/agents/run_context.ts";
+export type { RunContext } from "./src/agents/run_context.ts";
+export type { TraceContext, TracedBody } from "./src/telemetry/trace_context.ts";
 export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";
 export {

@@ -1,8 +1,4 @@
-/** The trace that a request belongs to, as W3C headers carry it. */
-export interface TraceContext {
-  readonly traceparent: string;
-  readonly tracestate?: string;
-}
+import type { TraceContext } from "../telemetry/trace_context.ts";
 
 /** Which attempt at which request this is, for logs, traces and bundles. */
 export interface RunContext {
@@ -13,5 +9,6 @@ export interface RunContext {
   /** From 1. */
   readonly attempt: number;
   readonly workerId: string;
+  /** That of the request, or else of its message. */
   readonly trace?: TraceContext;
 }

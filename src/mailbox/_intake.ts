@@ -115,14 +115,20 @@ export class Intake<T, R, B> {
     const burials: Promise<void>[] = [];
     for (const delivery of deliveries) {
       try {
-        const body = this.#codec.decode(delivery.body) as T;
-        messages.push(new EngineMessage(delivery, body, this.#engine, this.#codec, this.#options));
+        messages.push(this.#message(delivery));
       } catch (error) {
         burials.push(this.#buryUnreadable(delivery, error));
       }
     }
     const taken = { messages, nextDueMs: 0 };
     return burials.length === 0 ? taken : Promise.all(burials).then(() => taken);
+  }
+
+  #message(delivery: Delivery<B>): Message<T, R> {
+    const codec = this.#codec;
+    const traced = codec.unwrap?.(delivery.body);
+    const body = codec.decode(traced === undefined ? delivery.body : traced.body) as T;
+    return new EngineMessage(delivery, body, this.#engine, codec, this.#options, traced?.trace);
   }
 
   async #buryUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {

@@ -3,9 +3,11 @@ import {
   checkDelay,
   checkMailboxName,
   checkMaxMessages,
+  checkTrace,
   checkVisibility,
   checkWait,
 } from "./_bounds.ts";
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Codec } from "./codec.ts";
 import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
 import type { EngineMessage } from "./_engine_message.ts";
@@ -188,17 +190,32 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#closing.signal.aborted;
   }
 
-  #entry(body: T, { replyTo, delayMs = 0, id }: SendOptions<R>): Entry<B> {
+  #entry(body: T, { replyTo, delayMs = 0, id, trace }: SendOptions<R>): Entry<B> {
     this.#checkOpen("send to");
     const encoded = this.#codec.encode(body);
     this.#codec.checkSize?.(encoded);
+    if (trace !== undefined) checkTrace(trace);
     return {
       id: id ?? `${this.#idPrefix}${++this.#lastId}`,
-      body: encoded,
+      body: this.#withTrace(encoded, trace),
       delayMs: checkDelay(delayMs),
       replyTo: replyTo as StoredReplyAddress | undefined,
       dedup: id !== undefined,
     };
+  }
+
+  /** The body with its trace, unless that makes it too large: a message matters more than its trace. */
+  #withTrace(encoded: B, trace: TraceContext | undefined): B {
+    const codec = this.#codec;
+    if (codec.wrap === undefined) return encoded;
+    const wrapped = codec.wrap(encoded, trace);
+    if (trace === undefined) return wrapped;
+    try {
+      codec.checkSize?.(wrapped);
+      return wrapped;
+    } catch {
+      return codec.wrap(encoded, undefined); // the body alone was found to fit
+    }
   }
 
   async #settleMany(
@@ -222,7 +239,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   #readOrText(body: B): T {
     try {
-      return this.#codec.decode(body) as T;
+      const traced = this.#codec.unwrap?.(body);
+      return this.#codec.decode(traced === undefined ? body : traced.body) as T;
     } catch {
       return this.#codec.text(body) as T; // unreadable: looking at it must not fail for that
     }
