@@ -27,10 +27,10 @@ let unheard: Log = silentLog;
 
 /** Hands records to LogTape, with their properties; quiet where nobody listens. */
 export const libraryLog: Log = {
-  debug: (message, properties) => log(["debug", message, properties]),
-  info: (message, properties) => log(["info", message, properties]),
-  warn: (message, properties) => log(["warn", message, properties]),
-  error: (message, properties) => log(["error", message, properties]),
+  debug: take("debug"),
+  info: take("info"),
+  warn: take("warn"),
+  error: take("error"),
 };
 
 /**
@@ -65,10 +65,12 @@ async function load(): Promise<void> {
   flushLibraryLog();
 }
 
-function log(record: LogRecord): void {
-  if (logger !== undefined) return deliver(record);
-  early.push(record);
-  loadLibraryLog();
+function take(method: Method): Log[Method] {
+  return (message, properties) => {
+    early.push([method, message, properties]);
+    if (logger === undefined) loadLibraryLog();
+    else flushLibraryLog();
+  };
 }
 
 function deliver([method, message, properties]: LogRecord): void {

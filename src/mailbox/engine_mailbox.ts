@@ -7,6 +7,8 @@ import {
   checkVisibility,
   checkWait,
 } from "./_bounds.ts";
+import { isTracing } from "../telemetry/registry.ts";
+import { sending } from "../telemetry/spans.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Codec } from "./codec.ts";
 import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
@@ -84,6 +86,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   async send(body: T, options: SendOptions<R> = {}): Promise<string> {
+    if (isTracing()) return (await this.#sendTraced([body], options))[0]!;
     const entry = this.#entry(body, options);
     await this.#engine.push([entry]);
     return entry.id;
@@ -93,9 +96,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     if (options.id !== undefined) {
       throw new InvalidParameterError("Invalid id: many messages cannot share one id; use send");
     }
-    const entries = bodies.map((body) => this.#entry(body, options));
-    if (entries.length > 0) await this.#engine.push(entries);
-    return entries.map(({ id }) => id);
+    if (bodies.length === 0) return [];
+    return await (isTracing() ? this.#sendTraced(bodies, options) : this.#push(bodies, options));
   }
 
   async receive(options: ReceiveOptions = {}): Promise<Message<T, R>[]> {
@@ -188,6 +190,18 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   get #closed(): boolean {
     return this.#closing.signal.aborted;
+  }
+
+  #sendTraced(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
+    return sending(this.name, options.trace, (trace) => {
+      return this.#push(bodies, trace === undefined ? options : { ...options, trace });
+    });
+  }
+
+  async #push(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
+    const entries = bodies.map((body) => this.#entry(body, options));
+    await this.#engine.push(entries);
+    return entries.map(({ id }) => id);
   }
 
   #entry(body: T, { replyTo, delayMs = 0, id, trace }: SendOptions<R>): Entry<B> {
