@@ -40,14 +40,22 @@ export {
   type BeatRecord,
   type EventLoopWatch,
   type EventLoopWatchOptions,
+  type HttpServer,
   type ModuleThread,
+  type RequestHandler,
   type Runtime,
+  type ServeOptions,
   type SignalName,
   type Terminal,
 } from "./src/runtime.ts";
 
 export type { InFlight, Runnable, RunOptions, ShutdownOptions } from "./src/lifecycle/runnable.ts";
-export { BaseLoop, type LoopContext, type LoopOptions } from "./src/lifecycle/base_loop.ts";
+export {
+  BaseLoop,
+  type LoopContext,
+  type LoopOptions,
+  type Work,
+} from "./src/lifecycle/base_loop.ts";
 export { Heartbeat } from "./src/lifecycle/heartbeat.ts";
 export {
   type InstallOptions,
@@ -77,6 +85,8 @@ export {
 } from "./src/lifecycle/drain_report.ts";
 export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
 export type { HealthSnapshot, LoopHealth, StopProgress } from "./src/lifecycle/health_snapshot.ts";
+export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
+export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 
@@ -138,7 +148,11 @@ export {
 } from "./src/lease/lease_extender.ts";
 export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
 export type { Leases } from "./src/lease/leases.ts";
-export { MailboxLoop, type MailboxLoopOptions } from "./src/loops/mailbox_loop.ts";
+export {
+  type BackoffOptions,
+  MailboxLoop,
+  type MailboxLoopOptions,
+} from "./src/loops/mailbox_loop.ts";
 export type { Handler, HandlerContext, OnBury } from "./src/loops/handler.ts";
 export { AgentLoop, AgentLoop as MainLoop } from "./src/agents/agent_loop.ts";
 export type {

@@ -8,7 +8,8 @@ export interface RunContext {
   readonly requestId: string;
   /** From 1. */
   readonly attempt: number;
+  /** Who makes the attempt. */
   readonly workerId: string;
-  /** That of the request, or else of its message. */
+  /** The trace of whoever asked: that of the request, or else of its message. */
   readonly trace?: TraceContext;
 }

@@ -24,9 +24,9 @@ export interface BoardOptions {
   readonly staleAfterMs?: number;
   /** How often a watcher looks although nothing was heard, give or take a quarter. @default {5_000} */
   readonly pollIntervalMs?: number;
-  /** @default {systemClock} */
+  /** What polls and ages are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {libraryLog} */
+  /** Hears of reads that failed; watchers go on. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -40,8 +40,11 @@ export interface SetStateOptions {
 
 /** One change of one agent. */
 export interface StateChange extends SetStateOptions {
+  /** Who changes. */
   readonly agentId: string;
+  /** What it changes to. */
   readonly state: AgentState;
+  /** Replaces what it had added before. */
   readonly metadata?: AgentMetadata;
 }
 
@@ -61,8 +64,11 @@ export interface StateChange extends SetStateOptions {
  * ```
  */
 export class Board implements AsyncDisposable {
+  /** From this age on a sign of life counts for nothing. */
   readonly staleAfterMs: number;
+  /** What its polls and ages are measured by. */
   readonly clock: Clock;
+  /** Hears of reads that failed. */
   readonly log: Log;
   readonly #store: BoardStore;
   readonly #watch: BoardWatch;
@@ -158,6 +164,7 @@ export class Board implements AsyncDisposable {
     await this.#store.close();
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

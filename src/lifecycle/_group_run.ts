@@ -56,6 +56,7 @@ export class GroupRun {
   readonly #startedAt: number;
   #reason: StopReason = { kind: "finished", text: "every loop has ended" };
   #deadline: Deadline;
+  #stopping = false;
   #forcedBy: SignalName | undefined;
   #link: ProcessLink | undefined;
 
@@ -100,9 +101,10 @@ export class GroupRun {
 
   /** How far the stop is, from its first moment on. */
   get stopProgress(): StopProgress | undefined {
-    if (!this.#stop.signal.aborted) return undefined;
+    if (!this.#stopping) return undefined;
     const { elapsedMs, remainingMs, timeoutMs } = this.#deadline;
-    return { reason: this.#reason.text, elapsedMs, remainingMs, timeoutMs };
+    const { text: reason, kind } = this.#reason;
+    return { reason, kind, elapsedMs, remainingMs, timeoutMs };
   }
 
   /** True when nothing was left running. */
@@ -113,7 +115,8 @@ export class GroupRun {
 
   /** Begins the stop. The first request counts; later ones change nothing. */
   requestStop(reason: StopReason, timeoutMs: number = this.#config.shutdownTimeoutMs): void {
-    if (this.#stop.signal.aborted) return;
+    if (this.#stopping) return;
+    this.#stopping = true;
     this.#reason = reason;
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
     // At once: whoever asks in the next moment must not be told to send work here.

@@ -27,7 +27,7 @@ export interface LoopGroupOptions {
    * @default {0}
    */
   readonly unreadyDelayMs?: number;
-  /** @default {"shutdown"} */
+  /** What becomes of the others when one loop fails. @default {"shutdown"} */
   readonly onFailure?: FailurePolicy;
   /** How often and how soon, with `onFailure: "restart"`. */
   readonly restart?: RestartOptions;
@@ -35,6 +35,8 @@ export interface LoopGroupOptions {
   readonly watchdogThresholdMs?: number | null;
   /** How often the watchdog looks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
+  /** Whether `main()` shows on standard error how it stops, as `showDrain` does. @default {true} */
+  readonly drainView?: boolean;
   /** Started in order before the loops, stopped in reverse order after them. */
   readonly support?: readonly Support[];
   /** Serves `healthApp` at this port, 0 for any, from before the start until after the stop. */
@@ -43,11 +45,15 @@ export interface LoopGroupOptions {
   readonly healthHost?: string;
   /** Checks, a token and further metrics for what is served there. */
   readonly health?: HealthOptions;
-  /** @default {the one this program runs on} */
+  /**
+   * Signals, exit and servers come from it; a fake one for tests.
+   *
+   * @default {the one this program runs on}
+   */
   readonly runtime?: Runtime;
-  /** @default {systemClock} */
+  /** What the deadline is measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {libraryLog} */
+  /** Hears of the phases, and of all that goes wrong. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -60,6 +66,7 @@ export interface GroupConfig {
   readonly restart: RestartOptions;
   readonly watchdogThresholdMs: number | null;
   readonly watchdogIntervalMs: number;
+  readonly drainView: boolean;
   readonly support: readonly Support[];
   readonly healthPort: number | undefined;
   readonly healthHost: string;
@@ -90,6 +97,7 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
       ? DEFAULT_WATCHDOG_THRESHOLD_MS
       : watchdogThresholdMs,
     watchdogIntervalMs: options.watchdogIntervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS,
+    drainView: options.drainView ?? true,
     support: checkSupport(options.support ?? []),
     healthPort: checkPort(options.healthPort),
     healthHost: options.healthHost ?? "0.0.0.0",

@@ -17,6 +17,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
+import { showDrain } from "../terminal/show_drain.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
@@ -124,16 +125,19 @@ export class LoopGroup implements AsyncDisposable {
    * written to the console, the report of a run that did not drain among them.
    */
   async main(options: LoopGroupRunOptions = {}): Promise<never> {
-    const { clock, log, runtime } = this.#config;
+    const { clock, drainView, log, runtime } = this.#config;
     const giveBack = takeUnheard(consoleLog);
     const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
+    const view = drainView ? showDrain(this, { clock, runtime: runtime() }) : undefined;
     let exitCode = 1;
     try {
       const report = await this.#execute(options, true);
       exitCode = report.exitCode;
+      view?.end(report);
       if (report.outcome === "drained") log.info(String(report), { report });
       else log.error(String(report), { report });
     } catch (error) {
+      view?.end();
       log.error("the group could not run", { error });
     }
     await settlesWithin(loaded, LAST_WORDS_MS, clock);

@@ -23,13 +23,13 @@ export type SecondSignal = "cancel" | "exit" | "ignore";
 export interface InstallOptions {
   /** The signals that ask for a stop. @default {SIGTERM and SIGINT, where the platform has them} */
   readonly signals?: readonly SignalName[];
-  /** @default {the one this program runs on} */
+  /** Where the signals come from. @default {the one this program runs on} */
   readonly runtime?: Runtime;
   /** What a second signal does; with `cancel`, a third ends the process. @default {"cancel"} */
   readonly onSecondSignal?: SecondSignal;
-  /** @default {systemClock} */
+  /** What tells a repeated signal from a second one. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {libraryLog} */
+  /** Hears of callbacks that failed. @default {libraryLog} */
   readonly log?: Log;
 }
 

@@ -14,11 +14,11 @@ export interface WatchdogOptions {
   readonly intervalMs?: number;
   /** Hears of a stall just before the process ends. */
   readonly onStall?: (stalled: readonly BeatRecord[]) => void;
-  /** @default {the one this program runs on} */
+  /** Where its thread comes from, and what it ends. @default {the one this program runs on} */
   readonly runtime?: Runtime;
-  /** @default {systemClock} */
+  /** What silence is measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {libraryLog} */
+  /** Hears the names and ages of what stands still, last of all. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -36,6 +36,7 @@ export const DEFAULT_WATCHDOG_INTERVAL_MS = 60_000;
  * here runs while it is blocked. Time in which the process was suspended counts against nobody.
  */
 export class Watchdog implements Support {
+  /** What reports call it by. */
   readonly name = "watchdog";
   readonly #thresholdMs: number;
   readonly #intervalMs: number;

@@ -5,7 +5,9 @@ import { unwrapJson, unwrapKept, wrapJson, wrapKept } from "./_traced_body.ts";
 
 /** Turns bodies into what an engine stores, and back. Both directions throw when they cannot. */
 export interface Codec<B> {
+  /** Throws what cannot be stored back at whoever sends it. */
   encode(value: unknown): B;
+  /** What throws here goes to the dead letters. */
   decode(stored: B): unknown;
   /** What is stored, as text for the dead letters. */
   text(stored: B): string;

@@ -45,7 +45,9 @@ export const MAX_BATCH = 1_000;
 
 /** The part of a mailbox that replies need. */
 export interface ReplyMailbox<R> {
+  /** What a message carries as its reply address. */
   readonly name: string;
+  /** Stores a reply and returns its id. */
   send(body: R): Promise<string>;
 }
 
@@ -78,6 +80,7 @@ export interface ReceiveOptions {
 
 /** A queue of messages. */
 export interface Mailbox<T, R = unknown> extends AsyncDisposable {
+  /** What logs, loops and reply addresses call it. */
   readonly name: string;
   /** True after `close`. */
   readonly closed: boolean;
@@ -128,7 +131,9 @@ export interface NackOptions {
 
 /** One delivery of a message. */
 export interface Message<T, R = unknown> {
+  /** The sender's own, or made up; the same for every delivery. */
   readonly id: string;
+  /** As it was sent. */
   readonly body: T;
   /** New for every delivery. */
   readonly receiptHandle: string;
@@ -162,9 +167,13 @@ export interface Message<T, R = unknown> {
 
 /** A message as seen without taking it. */
 export interface PeekedMessage<T> {
+  /** That of the message. */
   readonly id: string;
+  /** As it was sent. */
   readonly body: T;
+  /** How often it was delivered so far. */
   readonly deliveryCount: number;
+  /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
 }
 
@@ -178,14 +187,19 @@ export interface DeadLetterReason {
 
 /** A message that failed for good. */
 export interface DeadLetter<T> extends DeadLetterReason {
+  /** That of the message. */
   readonly id: string;
   /** The body as it was sent. */
   readonly body?: T;
   /** The stored text, where it could not be read. */
   readonly raw?: string;
+  /** How often it was delivered before it failed for good. */
   readonly deliveryCount: number;
+  /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
+  /** When it failed for good, in milliseconds since the Unix epoch. */
   readonly deadAt: number;
+  /** The name of the mailbox that replies would have gone to. */
   readonly replyTo?: string;
   /** The progress it had made. */
   readonly checkpoint?: unknown;

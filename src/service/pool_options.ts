@@ -39,9 +39,9 @@ export interface WorkerPoolOptions {
   readonly attempts?: Partial<Readonly<Record<RetryClass, number>>>;
   /** So many failures in a row take a worker out for so long. @default {5 and 10_000} */
   readonly circuit?: Partial<CircuitOptions>;
-  /** @default {systemClock} */
+  /** What deadlines and polls are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {libraryLog} */
+  /** Hears of workers that come, go and fail. @default {libraryLog} */
   readonly log?: Log;
 }
 

@@ -1,14 +1,16 @@
 /** The trace that a message or a request belongs to, as W3C headers carry it. */
 export interface TraceContext {
-  /** Version, trace, span and flags in hexadecimal digits: `00-<32>-<16>-<2>`. */
+  /** The trace and the span above, in the form `00-<trace>-<span>-<flags>`. */
   readonly traceparent: string;
-  /** What the systems that traced it have added, 512 characters at the most. */
+  /** What vendors add to it, 512 characters at the most; passed on as it came. */
   readonly tracestate?: string;
 }
 
 /** A stored body, and the trace that was stored with it. */
 export interface TracedBody<B> {
+  /** What the codec's `decode` takes. */
   readonly body: B;
+  /** The trace, where there was one. */
   readonly trace?: TraceContext;
 }
 

@@ -8,7 +8,15 @@ export interface Ended {
   readonly code: number | null;
   readonly signal: string | null;
   readonly stdout: string;
+  /** What it complained about: everything but the lines about its stop. */
   readonly stderr: string;
+  /** What `main()` told of its stop, line by line. */
+  readonly told: readonly ToldLine[];
+}
+
+/** One line about a stop. */
+export interface ToldLine extends Readonly<Record<string, unknown>> {
+  readonly event: string;
 }
 
 /** How to start a fixture. */
@@ -61,7 +69,7 @@ export class Child implements AsyncDisposable {
       child.on("close", (code, signal) => {
         alive.delete(child);
         this.#took(this.#over = true);
-        resolve({ code, signal, stdout: this.#stdout, stderr: this.#stderr });
+        resolve({ code, signal, stdout: this.#stdout, ...split(this.#stderr) });
       });
     });
   }
@@ -142,6 +150,16 @@ export class Child implements AsyncDisposable {
   #output(): string {
     return `\n── stdout ──\n${this.#stdout}\n── stderr ──\n${this.#stderr}`;
   }
+}
+
+/** Standard error has both what went wrong and, as JSON, how the process stopped. */
+function split(stderr: string): Pick<Ended, "stderr" | "told"> {
+  const lines = stderr.split(/(?<=\n)/);
+  const isTold = (line: string) => line.startsWith('{"at":') && line.endsWith("}\n");
+  return {
+    stderr: lines.filter((line) => !isTold(line)).join(""),
+    told: lines.filter(isTold).map((line) => JSON.parse(line)),
+  };
 }
 
 /** A gap that makes the next signal another one: repeats within 200 ms are the same. */

@@ -23,7 +23,7 @@ export interface SqsMailboxOptions<T = unknown> extends MailboxOptions {
   readonly client?: SqsClient;
   /** The module `@aws-sdk/client-sqs`, for bundles, where it cannot be loaded. */
   readonly sdk?: SqsSdk;
-  /** @default that of the URL, or of the environment */
+  /** Where the queue is, as `eu-west-1`. @default that of the URL, or of the environment */
   readonly region?: string;
   /** Where the service is. @default that of the URL, or that of AWS */
   readonly endpoint?: string;

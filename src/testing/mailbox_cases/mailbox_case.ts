@@ -3,6 +3,7 @@ import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
 
 /** A fresh and empty mailbox, and how time passes for it. */
 export interface MailboxFixture {
+  /** What the case is about. */
   readonly mailbox: Mailbox<unknown>;
   /**
    * The unit of all durations. A clock of its own takes any; real time takes one that is short, and
@@ -63,7 +64,9 @@ export type MailboxTopic =
 
 /** One named case; any test runner can host it. */
 export interface MailboxCase {
+  /** What it belongs to. */
   readonly topic: MailboxTopic;
+  /** What it shows, as a sentence. */
   readonly name: string;
   /** The case holds only for engines that can do this. */
   readonly requires?: readonly (keyof Capabilities)[];

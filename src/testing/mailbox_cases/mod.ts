@@ -61,8 +61,11 @@ export const mailboxCases: readonly MailboxCase[] = [
 
 /** A case that a mailbox cannot show, and what it lacks for that. */
 export interface SkippedMailboxCase {
+  /** What the case belongs to. */
   readonly topic: string;
+  /** What it would show. */
   readonly name: string;
+  /** What the mailbox lacks for it. */
   readonly why: string;
 }
 
