@@ -122,7 +122,7 @@ describe("a program whose handler fails", () => {
   const run = async (...args: string[]) => {
     await using child = Child.start("../../telemetry/fixtures/failing_handler", { args });
     const { code, stdout, stderr } = await child.exit();
-    assertEquals(code, 0, stderr);
+    assertEquals(code, args[0] === "refused" ? 1 : 0, stderr);
     return { stdout, stderr };
   };
 
@@ -142,5 +142,21 @@ describe("a program whose handler fails", () => {
     assertEquals(stderr, "");
     assertStringIncludes(stdout, "warning message ");
     assertStringIncludes(stdout, "info drained");
+  });
+
+  it("hears of it by LogTape also when the process ends in the moment it began", async () => {
+    assertEquals(await run("refused", "configured"), {
+      stdout: "error the group could not run\n",
+      stderr: "",
+    });
+  });
+});
+
+describe("a program that the watchdog ends", () => {
+  it("is told why on the console, although it configured no log", async () => {
+    await using child = Child.start("../../telemetry/fixtures/stalled");
+    const { signal, stderr } = await child.exit();
+    assertEquals(signal, "SIGKILL");
+    assertStringIncludes(stderr, 'lastcall: no sign of life from "stalled"');
   });
 });
