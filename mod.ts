@@ -34,6 +34,7 @@ export {
   TERMINATING,
   TerminatingError,
 } from "./src/errors.ts";
+export { libraryLog } from "./src/library_log.ts";
 export { consoleLog, type Log, silentLog } from "./src/log.ts";
 export {
   type BeatRecord,
@@ -172,7 +173,8 @@ export {
   type TokenUsage,
 } from "./src/agents/budget.ts";
 export { DeadlineExceededError, NoAnswerError } from "./src/agents/errors.ts";
-export type { RunContext, TraceContext } from "./src/agents/run_context.ts";
+export type { RunContext } from "./src/agents/run_context.ts";
+export type { TraceContext, TracedBody } from "./src/telemetry/trace_context.ts";
 export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";
 export {

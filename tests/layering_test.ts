@@ -29,6 +29,8 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["core that imports for the effect", "src/loops/a.ts", 'import "node:fs";', '"node:fs"'],
   ["core that imports an npm package", "src/a.ts", "import a from 'ioredis';", '"ioredis"'],
   ["core that imports the testing assertions", "src/a.ts", 'import { assert } from "@std/assert";', '"@std/assert"'],
+  ["LogTape in more than one file", "src/loops/a.ts", 'await import("@logtape/logtape");', '"@logtape/logtape"'],
+  ["OpenTelemetry in more than one file", "src/service/a.ts", 'await import("@opentelemetry/api");', '"@opentelemetry/api"'],
   ["hono outside of health and service", "src/lifecycle/a.ts", 'import { Hono } from "hono";', '"hono"'],
   ["hono in an engine", "src/engines/a.ts", 'import { Hono } from "hono";', '"hono"'],
   ["more of node: than SQLite needs", "src/engines/sqlite/a.ts", 'import os from "node:os";', '"node:os"'],
@@ -80,6 +82,8 @@ test("layering accepts what the rules allow", () => {
     "src/_b.ts": "export const b = 1;\n".repeat(300),
     "src/a.ts": 'import { b } from "./_b.ts";\nimport { c } from "./loops/c.ts";',
     "src/loops/c.ts": 'import { b } from "../_b.ts";\nimport { d } from "./_d.ts";',
+    "src/library_log.ts": 'await import("@logtape/logtape");',
+    "src/telemetry/open_telemetry.ts": 'await import("@opentelemetry/api");',
     "src/health/app.ts": 'import { Hono } from "hono";',
     "src/engines/sqlite/a.ts":
       'await import("node:sqlite");\nimport { open } from "node:fs/promises";',

@@ -13,6 +13,9 @@ const PORTS: readonly string[] = ["src/clock.ts", "src/runtime.ts", "src/errors.
 const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/clock\.ts$/, /^@std\/async$/],
   [/^src\/testing\//, /^@std\/assert$/],
+  // Two optional peers, each known to one file.
+  [/^src\/library_log\.ts$/, /^@logtape\/logtape$/],
+  [/^src\/telemetry\/open_telemetry\.ts$/, /^@opentelemetry\/api$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
   // A journal is a file, by the module that all runtimes share.
   [/^src\/evals\/file_journal\.ts$/, /^node:fs\/promises$/],

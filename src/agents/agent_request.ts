@@ -1,6 +1,7 @@
 import type { SchemaIssue, SchemaResult, StandardSchema } from "../loops/schema.ts";
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import { type Budget, checkBudget } from "./budget.ts";
-import type { RunContext, TraceContext } from "./run_context.ts";
+import type { RunContext } from "./run_context.ts";
 
 /** A request as it lies in a mailbox. */
 export interface AgentRequest<I> {
@@ -16,7 +17,7 @@ export interface AgentRequest<I> {
   readonly budget?: Budget;
   /** Whether a bundle is captured, where the loop can. @default {true} */
   readonly bundle?: boolean;
-  /** The trace of whoever asks, so that the work appears in it. */
+  /** The trace of whoever asks, so that the work appears in it. @default {that of the message} */
   readonly trace?: TraceContext;
 }
 

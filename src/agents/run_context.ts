@@ -1,10 +1,4 @@
-/** The trace that a request belongs to, as W3C headers carry it. */
-export interface TraceContext {
-  /** The trace and the span above, in the form `00-<trace>-<span>-<flags>`. */
-  readonly traceparent: string;
-  /** What vendors add to it; passed on as it came. */
-  readonly tracestate?: string;
-}
+import type { TraceContext } from "../telemetry/trace_context.ts";
 
 /** Which attempt at which request this is, for logs, traces and bundles. */
 export interface RunContext {
@@ -16,6 +10,6 @@ export interface RunContext {
   readonly attempt: number;
   /** Who makes the attempt. */
   readonly workerId: string;
-  /** The trace of whoever asked, where the request carried one. */
+  /** The trace of whoever asked: that of the request, or else of its message. */
   readonly trace?: TraceContext;
 }

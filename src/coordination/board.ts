@@ -1,6 +1,7 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { SerializationError } from "../mailbox/errors.ts";
 import {
   type AgentMetadata,
@@ -25,7 +26,7 @@ export interface BoardOptions {
   readonly pollIntervalMs?: number;
   /** What polls and ages are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of reads that failed; watchers go on. @default {consoleLog} */
+  /** Hears of reads that failed; watchers go on. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -75,7 +76,7 @@ export class Board implements AsyncDisposable {
   /** A board in memory, or in a store. Nothing happens before it is used. */
   constructor(options: BoardOptions = {}, store?: BoardStore) {
     this.clock = options.clock ?? systemClock;
-    this.log = options.log ?? consoleLog;
+    this.log = options.log ?? libraryLog;
     this.staleAfterMs = checkInterval("staleAfterMs", options.staleAfterMs ?? 30_000);
     this.#store = store ?? new MemoryStore({ clock: this.clock });
     this.#watch = new BoardWatch({

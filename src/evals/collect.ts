@@ -27,7 +27,7 @@ export interface CollectOptions {
   readonly signal?: AbortSignal;
   /** What the timeouts are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of results that cannot be read, and of an engine that is away. @default {consoleLog} */
+  /** Hears of results that cannot be read, and of an engine that is away. @default {libraryLog} */
   readonly log?: Log;
 }
 

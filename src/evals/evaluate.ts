@@ -4,7 +4,7 @@ import type { LoopGroupOptions } from "../lifecycle/group_options.ts";
 import { LoopGroup, type LoopGroupRunOptions } from "../lifecycle/loop_group.ts";
 import { checkRunOptions } from "../lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../lifecycle/shutdown_coordinator.ts";
-import { consoleLog } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { defaultRuntime } from "../runtime.ts";
@@ -181,7 +181,7 @@ export async function evaluate<I, O, E>(
 }
 
 function holdSignals<I, O, E>(
-  { installSignals = true, group = {}, clock = systemClock, log = consoleLog }: EvaluateOptions<
+  { installSignals = true, group = {}, clock = systemClock, log = libraryLog }: EvaluateOptions<
     I,
     O,
     E

@@ -37,6 +37,6 @@ export interface HealthOptions {
   readonly metrics?: readonly MetricSource[];
   /** What ages and time limits of checks are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of checks that failed. @default {consoleLog} */
+  /** Hears of checks that failed. @default {libraryLog} */
   readonly log?: Log;
 }

@@ -1,6 +1,7 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import type { LeaseOwner, LeaseTerms } from "./_kept_lease.ts";
 import type { Lease, LeaseCounters } from "./lease.ts";
@@ -37,7 +38,7 @@ export interface LeaseOptions {
 export interface LeaseExtenderOptions extends LeaseOptions {
   /** What its timer lives by; with another than the machine's there is no thread. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of leases that were lost or could not be extended. @default {consoleLog} */
+  /** Hears of leases that were lost or could not be extended. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -85,7 +86,7 @@ export class LeaseExtender {
     this.#keeper = LeaseKeeper.of(this.#clock);
     this.#owner = {
       counters: { attempts: 0, failures: 0, losses: 0, withheld: 0 },
-      log: options.log ?? consoleLog,
+      log: options.log ?? libraryLog,
       release: (lease) => this.#keeper.release(lease),
     };
   }

@@ -1,7 +1,8 @@
 import { checkDuration, checkOneOf, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { HealthOptions } from "../health/health_options.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 import { RestartBudget, type RestartOptions } from "./restart.ts";
 import { checkRunnable, DEFAULT_SHUTDOWN_TIMEOUT_MS, type Runnable } from "./runnable.ts";
@@ -52,7 +53,7 @@ export interface LoopGroupOptions {
   readonly runtime?: Runtime;
   /** What the deadline is measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of the phases, and of all that goes wrong. @default {consoleLog} */
+  /** Hears of the phases, and of all that goes wrong. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -103,7 +104,7 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
     health: options.health ?? {},
     runtime: () => runtime ?? defaultRuntime(),
     clock: options.clock ?? systemClock,
-    log: options.log ?? consoleLog,
+    log: options.log ?? libraryLog,
   };
   if (config.unreadyDelayMs > 0 && config.unreadyDelayMs >= config.shutdownTimeoutMs) {
     throw new RangeError(

@@ -1,6 +1,8 @@
 import { checkDuration } from "../_checks.ts";
 import { Emitter } from "../_emitter.ts";
 import { settlesWithin } from "../_promises.ts";
+import { flushLibraryLog, loadLibraryLog, takeUnheard } from "../library_log.ts";
+import { consoleLog } from "../log.ts";
 import { reserveOf } from "./deadline.ts";
 import type { DrainReport, Outcome } from "./drain_report.ts";
 import type { GroupEvents } from "./group_events.ts";
@@ -23,6 +25,9 @@ export interface LoopGroupRunOptions extends RunOptions {
   /** Stop on SIGTERM and SIGINT. @default {true} */
   readonly installSignals?: boolean;
 }
+
+/** How long the end of a process waits for LogTape; then its last records go to the console. */
+const LAST_WORDS_MS = 1_000;
 
 /**
  * Runs loops together and stops them together: by a signal, by a call, or because one of them failed.
@@ -115,9 +120,14 @@ export class LoopGroup implements AsyncDisposable {
   /**
    * Runs like `run`, then ends the process: exit code 0 when drained, 1 when a loop failed, 124 when
    * the deadline passed with work left, 128 + n when signal n forced it.
+   *
+   * Meanwhile the process is ours: warnings and errors that LogTape is not configured to take are
+   * written to the console, the report of a run that did not drain among them.
    */
   async main(options: LoopGroupRunOptions = {}): Promise<never> {
     const { clock, drainView, log, runtime } = this.#config;
+    const giveBack = takeUnheard(consoleLog);
+    const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
     const view = drainView ? showDrain(this, { clock, runtime: runtime() }) : undefined;
     let exitCode = 1;
     try {
@@ -130,6 +140,9 @@ export class LoopGroup implements AsyncDisposable {
       view?.end();
       log.error("the group could not run", { error });
     }
+    await settlesWithin(loaded, LAST_WORDS_MS, clock);
+    flushLibraryLog();
+    giveBack();
     return runtime().exit(exitCode);
   }
 

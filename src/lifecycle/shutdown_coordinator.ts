@@ -2,7 +2,8 @@ import { checkOneOf, show } from "../_checks.ts";
 import { settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { TerminatingError } from "../errors.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import {
   defaultRuntime,
   exitCodeOf,
@@ -28,7 +29,7 @@ export interface InstallOptions {
   readonly onSecondSignal?: SecondSignal;
   /** What tells a repeated signal from a second one. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of callbacks that failed. @default {consoleLog} */
+  /** Hears of callbacks that failed. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -78,7 +79,7 @@ export class ShutdownCoordinator {
   private constructor(options: InstallOptions) {
     this.#runtime = options.runtime ?? defaultRuntime();
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
     this.#onSecondSignal = options.onSecondSignal ?? "cancel";
   }
 

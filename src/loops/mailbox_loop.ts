@@ -4,7 +4,8 @@ import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extende
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import { type Figures, NO_FIGURES } from "../lifecycle/figures.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
 import type { Handler, OnBury } from "./handler.ts";
@@ -36,7 +37,7 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   readonly schema?: StandardSchema<T>;
   /** How long a failed message stays hidden. @default {from 1 s to 5 min} */
   readonly backoff?: BackoffOptions;
-  /** Hears of failures of handlers and of the engine. @default {consoleLog} */
+  /** Hears of failures of handlers and of the engine. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -75,7 +76,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     if (typeof handler !== "function") {
       throw new TypeError(`Invalid handler of loop "${this.name}": expected a function`);
     }
-    const log = options.log ?? consoleLog;
+    const log = options.log ?? libraryLog;
     const leaseOptions = lease === false ? { enabled: false } : lease;
     this.#config = {
       mailbox,

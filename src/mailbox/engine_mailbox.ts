@@ -3,9 +3,13 @@ import {
   checkDelay,
   checkMailboxName,
   checkMaxMessages,
+  checkTrace,
   checkVisibility,
   checkWait,
 } from "./_bounds.ts";
+import { isTracing } from "../telemetry/registry.ts";
+import { sending } from "../telemetry/spans.ts";
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Codec } from "./codec.ts";
 import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
 import type { EngineMessage } from "./_engine_message.ts";
@@ -88,6 +92,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
   async send(body: T, options: SendOptions<R> = {}): Promise<string> {
+    if (isTracing()) return (await this.#sendTraced([body], options))[0]!;
     const entry = this.#entry(body, options);
     await this.#engine.push([entry]);
     return entry.id;
@@ -98,9 +103,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     if (options.id !== undefined) {
       throw new InvalidParameterError("Invalid id: many messages cannot share one id; use send");
     }
-    const entries = bodies.map((body) => this.#entry(body, options));
-    if (entries.length > 0) await this.#engine.push(entries);
-    return entries.map(({ id }) => id);
+    if (bodies.length === 0) return [];
+    return await (isTracing() ? this.#sendTraced(bodies, options) : this.#push(bodies, options));
   }
 
   /** Takes messages: as soon as one is there, `[]` when the wait is over. */
@@ -205,17 +209,44 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#closing.signal.aborted;
   }
 
-  #entry(body: T, { replyTo, delayMs = 0, id }: SendOptions<R>): Entry<B> {
+  #sendTraced(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
+    return sending(this.name, options.trace, (trace) => {
+      return this.#push(bodies, trace === undefined ? options : { ...options, trace });
+    });
+  }
+
+  async #push(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
+    const entries = bodies.map((body) => this.#entry(body, options));
+    await this.#engine.push(entries);
+    return entries.map(({ id }) => id);
+  }
+
+  #entry(body: T, { replyTo, delayMs = 0, id, trace }: SendOptions<R>): Entry<B> {
     this.#checkOpen("send to");
     const encoded = this.#codec.encode(body);
     this.#codec.checkSize?.(encoded);
+    if (trace !== undefined) checkTrace(trace);
     return {
       id: id ?? `${this.#idPrefix}${++this.#lastId}`,
-      body: encoded,
+      body: this.#withTrace(encoded, trace),
       delayMs: checkDelay(delayMs),
       replyTo: replyTo as StoredReplyAddress | undefined,
       dedup: id !== undefined,
     };
+  }
+
+  /** The body with its trace, unless that makes it too large: a message matters more than its trace. */
+  #withTrace(encoded: B, trace: TraceContext | undefined): B {
+    const codec = this.#codec;
+    if (codec.wrap === undefined) return encoded;
+    const wrapped = codec.wrap(encoded, trace);
+    if (trace === undefined) return wrapped;
+    try {
+      codec.checkSize?.(wrapped);
+      return wrapped;
+    } catch {
+      return codec.wrap(encoded, undefined); // the body alone was found to fit
+    }
   }
 
   async #settleMany(
@@ -239,7 +270,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   #readOrText(body: B): T {
     try {
-      return this.#codec.decode(body) as T;
+      const traced = this.#codec.unwrap?.(body);
+      return this.#codec.decode(traced === undefined ? body : traced.body) as T;
     } catch {
       return this.#codec.text(body) as T; // unreadable: looking at it must not fail for that
     }

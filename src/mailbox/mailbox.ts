@@ -5,6 +5,7 @@
  * @module
  */
 
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { LeaseKeepingPlan } from "./lease_keeping.ts";
 
 /** What an engine can do. Flags and never a subclass: a caller asks, a test is gated. */
@@ -61,6 +62,8 @@ export interface SendOptions<R = unknown> {
   readonly delayMs?: number;
   /** An id of your own; a message with the id of one that is still there is not stored again. */
   readonly id?: string;
+  /** The trace it belongs to. @default {the active one, where OpenTelemetry is in use} */
+  readonly trace?: TraceContext;
 }
 
 /** Options of {@linkcode Mailbox.receive}. */
@@ -140,6 +143,8 @@ export interface Message<T, R = unknown> {
   readonly enqueuedAt: number;
   /** The name of the mailbox that replies go to. */
   readonly replyTo?: string | undefined;
+  /** The trace it was sent in, where there was one. */
+  readonly trace?: TraceContext | undefined;
   /** The progress that was saved last, by an earlier delivery or by this one. */
   readonly checkpoint?: unknown;
   /** True once it was acknowledged, nacked, released or buried. */
@@ -198,4 +203,6 @@ export interface DeadLetter<T> extends DeadLetterReason {
   readonly replyTo?: string;
   /** The progress it had made. */
   readonly checkpoint?: unknown;
+  /** The trace it was sent in, which goes on when it is sent back. */
+  readonly trace?: TraceContext;
 }

@@ -17,6 +17,6 @@ export interface MailboxOptions {
    * @default {systemClock}
    */
   readonly clock?: Clock;
-  /** Hears of what went wrong and was mended. @default {consoleLog} */
+  /** Hears of what went wrong and was mended. @default {libraryLog} */
   readonly log?: Log;
 }

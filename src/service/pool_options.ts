@@ -1,6 +1,7 @@
 import { checkCount, checkDuration, checkInterval, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import type { CircuitOptions } from "./_circuit_breaker.ts";
 import type { RetryClass } from "./pool_call.ts";
 import { fetchProbe } from "./_fetch_probe.ts";
@@ -40,7 +41,7 @@ export interface WorkerPoolOptions {
   readonly circuit?: Partial<CircuitOptions>;
   /** What deadlines and polls are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of workers that come, go and fail. @default {consoleLog} */
+  /** Hears of workers that come, go and fail. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -75,7 +76,7 @@ export function poolConfig(options: WorkerPoolOptions): PoolConfig {
       openMs: checkDuration("circuit.openMs", circuit.openMs ?? 10_000),
     },
     clock: options.clock ?? systemClock,
-    log: options.log ?? consoleLog,
+    log: options.log ?? libraryLog,
   };
 }
 

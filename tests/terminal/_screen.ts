@@ -47,7 +47,7 @@ export class Screen {
  * A fixture at a terminal of its own, on the runtime that hosts the test: its keyboard and its screen.
  */
 export class Seat implements AsyncDisposable {
-  readonly screen = new Screen();
+  readonly screen: Screen = new Screen();
   readonly #process: ChildProcess;
   readonly #ended: Promise<number | null>;
   readonly #waiting = new Set<() => void>();

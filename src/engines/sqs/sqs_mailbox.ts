@@ -1,6 +1,6 @@
 import { checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { consoleLog } from "../../log.ts";
+import { libraryLog } from "../../library_log.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
@@ -85,7 +85,7 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     queue: string,
     options: SqsMailboxOptions<T> = {},
   ): Promise<SqsMailbox<T, R>> {
-    const { clock = systemClock, log = consoleLog, create = false, maxBodyBytes } = options;
+    const { clock = systemClock, log = libraryLog, create = false, maxBodyBytes } = options;
     const target = targetOf(queue, options.region, options.endpoint);
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 10_000);
     const groupOf = groupOption(options.messageGroupId ?? "lastcall");

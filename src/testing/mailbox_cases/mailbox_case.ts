@@ -18,7 +18,10 @@ export interface MailboxFixture {
   sendRaw?(text: string): Promise<void>;
   /** How many bytes a body may have, where bodies are stored as JSON. */
   readonly maxBodyBytes?: number;
-  /** Parts that the mailbox has only to say that its engine cannot do it. */
+  /**
+   * Parts that the mailbox has only to say that its engine cannot do it, and `trace` where its messages
+   * carry none.
+   */
   readonly lacks?: readonly MailboxPart[];
   /** Takes away what the fixture has made; the mailbox is closed by then. */
   close?(): Promise<void>;
@@ -38,7 +41,8 @@ export type MailboxPart =
   | "acknowledgeMany"
   | "releaseMany"
   | "extendMany"
-  | "peek";
+  | "peek"
+  | "trace";
 
 /** What the cases are about. */
 export type MailboxTopic =
@@ -55,6 +59,7 @@ export type MailboxTopic =
   | "dead letters"
   | "checkpoints"
   | "ids and delays"
+  | "traces"
   | "count, peek and purge";
 
 /** One named case; any test runner can host it. */

@@ -19,6 +19,7 @@ import { longPoll } from "./long_poll.ts";
 import type { MailboxCase, MakeMailbox } from "./mailbox_case.ts";
 import { receipts } from "./receipts.ts";
 import { replies } from "./replies.ts";
+import { traces } from "./traces.ts";
 import { visibility } from "./visibility.ts";
 
 /**
@@ -54,6 +55,7 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...deadLetters,
   ...checkpoints,
   ...idsAndDelays,
+  ...traces,
   ...housekeeping,
 ];
 
