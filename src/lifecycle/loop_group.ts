@@ -133,9 +133,14 @@ export class LoopGroup implements AsyncDisposable {
     try {
       const report = await this.#execute(options, true);
       exitCode = report.exitCode;
-      view?.end(report);
-      if (report.outcome === "drained") log.info(String(report), { report });
-      else log.error(String(report), { report });
+      const wasRead = view?.end(report) ?? false;
+      await settlesWithin(loaded, LAST_WORDS_MS, clock);
+      flushLibraryLog();
+      // What stands on the terminal already is for LogTape alone.
+      if (wasRead) giveBack();
+      const { outcome, stopMs, figures } = report;
+      const level = outcome === "drained" ? "info" : "error";
+      log[level](String(report), { outcome, exitCode, stopMs, figures });
     } catch (error) {
       view?.end();
       log.error("the group could not run", { error });

@@ -31,12 +31,13 @@ export class LineView implements DrainView {
     ];
   }
 
-  end(report?: DrainReport): void {
+  end(report?: DrainReport): boolean {
     this.#cancelLook();
     for (const remove of this.#removers.splice(0)) remove();
-    if (report === undefined) return;
+    if (report === undefined) return false;
     const { outcome, exitCode, stopMs, timeoutMs, figures } = report;
     this.#tell("report", { outcome, exitCode, stopMs: Math.round(stopMs), timeoutMs, figures });
+    return false;
   }
 
   #watchWork(): void {

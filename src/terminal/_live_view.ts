@@ -40,9 +40,11 @@ export class LiveView implements DrainView {
     this.#look();
   }
 
-  end(report?: DrainReport): void {
+  end(report?: DrainReport): boolean {
     this.#hide();
-    if (report !== undefined) this.#terminal.write(`${report}\n`);
+    if (report === undefined) return false;
+    this.#terminal.write(`${report}\n`);
+    return true;
   }
 
   #hide(): void {

@@ -15,6 +15,9 @@ export interface Watchable {
 
 /** What shows a stop. */
 export interface DrainView {
-  /** Shows how it ended, where that is given, and leaves the terminal as it was. */
-  end(report?: DrainReport): void;
+  /**
+   * Shows how it ended, where that is given, and leaves the terminal as it was. True where a person has
+   * the whole report before them.
+   */
+  end(report?: DrainReport): boolean;
 }

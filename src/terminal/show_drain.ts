@@ -12,7 +12,7 @@ export interface DrainViewOptions {
   readonly clock?: Clock;
 }
 
-const NO_VIEW: DrainView = { end() {} };
+const NO_VIEW: DrainView = { end: () => false };
 
 /**
  * Shows on standard error how a group stops. On a terminal its last lines tell the phase, the time that is
