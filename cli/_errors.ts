@@ -30,6 +30,9 @@ export function usageError(message: string, options?: ErrorOptions): CliError {
   return new CliError("usage", message, options);
 }
 
+/** How engines say that a package or a runtime is not there: no server can mend that. */
+const MISSING = /cannot be loaded|No SQLite driver|on Deno KV needs/;
+
 /** Whatever was thrown, as something to tell. */
 export function explain(error: unknown): CliError {
   if (error instanceof CliError) return error;
@@ -38,6 +41,7 @@ export function explain(error: unknown): CliError {
     return usageError(error.message, { cause: error });
   }
   if (isMailboxError(error, "MailboxConnectionError")) {
+    if (MISSING.test(error.message)) return usageError(error.message, { cause: error });
     return new CliError("unavailable", withReason(error), { cause: error });
   }
   if (isMailboxError(error)) return new CliError("failed", error.message, { cause: error });

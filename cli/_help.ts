@@ -4,7 +4,7 @@
 export function examples(...lines: readonly (readonly [command: string, what: string])[]): string {
   const width = Math.max(...lines.map(([command]) => command.length));
   const shown = lines.map(([command, what]) => `  $ ${command.padEnd(width)}  # ${what}`);
-  return `\nExamples:\n${shown.join("\n")}\n`;
+  return `\nExamples:\n${shown.join("\n")}`;
 }
 
 /** How a mailbox is named, for every command that takes one. */
@@ -17,8 +17,7 @@ Mailboxes:
   sqs:orders?region=eu-west-1              Amazon SQS
   denokv:./jobs.kv?queue=orders            Deno KV, on Deno
 
-  The mailbox can be left out when LASTCALL_MAILBOX names it.
-`;
+  The mailbox can be left out when LASTCALL_MAILBOX names it.`;
 
 /** The table of exit codes. */
 export const EXIT_CODES = `
@@ -27,5 +26,4 @@ Exit codes:
   1      failed: the engine is away, a loop failed, it is not there or not ready
   2      wrong usage; nothing has happened
   124    of run: the deadline passed with work left
-  128+n  of run: forced by signal n
-`;
+  128+n  of run: forced by signal n`;

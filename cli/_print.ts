@@ -64,3 +64,8 @@ export function oneLine(text: string): string {
   // deno-lint-ignore no-control-regex -- these are what is shown instead of done
   return text.replace(/[\0-\x1f\x7f-\x9f]/g, (it) => it === "\n" ? "⏎" : "·");
 }
+
+/** `1 message`, `2 messages`. */
+export function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { examples, MAILBOXES } from "../_help.ts";
 import type { Io } from "../_io.ts";
-import { takeMailbox, withMailbox } from "../_mailbox.ts";
-import { printer } from "../_print.ts";
+import { onlyMailbox, withMailbox } from "../_mailbox.ts";
+import { counted, printer } from "../_print.ts";
 
 /** `lastcall count`: how full a mailbox is. */
 export function addCount(program: Command, io: Io): void {
@@ -18,13 +18,12 @@ export function addCount(program: Command, io: Io): void {
       ),
     )
     .action(async (mailbox: string | undefined, _options: unknown, command: Command) => {
-      const { url } = takeMailbox(io, [mailbox]);
-      await withMailbox(url, { create: false }, async (opened) => {
+      await withMailbox(onlyMailbox(io, mailbox), { create: false }, async (opened) => {
         const messages = await opened.approximateCount();
         const deadLetters = await opened.deadLetters?.approximateCount() ?? 0;
         printer(io, command).result(
           { messages, deadLetters },
-          `${messages} messages, ${deadLetters} dead letters`,
+          `${counted(messages, "message")}, ${counted(deadLetters, "dead letter")}`,
         );
       });
     });
