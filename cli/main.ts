@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { addCount } from "./commands/count.ts";
+import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addPeek } from "./commands/peek.ts";
 import { addPurge } from "./commands/purge.ts";
@@ -19,6 +20,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addCount,
   addPurge,
   addDlq,
+  addDemo,
 ];
 
 /**
