@@ -3,7 +3,7 @@
 import process from "node:process";
 import { createInterface } from "node:readline";
 import type { WriteStream } from "node:tty";
-import type { Runtime } from "../src/runtime.ts";
+import type { LoopGroupOptions } from "../mod.ts";
 
 /** One of the two streams that a command writes to. */
 export interface Sink {
@@ -26,8 +26,8 @@ export interface Io {
   lines(): AsyncIterable<string>;
   /** Asks a person and resolves to what was typed; undefined when there was nothing more to read. */
   ask(question: string): Promise<string | undefined>;
-  /** What `run` and `demo` run on. @default {the one this program runs on} */
-  readonly runtime?: Runtime;
+  /** What `run` and `demo` run on. @default {the runtime of this program, with a watchdog} */
+  readonly group?: Pick<LoopGroupOptions, "runtime" | "watchdogThresholdMs">;
   /** Resolves when all that was written has been taken. */
   flush(): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { type Log, type Mailbox, silentLog } from "../../mod.ts";
 import { kitchenOn, type Order } from "../demo/kitchen.ts";
 import { parseCount, parseDuration } from "../_duration.ts";
-import { checkHealthPackages } from "../_health_packages.ts";
+import { checkHealth } from "../_check_health.ts";
 import { examples } from "../_help.ts";
 import type { Io } from "../_io.ts";
 import { jsonLog } from "../_json_log.ts";
@@ -40,7 +40,7 @@ export function addDemo(program: Command, io: Io): void {
     )
     .action(async (options: Options, command: Command) => {
       const { json } = printer(io, command);
-      if (options.healthPort !== undefined) await checkHealthPackages();
+      if (options.healthPort !== undefined) await checkHealth();
       const url = `sqlite:${
         encodeURI(options.file).replaceAll("?", "%3F").replaceAll("#", "%23")
       }?queue=orders`;
@@ -62,7 +62,7 @@ async function openKitchen(
   const group = kitchenOn({
     orders,
     shutdownTimeoutMs: SHUTDOWN_TIMEOUT_MS,
-    ...(io.runtime === undefined ? {} : { runtime: io.runtime }),
+    ...io.group,
     ...(options.healthPort === undefined ? {} : { healthPort: options.healthPort }),
     health: { mailboxes: [orders] },
     log: json ? jsonLog(io) : reportTo(tell),

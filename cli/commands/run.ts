@@ -8,7 +8,7 @@ import {
   MailboxLoop,
 } from "../../mod.ts";
 import { textOf, usageError } from "../_errors.ts";
-import { checkHealthPackages } from "../_health_packages.ts";
+import { checkHealth } from "../_check_health.ts";
 import { examples, MAILBOXES } from "../_help.ts";
 import type { Io } from "../_io.ts";
 import { jsonLog } from "../_json_log.ts";
@@ -57,9 +57,8 @@ export function addRun(program: Command, io: Io): void {
       if (what.kind === "group") return await what.group.main(runOptions(flags));
       const { json, note } = printer(io, command);
       const log = json ? { log: jsonLog(io) } : {};
-      const runtime = io.runtime === undefined ? {} : { runtime: io.runtime };
-      if (flags.healthPort !== undefined) await checkHealthPackages();
-      const group = await makeGroup(path, what, flags, { ...log, ...runtime });
+      if (flags.healthPort !== undefined) await checkHealth(flags.token);
+      const group = await makeGroup(path, what, flags, { ...io.group, ...log });
       note(`running ${group.loops.map(({ name }) => name).join(", ")}; Ctrl+C stops it well`);
       await group.main(runOptions(flags));
     });

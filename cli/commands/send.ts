@@ -62,6 +62,9 @@ export function addSend(program: Command, io: Io): void {
       if (options.id !== undefined && (streamed || rest.length > 1)) {
         throw usageError("--id names one message: give exactly one body with it");
       }
+      if (options.id === "") {
+        throw usageError("An id must not be empty: leave --id out for a new one");
+      }
       const print = printer(io, command);
       const read = (text: string, where: string) => options.text ? text : parseBody(text, where);
       const bodies = streamed ? [] : rest.map((text, at) => read(text, `Body ${at + 1}`));
@@ -121,7 +124,7 @@ async function sendLines(
     const { code } = explain(error);
     throw new CliError(
       code === "usage" ? "failed" : code,
-      `${textOf(error)}; ${counted(sent, "message")} of the lines before it were sent`,
+      `${textOf(error)}; sent before it: ${counted(sent, "message")}`,
       { cause: error },
     );
   }
