@@ -70,14 +70,16 @@ function ask(question: string): Promise<string | undefined> {
   const reader = createInterface({ input: process.stdin, output: process.stderr });
   return new Promise((resolve) => {
     // A Ctrl+C or Ctrl+D at the question is an answer as well: none.
-    reader.once("close", () => resolve(undefined));
-    reader.once("SIGINT", () => {
+    const leave = () => {
       process.stderr.write("\n");
-      reader.close();
-    });
+      resolve(undefined);
+    };
+    reader.once("SIGINT", () => reader.close());
+    reader.once("close", leave);
     reader.question(question, (answer) => {
-      resolve(answer);
+      reader.off("close", leave);
       reader.close();
+      resolve(answer);
     });
   });
 }
