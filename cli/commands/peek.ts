@@ -47,9 +47,11 @@ export function cannotPeek(name: string): CliError {
   );
 }
 
+/** So that a table does not change its shape while messages grow older. */
+const AGE_WIDTH = "59 min".length;
 const COLUMNS = ["ID", "DELIVERIES", "AGE", "BODY"];
 
 function row({ id, deliveryCount, enqueuedAt, body }: PeekedMessage<unknown>): readonly string[] {
-  const age = ageText(Date.now() - enqueuedAt);
+  const age = ageText(Date.now() - enqueuedAt).padEnd(AGE_WIDTH);
   return [id, String(deliveryCount), age, JSON.stringify(body) ?? ""];
 }
