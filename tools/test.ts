@@ -69,7 +69,8 @@ console.log(`\n${outcomes.map(row).join("\n")}\n`);
 console.log(describe(sum(outcomes.map(({ counts }) => counts))));
 process.exitCode = outcomes.every(({ ok }) => ok) ? 0 : 1;
 
-async function take({ name, program, args, paths, timeoutMs, runner }: Step): Promise<Outcome> {
+async function take(step: Step): Promise<Outcome> {
+  const { name, program, args, paths, timeoutMs, runner, forbidden } = step;
   if (paths?.length === 0) return failed(name, "has no test file");
   const { code, output, ms } = await run(program, [...args, ...paths ?? []], {
     timeoutMs,
@@ -78,8 +79,10 @@ async function take({ name, program, args, paths, timeoutMs, runner }: Step): Pr
   const seconds = `${(ms / 1000).toFixed(1)} s`;
   const counts = runner ? parseCounts(runner, output) : none;
   const empty = runner !== undefined && counts.passed + counts.failed === 0;
-  const note = empty ? "ran no test" : runner ? describe(counts) : "";
-  if (code === 0 && counts.failed === 0 && !empty) return { name, ok: true, note, counts, seconds };
+  const told = forbidden !== undefined && output.includes(forbidden);
+  const note = told ? forbidden : empty ? "ran no test" : runner ? describe(counts) : "";
+  const ok = code === 0 && counts.failed === 0 && !empty && !told;
+  if (ok) return { name, ok, note, counts, seconds };
   console.log(`\n── ${name} ──\n${output.trimEnd()}\n`);
   return failed(name, `${note} (exit code ${code})`.trimStart(), counts, seconds);
 }

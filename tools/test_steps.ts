@@ -14,6 +14,8 @@ export interface Step {
   readonly runner?: RuntimeName;
   /** It may run beside the step before it. */
   readonly beside?: boolean;
+  /** What its output must not have, although it exits with 0. */
+  readonly forbidden?: string;
   /** Added to the arguments; without any the runner would look for tests by itself. */
   readonly paths?: readonly string[];
 }
@@ -29,12 +31,13 @@ export const stepNames: readonly string[] = [
   "bun",
   "deno",
   "package",
+  "docs",
   "chaos",
   "doc",
 ];
 
 /** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
-const HEAVY: readonly string[] = ["package", "chaos"];
+const HEAVY: readonly string[] = ["package", "docs", "chaos"];
 
 /** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
@@ -127,8 +130,10 @@ function nodeStep(name: string, paths: readonly string[], concurrency: number): 
 
 function jsrSteps(): readonly Step[] {
   const deno = runtimeBinary("deno");
+  const guides = globSync(["docs/*.md", "examples/README.md"], { cwd: root }).sort();
   const documented = ["mod.ts", "src", "runtime_adapters", "README.md", "ARCHITECTURE.md"]
-    .filter((path) => existsSync(join(root, path)));
+    .filter((path) => existsSync(join(root, path)))
+    .concat(guides);
   return [
     {
       name: "doc",
@@ -139,6 +144,8 @@ function jsrSteps(): readonly Step[] {
       paths: documented,
       timeoutMs: 300_000,
       runner: "deno",
+      // console.assert in an example says so, and fails nothing
+      forbidden: "Assertion failed",
     },
   ];
 }

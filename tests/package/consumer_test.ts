@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { run } from "../../tools/process.ts";
 import { root, runtimeBinary, tool } from "../../tools/runtimes.ts";
-import { exportedSpecifiers, machineNode, makeConsumer } from "./_consumer.ts";
+import { exportedSpecifiers, machineNode, makeConsumer } from "./consumer.ts";
 
 const imports = exportedSpecifiers().map((it) => `await import(${JSON.stringify(it)});`).join("\n");
 

@@ -1,9 +1,9 @@
 // A project of somebody who installed the package from npm.
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { mkdtemp, realpath, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, realpath, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import process from "node:process";
 import { assert } from "@std/assert";
 import { run, type RunOptions } from "../../tools/process.ts";
@@ -23,7 +23,7 @@ export interface Consumer extends Disposable {
 }
 
 /** Packs the package and installs the tarball into an empty project, without any network. */
-export async function makeConsumer(): Promise<Consumer> {
+export async function makeConsumer(peers: readonly string[] = IMPORTED_PEERS): Promise<Consumer> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "lastcall-consumer-")));
   const remove = () => rmSync(folder, { recursive: true, force: true });
   try {
@@ -33,8 +33,10 @@ export async function makeConsumer(): Promise<Consumer> {
     await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }');
     const quiet = ["--offline", "--ignore-scripts", "--no-audit", "--no-fund"];
     await succeed("npm", ["install", ...quiet, join(folder, tarball)], { cwd: folder });
-    for (const peer of IMPORTED_PEERS) {
-      await symlink(join(root, "node_modules", peer), join(folder, "node_modules", peer), "dir");
+    for (const peer of peers) {
+      const link = join(folder, "node_modules", peer);
+      await mkdir(dirname(link), { recursive: true });
+      await symlink(join(root, "node_modules", peer), link, "dir");
     }
     return {
       folder,

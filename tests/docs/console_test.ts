@@ -1,0 +1,86 @@
+import { after, test } from "node:test";
+import { assertEquals, assertRejects } from "@std/assert";
+import { fencedBlocks } from "../../tools/markdown.ts";
+import type { RuntimeName } from "../../tools/runtimes.ts";
+import { Desk } from "./_desk.ts";
+import { documents } from "./_documents.ts";
+import { blocksToFollow, follow } from "./_reader.ts";
+
+const runtimes: readonly RuntimeName[] = ["node", "bun", "deno"];
+
+// Not in a hook: when packing fails it fails once, not once for every test.
+const desk = await Desk.make();
+after(() => desk[Symbol.dispose]());
+
+for (const document of documents) {
+  for (const runtime of runtimes) {
+    const consoles = blocksToFollow(document, runtime).filter((it) => it.language === "console");
+    if (consoles.length === 0) continue;
+    test(`${document.path} does on ${runtime} what it says`, () => follow(document, runtime, desk));
+  }
+}
+
+/** What a document can say. */
+const text = `
+<!-- file: src/tea.ts -->
+~~~ts ignore
+import { LoopGroup, StepLoop } from "lastcall";
+const tea = new StepLoop("tea", ({ pause }) => (console.log("a cup"), pause(60_000)));
+await new LoopGroup([tea]).main();
+~~~
+
+<!-- on: node -->
+~~~console
+$ node src/tea.ts
+a cup
+^C
+…
+~~~
+
+<!-- on: bun -->
+~~~console
+$ bun src/tea.ts
+a cup
+^C
+…
+~~~
+
+<!-- on: deno -->
+~~~console
+$ deno run -A src/tea.ts
+a cup
+^C
+…
+~~~
+
+<!-- skip: nobody has it -->
+~~~console
+$ no-such-program
+~~~
+
+<!-- in: clone -->
+~~~console
+$ ls mod.ts
+mod.ts
+~~~
+`.replaceAll("~~~", "```");
+
+for (const runtime of runtimes) {
+  test(`a document is followed on ${runtime}, from a file to a Ctrl+C`, async () => {
+    await follow({ path: "tea.md", blocks: fencedBlocks(text) }, runtime, desk);
+  });
+}
+
+test("what is for other runtimes, and what nobody can do, is left out", () => {
+  const document = { path: "tea.md", blocks: fencedBlocks(text) };
+  const lines = (runtime: RuntimeName) => blocksToFollow(document, runtime).map((it) => it.line);
+  assertEquals(lines("node"), [3, 10, 39]);
+  assertEquals(lines("deno"), [3, 26]);
+});
+
+test("a document that promises other output is refused, with the line and the difference", async () => {
+  const wrong = "# Tea\n\n```console\n$ echo coffee\ntea\n```\n";
+  const document = { path: "tea.md", blocks: fencedBlocks(wrong) };
+  const error = await assertRejects(() => follow(document, "node", desk), Error);
+  assertEquals(error.message, "tea.md:4\n$ echo coffee\n- tea\n+ coffee");
+});

@@ -1,0 +1,41 @@
+import { rmSync } from "node:fs";
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { run } from "../../tools/process.ts";
+import { root, runtimeBinary } from "../../tools/runtimes.ts";
+import { type Document, documents } from "./_documents.ts";
+
+// Inside the repository, so that the clients of engines are found as everywhere.
+const folder = await mkdtemp(join(root, "tests", "docs", "unchecked_"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+/** `deno test --doc` runs every snippet but those that it is told to ignore. */
+async function check(ignored: readonly Document[]): Promise<string> {
+  const files: string[] = [];
+  for (const { path, blocks } of ignored) {
+    for (const { language, attributes, line, text } of blocks) {
+      if (language !== "ts" || !attributes.includes("ignore")) continue;
+      if (!/^import /m.test(text)) continue; // a few lines of a program, which stands beside
+      const file = join(folder, `${path.replaceAll("/", "_")}_${line}.ts`);
+      // Readers of npm import the package by the name it has there.
+      await writeFile(file, `${text.replaceAll('"lastcall', '"@lastcall/lastcall')}\nexport {};\n`);
+      files.push(file);
+    }
+  }
+  if (files.length === 0) return "";
+  const { code, output } = await run(runtimeBinary("deno"), ["check", ...files]);
+  return code === 0 ? "" : output;
+}
+
+test("snippets that run for ever, or need a server, have the right types", async () => {
+  assertEquals(await check(documents), "");
+});
+
+test("a snippet with a wrong type is found", async () => {
+  const text = 'import { StepLoop } from "lastcall";\nnew StepLoop(42, () => {});';
+  const block = { line: 1, language: "ts", attributes: ["ignore"], text, markers: new Map() };
+  const output = await check([{ path: "wrong.md", blocks: [block] }]);
+  assertStringIncludes(output, "not assignable to parameter of type 'string'");
+});

@@ -1,0 +1,88 @@
+// What tests need to know of a Markdown file: its fenced blocks, its links and its anchors.
+
+/** A fenced block, and what is said about it in comments right before it. */
+export interface Block {
+  /** The line of its opening fence, from 1. */
+  readonly line: number;
+  /** The first word after the fence: `ts`, `console`, …; empty when there is none. */
+  readonly language: string;
+  /** The other words: `ignore`. */
+  readonly attributes: readonly string[];
+  readonly text: string;
+  /** `<!-- file: worker.ts -->` on a line before the fence is `file` with the value `worker.ts`. */
+  readonly markers: ReadonlyMap<string, string>;
+}
+
+/** A link to another place of the project, as it is written. */
+export interface Link {
+  readonly line: number;
+  readonly target: string;
+}
+
+const FENCE = /^(\s*)(`{3,})\s*(.*)$/;
+const MARKER = /^<!--\s*(\w+):\s*(.*?)\s*-->$/;
+
+/** The fenced blocks of a text, in order. */
+export function fencedBlocks(markdown: string): readonly Block[] {
+  const lines = markdown.split("\n");
+  const blocks: Block[] = [];
+  let markers = new Map<string, string>();
+  for (let at = 0; at < lines.length; at++) {
+    const line = lines[at] ?? "";
+    const [, indent = "", fence, info = ""] = FENCE.exec(line) ?? [];
+    if (fence !== undefined) {
+      const end = lines.findIndex((it, index) => index > at && it.trim() === fence);
+      const last = end < 0 ? lines.length : end;
+      const [language = "", ...attributes] = info.split(/\s+/);
+      const inside = lines.slice(at + 1, last).map((it) => it.replace(indent, ""));
+      blocks.push({ line: at + 1, language, attributes, text: inside.join("\n"), markers });
+      at = last;
+    }
+    const [, name, value = ""] = MARKER.exec(line.trim()) ?? [];
+    if (name !== undefined) markers.set(name, value);
+    // Comments and blank lines may stand between a marker and its block, words may not.
+    else if (line.trim() !== "") markers = new Map();
+  }
+  return blocks;
+}
+
+/** The links and pictures of a text that lead to a file or a heading, not to a host. */
+export function localLinks(markdown: string): readonly Link[] {
+  return prose(markdown).flatMap((text, index) =>
+    [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?[^)]*\)|\b(?:src|srcset|href)="([^"]+)"/g)]
+      .map(([, inline, attribute]) => ({ line: index + 1, target: inline ?? attribute ?? "" }))
+      .filter(({ target }) => !/^(?:[a-z][a-z0-9+.-]*:|\/\/)/i.test(target))
+  );
+}
+
+/** The anchors that GitHub gives to the headings of a text. */
+export function anchors(markdown: string): ReadonlySet<string> {
+  const found = new Set<string>();
+  for (const line of prose(markdown)) {
+    const [, heading] = /^#{1,6}\s+(.*?)\s*#*$/.exec(line) ?? [];
+    if (heading === undefined) continue;
+    const words = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
+    const slug = words.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replace(/\s/g, "-");
+    let anchor = slug;
+    for (let again = 1; found.has(anchor); again++) anchor = `${slug}-${again}`;
+    found.add(anchor);
+  }
+  return found;
+}
+
+/** The lines, with those of fenced blocks and code spans emptied. */
+function prose(markdown: string): readonly string[] {
+  let open: string | undefined;
+  return markdown.split("\n").map((line) => {
+    const fence = FENCE.exec(line)?.[2];
+    if (open !== undefined) {
+      if (line.trim() === open) open = undefined;
+      return "";
+    }
+    if (fence !== undefined) {
+      open = fence;
+      return "";
+    }
+    return /^#/.test(line) ? line : line.replace(/`[^`]*`/g, "");
+  });
+}
