@@ -34,19 +34,28 @@ export {
   TERMINATING,
   TerminatingError,
 } from "./src/errors.ts";
+export { libraryLog } from "./src/library_log.ts";
 export { consoleLog, type Log, silentLog } from "./src/log.ts";
 export {
   type BeatRecord,
   type EventLoopWatch,
   type EventLoopWatchOptions,
+  type HttpServer,
   type ModuleThread,
+  type RequestHandler,
   type Runtime,
+  type ServeOptions,
   type SignalName,
   type Terminal,
 } from "./src/runtime.ts";
 
 export type { InFlight, Runnable, RunOptions, ShutdownOptions } from "./src/lifecycle/runnable.ts";
-export { BaseLoop, type LoopContext, type LoopOptions } from "./src/lifecycle/base_loop.ts";
+export {
+  BaseLoop,
+  type LoopContext,
+  type LoopOptions,
+  type Work,
+} from "./src/lifecycle/base_loop.ts";
 export { Heartbeat } from "./src/lifecycle/heartbeat.ts";
 export {
   type InstallOptions,
@@ -76,6 +85,8 @@ export {
 } from "./src/lifecycle/drain_report.ts";
 export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
 export type { HealthSnapshot, LoopHealth, StopProgress } from "./src/lifecycle/health_snapshot.ts";
+export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
+export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 
@@ -137,7 +148,11 @@ export {
 } from "./src/lease/lease_extender.ts";
 export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
 export type { Leases } from "./src/lease/leases.ts";
-export { MailboxLoop, type MailboxLoopOptions } from "./src/loops/mailbox_loop.ts";
+export {
+  type BackoffOptions,
+  MailboxLoop,
+  type MailboxLoopOptions,
+} from "./src/loops/mailbox_loop.ts";
 export type { Handler, HandlerContext, OnBury } from "./src/loops/handler.ts";
 export { AgentLoop, AgentLoop as MainLoop } from "./src/agents/agent_loop.ts";
 export type {
@@ -158,7 +173,8 @@ export {
   type TokenUsage,
 } from "./src/agents/budget.ts";
 export { DeadlineExceededError, NoAnswerError } from "./src/agents/errors.ts";
-export type { RunContext, TraceContext } from "./src/agents/run_context.ts";
+export type { RunContext } from "./src/agents/run_context.ts";
+export type { TraceContext, TracedBody } from "./src/telemetry/trace_context.ts";
 export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";
 export {

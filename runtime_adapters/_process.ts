@@ -26,6 +26,10 @@ export function processRuntime(name: string): Runtime {
     },
     terminal,
     keepAlive,
+    onExit(listener) {
+      process.on("exit", listener);
+      return () => void process.off("exit", listener);
+    },
     exit: (code) => process.exit(code),
     kill() {
       process.kill(process.pid, "SIGKILL");
@@ -40,7 +44,7 @@ export function processRuntime(name: string): Runtime {
 /** Streams are opened by looking at them, so nothing is looked at before it is asked for. */
 const terminal: Terminal = {
   get interactive() {
-    return process.stderr.isTTY === true;
+    return process.stderr.isTTY === true && process.env["TERM"] !== "dumb";
   },
   get color() {
     return this.interactive && process.stderr.hasColors?.() !== false && !process.env["NO_COLOR"];

@@ -15,6 +15,12 @@ interface DenoNamespace {
   readonly stdin: { isTerminal(): boolean };
   readonly stderr: { isTerminal(): boolean; writeSync(bytes: Uint8Array): number };
   readonly noColor: boolean;
+  readonly env: { get(name: string): string | undefined };
+  readonly permissions: {
+    querySync(permission: { readonly name: "env"; readonly variable: string }): {
+      readonly state: string;
+    };
+  };
   consoleSize(): { readonly columns: number; readonly rows: number };
   readonly pid: number;
   addSignalListener(signal: SignalName, listener: () => void): void;
@@ -29,7 +35,7 @@ function deno(): DenoNamespace {
 
 const terminal: Terminal = {
   get interactive() {
-    return deno().stderr.isTerminal();
+    return deno().stderr.isTerminal() && !isDumb();
   },
   get color() {
     return this.interactive && !deno().noColor;
@@ -49,6 +55,13 @@ const terminal: Terminal = {
     }
   },
 };
+
+/** Asked only where it may be: nobody is to be prompted for this. */
+function isDumb(): boolean {
+  const { env, permissions } = deno();
+  const { state } = permissions.querySync({ name: "env", variable: "TERM" });
+  return state === "granted" && env.get("TERM") === "dumb";
+}
 
 /** Deno asks standard input and output for it, which may both be something else. */
 function size(): { readonly columns: number; readonly rows: number } {
@@ -76,6 +89,10 @@ export const denoRuntime: Runtime = {
   },
   terminal,
   keepAlive,
+  onExit(listener) {
+    globalThis.addEventListener("unload", listener);
+    return () => globalThis.removeEventListener("unload", listener);
+  },
   exit: (code) => deno().exit(code),
   kill() {
     try {

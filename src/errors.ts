@@ -10,6 +10,7 @@ export const TERMINATING = 5006;
 
 /** New work was refused because the process is stopping. Try again, preferably elsewhere. */
 export class TerminatingError extends Error {
+  /** What {@linkcode isTerminatingError} looks at. */
   override readonly name = "TerminatingError";
   /** Always 5006. */
   readonly code: typeof TERMINATING = TERMINATING;
@@ -23,6 +24,7 @@ export type CancelReason = "deadline" | "forced" | "aborted";
 
 /** Work in flight was told to end. It is the reason of the handler's aborted `signal`. */
 export class CancelledError extends Error {
+  /** What {@linkcode isCancelledError} looks at. */
   override readonly name = "CancelledError";
   /** Why it had to end. */
   readonly why: CancelReason;
@@ -36,6 +38,7 @@ export class CancelledError extends Error {
 
 /** The message went back to its mailbox while it was being worked on: somebody else may have it. */
 export class LeaseLostError extends Error {
+  /** What {@linkcode isLeaseLostError} looks at. */
   override readonly name = "LeaseLostError";
 }
 
@@ -50,9 +53,12 @@ export interface RetryLaterOptions extends ErrorOptions {
  * the message is not buried for it.
  */
 export class RetryLaterError extends Error {
+  /** What {@linkcode isRetryLaterError} looks at. */
   override readonly name = "RetryLaterError";
+  /** When to have it again; undefined leaves it to the loop's backoff. */
   readonly delayMs: number | undefined;
 
+  /** The message is logged with the one that is put off. */
   constructor(message: string, options: RetryLaterOptions = {}) {
     super(message, options);
     this.delayMs = options.delayMs;

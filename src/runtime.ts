@@ -73,11 +73,13 @@ export type RequestHandler = (request: Request) => Response | Promise<Response>;
 export interface ServeOptions {
   /** 0 for any that is free. */
   readonly port: number;
+  /** The interface, by its name or address; `0.0.0.0` for all. */
   readonly hostname: string;
 }
 
 /** A server that listens. */
 export interface HttpServer {
+  /** The interface that it listens on. */
   readonly hostname: string;
   /** The one that it got. */
   readonly port: number;
@@ -94,7 +96,9 @@ export interface Terminal {
   readonly interactive: boolean;
   /** Whether colours are wanted there. */
   readonly color: boolean;
+  /** How wide it is now, in characters; it may change. */
   readonly columns: number;
+  /** How high it is now, in lines. */
   readonly rows: number;
   /** Writes before it returns, so that nothing is missing when the process ends right after. */
   write(text: string): void;
@@ -112,6 +116,8 @@ export interface Runtime {
   onSignal(signal: SignalName, listener: () => void): () => void;
   /** Holds the process open until the returned function is called. */
   keepAlive(): () => void;
+  /** Has `listener` called when the process ends of its own will; returns the remover. */
+  onExit?(listener: () => void): () => void;
   /** Ends the process. */
   exit(code: number): never;
   /** Ends the process by SIGKILL: no handler, no flush, no way to hang. */

@@ -9,7 +9,7 @@ const check = (files: Readonly<Record<string, string>>) =>
   violations(Object.entries(files).map(([path, text]) => scan(path, text)));
 
 test("the sources keep the directions of imports, know no runtime and stay small", () => {
-  const paths = globSync("{mod.ts,{src,runtime_adapters}/**/*.ts}", { cwd: root })
+  const paths = globSync("{mod.ts,{src,runtime_adapters,cli}/**/*.ts}", { cwd: root })
     .map((path) => path.replaceAll("\\", "/"))
     .sort();
   assertGreater(paths.length, 5);
@@ -29,6 +29,8 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["core that imports for the effect", "src/loops/a.ts", 'import "node:fs";', '"node:fs"'],
   ["core that imports an npm package", "src/a.ts", "import a from 'ioredis';", '"ioredis"'],
   ["core that imports the testing assertions", "src/a.ts", 'import { assert } from "@std/assert";', '"@std/assert"'],
+  ["LogTape in more than one file", "src/loops/a.ts", 'await import("@logtape/logtape");', '"@logtape/logtape"'],
+  ["OpenTelemetry in more than one file", "src/service/a.ts", 'await import("@opentelemetry/api");', '"@opentelemetry/api"'],
   ["hono outside of health and service", "src/lifecycle/a.ts", 'import { Hono } from "hono";', '"hono"'],
   ["hono in an engine", "src/engines/a.ts", 'import { Hono } from "hono";', '"hono"'],
   ["more of node: than SQLite needs", "src/engines/sqlite/a.ts", 'import os from "node:os";', '"node:os"'],
@@ -47,6 +49,13 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["an adapter that imports more of the core", "runtime_adapters/node.ts", 'import { a } from "../src/errors.ts";', "alone"],
   ["an adapter that imports another", "runtime_adapters/node.ts", 'import { a } from "./bun.ts";', "alone"],
   ["an adapter that imports an npm package", "runtime_adapters/node.ts", 'import a from "hono";', '"hono"'],
+  ["core that imports the command", "src/a.ts", 'import { main } from "../cli/main.ts";', "is core"],
+  ["a library that imports the command", "mod.ts", 'export { main } from "./cli/main.ts";', "the command"],
+  ["an adapter that imports the command", "runtime_adapters/node.ts", 'import { a } from "../cli/a.ts";', "alone"],
+  ["a command that chooses its adapter", "cli/a.ts", 'import { a } from "../runtime_adapters/node.ts";', "is the command"],
+  ["a command that imports an npm package of its own", "cli/a.ts", 'import a from "chalk";', '"chalk"'],
+  ["a command that knows a runtime", "cli/a.ts", "Deno.args;", "must not know one: Deno"],
+  ["a command that imports a private file of the core", "cli/a.ts", 'import { a } from "../src/loops/_a.ts";', "private"],
   ["a private file of another folder", "src/a.ts", 'import { a } from "./loops/_a.ts";', "private"],
   ["exporting everything", "mod.ts", 'export * from "./src/a.ts";', "by name"],
   ["exporting everything under one name", "mod.ts", 'export * as a from "./src/a.ts";', "by name"],
@@ -80,10 +89,15 @@ test("layering accepts what the rules allow", () => {
     "src/_b.ts": "export const b = 1;\n".repeat(300),
     "src/a.ts": 'import { b } from "./_b.ts";\nimport { c } from "./loops/c.ts";',
     "src/loops/c.ts": 'import { b } from "../_b.ts";\nimport { d } from "./_d.ts";',
+    "src/library_log.ts": 'await import("@logtape/logtape");',
+    "src/telemetry/open_telemetry.ts": 'await import("@opentelemetry/api");',
     "src/health/app.ts": 'import { Hono } from "hono";',
     "src/engines/sqlite/a.ts":
       'await import("node:sqlite");\nimport { open } from "node:fs/promises";',
     "src/engines/redis.ts": 'import { Redis } from "ioredis";',
+    "cli/commands/a.ts":
+      'import { Command } from "commander";\nimport process from "node:process";\n' +
+      'import { a } from "../_a.ts";\nimport { b } from "../../mod.ts";\nprocess.exit(1);',
     "runtime_adapters/detect.ts": 'const { a } = await import("./node.ts");',
     "runtime_adapters/node.ts":
       'import process from "node:process";\nimport { a } from "./_a.ts";\n' +

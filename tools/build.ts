@@ -20,12 +20,17 @@ interface Manifest {
 /** A thread loads these by their address, so each stays a file of its own at its place. */
 const THREAD_MODULES = ["src/lease/_keeper_thread.ts", "src/engines/*/_lease_keeping.ts"];
 
+/** What npm starts by name. */
+const BIN = "cli/bin.ts";
+
 const dist = join(root, "dist");
 const jsr = await readManifest("deno.json");
 const npm = await readManifest("package.json");
 const notice =
-  "Includes parts of @std/async, copyright 2018-2026 the Deno authors, and of eventsource-parser,\n" +
-  "copyright 2026 Espen Hovlandsdal; MIT licenses both: the terms are those of the LICENSE file.\n";
+  "Includes parts of @std/async, copyright 2018-2026 the Deno authors, of eventsource-parser,\n" +
+  "copyright 2026 Espen Hovlandsdal, and commander, copyright 2011 TJ Holowaychuk; MIT licenses\n" +
+  "all: the terms are those of the LICENSE file.\n";
+const RELATIVE_IMPORT = /(?:from|import)\s*\(?\s*"(\.[^"]*)"/g;
 const peers = Object.keys(npm.peerDependencies ?? {});
 
 await rm(dist, { recursive: true, force: true });
@@ -36,7 +41,7 @@ console.log(`built dist/ with ${Object.keys(jsr.exports).length} entry points`);
 async function bundle(): Promise<void> {
   const { outputFiles } = await build({
     absWorkingDir: root,
-    entryPoints: [...Object.values(jsr.exports), ...globSync(THREAD_MODULES, { cwd: root })],
+    entryPoints: [...Object.values(jsr.exports), BIN, ...globSync(THREAD_MODULES, { cwd: root })],
     outdir: dist,
     outbase: root,
     bundle: true,
@@ -72,9 +77,28 @@ async function declare(): Promise<void> {
     console.error(output);
     process.exit(code);
   }
+  const needed = await reachableDeclarations();
   for (const name of await readdir(dist, { recursive: true })) {
-    if (name.endsWith(".d.ts")) await finishDeclaration(name);
+    if (!name.endsWith(".d.ts")) continue;
+    if (needed.has(join(dist, name))) await finishDeclaration(name);
+    else await rm(join(dist, name));
   }
+}
+
+/** What the entry points lead to. The rest is nobody's business, as how a command is made. */
+async function reachableDeclarations(): Promise<ReadonlySet<string>> {
+  const found = new Set<string>();
+  const visit = async (path: string): Promise<void> => {
+    if (found.has(path)) return;
+    found.add(path);
+    for (const [, specifier = ""] of (await readFile(path, "utf8")).matchAll(RELATIVE_IMPORT)) {
+      await visit(join(dirname(path), specifier.replace(/\.ts$/, ".d.ts")));
+    }
+  };
+  for (const entry of Object.values(jsr.exports)) {
+    await visit(join(dist, entry.replace(/\.ts$/, ".d.ts")));
+  }
+  return found;
 }
 
 /** tsc keeps `.ts` in the specifiers of declarations; what npm users have is `.js`. */

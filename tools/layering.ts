@@ -13,6 +13,9 @@ const PORTS: readonly string[] = ["src/clock.ts", "src/runtime.ts", "src/errors.
 const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/clock\.ts$/, /^@std\/async$/],
   [/^src\/testing\//, /^@std\/assert$/],
+  // Two optional peers, each known to one file.
+  [/^src\/library_log\.ts$/, /^@logtape\/logtape$/],
+  [/^src\/telemetry\/open_telemetry\.ts$/, /^@opentelemetry\/api$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
   // A journal is a file, by the module that all runtimes share.
   [/^src\/evals\/file_journal\.ts$/, /^node:fs\/promises$/],
@@ -25,11 +28,18 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   // SQLite is a file, and comes with the runtime: the modules that all of them share.
   [/^src\/engines\/sqlite\//, /^node:(sqlite|fs\/promises)$/],
   [/^runtime_adapters\//, /^node:/],
+  // The command is a program: it has files, a terminal and arguments.
+  [/^cli\//, /^(node:|commander$)/],
 ];
+
+/** The command is made of the package as anybody has it, and of the checks in its core. */
+const CLI_MAY_IMPORT = /^(cli\/|src\/|mod\.ts$|deno\.json$)/;
 
 // `process` is a fair name for a method, so only its use as an object counts.
 const RUNTIME_GLOBAL =
   /(?<![\w$])(?:Deno|Bun)(?![\w$])|(?<![\w$.#])process(?=\s*(?:\?\.|[.[]))|\btypeof\s+process\b|\bglobalThis\s*(?:\??\.\s*process\b|\[|\?\.\[)/;
+/** The command may use `process`, by the module that all runtimes share. */
+const NAMED_RUNTIME = /(?<![\w$])(?:Deno|Bun)(?=\s*(?:\?\.|[.[]))/;
 /** A store that comes with a runtime, and can be had in no other way: one file knows it. */
 const KNOWS_RUNTIME = "src/engines/deno_kv/_open_kv.ts";
 const RAW_TIMER =
@@ -76,6 +86,12 @@ function directionViolations(path: string, target: string): readonly string[] {
   if (path.startsWith("runtime_adapters/") && !adapterMayImport(path, target)) {
     found.push(`${path} is an adapter and must import src/runtime.ts alone, not ${target}`);
   }
+  if (path.startsWith("cli/") && !CLI_MAY_IMPORT.test(target)) {
+    found.push(`${path} is the command and must not import ${target}`);
+  }
+  if (path === "mod.ts" && target.startsWith("cli/")) {
+    found.push(`${path} is the library and must not import the command, ${target}`);
+  }
   if (posix.basename(target).startsWith("_") && !path.startsWith(`${posix.dirname(target)}/`)) {
     found.push(`${path} must not import ${target}, which is private to its folder`);
   }
@@ -94,6 +110,8 @@ function textViolations({ path, code, lineCount }: Source): readonly string[] {
   const core = path.startsWith("src/");
   const global = core && path !== KNOWS_RUNTIME ? RUNTIME_GLOBAL.exec(code) : null;
   if (global) found.push(`${path} is core and must not know a runtime: ${global[0]}`);
+  const known = path.startsWith("cli/") ? NAMED_RUNTIME.exec(code) : null;
+  if (known) found.push(`${path} runs on all runtimes and must not know one: ${known[0]}`);
   const timer = core && path !== "src/clock.ts" ? RAW_TIMER.exec(code) : null;
   if (timer) found.push(`${path} must take its time from a Clock: ${timer[0]}`);
   if (path === "mod.ts" && /\bexport\s*(?:type\s*)?\*|\bexport\s+default\b/.test(code)) {

@@ -1,6 +1,6 @@
 // What `npm test` does, in order.
 
-import { existsSync, globSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root, runtimeBinary, type RuntimeName, tool } from "./runtimes.ts";
 
@@ -26,6 +26,7 @@ export const stepNames: readonly string[] = [
   "lint",
   "check",
   "tsc",
+  "doclint",
   "node",
   "bun",
   "deno",
@@ -33,7 +34,6 @@ export const stepNames: readonly string[] = [
   "docs",
   "chaos",
   "doc",
-  "publish",
 ];
 
 /** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
@@ -64,7 +64,21 @@ function staticSteps(): readonly Step[] {
     { name: "lint", program: deno, args: ["lint"], timeoutMs: 60_000 },
     { name: "check", program: deno, args: ["check"], timeoutMs: 180_000 },
     { name: "tsc", program: tool("tsc"), args: [], timeoutMs: 180_000 },
+    {
+      name: "doclint",
+      program: deno,
+      // what npm packages bring is documented by them: their types are not ours to export
+      args: ["doc", "--lint", "--no-npm", "--quiet"],
+      paths: entries(),
+      timeoutMs: 60_000,
+    },
   ];
+}
+
+/** The modules that users import, each for the comments of all that it exports. */
+function entries(): readonly string[] {
+  const { exports } = JSON.parse(readFileSync(join(root, "deno.json"), "utf8"));
+  return Object.values<string>(exports);
 }
 
 function runtimeSteps(files: readonly string[]): readonly Step[] {
@@ -132,12 +146,6 @@ function jsrSteps(): readonly Step[] {
       runner: "deno",
       // console.assert in an example says so, and fails nothing
       forbidden: "Assertion failed",
-    },
-    {
-      name: "publish",
-      program: deno,
-      args: ["publish", "--dry-run", "--allow-dirty"],
-      timeoutMs: 180_000,
     },
   ];
 }

@@ -1,6 +1,7 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
 import type { HandlerContext } from "../loops/handler.ts";
 import type { Message } from "../mailbox/mailbox.ts";
@@ -19,6 +20,9 @@ interface Outcome<O> {
   readonly session: Session;
   readonly error?: unknown;
 }
+
+/** What a request that does not say so itself is called, and the trace it belongs to. */
+type Origin = Pick<Message<unknown>, "id" | "trace">;
 
 /** What an agent loop does with a request. */
 export class Agent<I, O> {
@@ -42,7 +46,7 @@ export class Agent<I, O> {
     if (budget !== undefined) checkBudget(budget);
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
     this.#answering = new Answering({
       clock: this.#clock,
       log: this.#log,
@@ -67,7 +71,7 @@ export class Agent<I, O> {
     >;
     const isName = (it: unknown) => typeof it === "string" && it !== "";
     const named = isName(requestId) ? { requestId } : {};
-    const run = this.#run(named as AgentRequest<I>, message.id, message.deliveryCount);
+    const run = this.#run(named as AgentRequest<I>, message, message.deliveryCount);
     const session = new Session(isName(sessionId) ? sessionId as string : run.runId);
     const { result } = this.#outcome(run, session, { error });
     const unsent = await this.#answering.send(message, result);
@@ -77,7 +81,7 @@ export class Agent<I, O> {
   /** Works on a request that is in no mailbox. */
   async execute(body: AgentRequest<I>, options: ExecuteOptions): Promise<AgentResult<O>> {
     const { signal, beat = () => {}, attempt = 1, onEnd } = options;
-    const input = this.#input(body, crypto.randomUUID(), attempt);
+    const input = this.#input(body, { id: crypto.randomUUID() }, attempt);
     const { result, ...rest } = await this.#attempt({ ...input, signal, beat });
     onEnd?.({ usage: input.budget.used, ...rest });
     return result;
@@ -90,7 +94,7 @@ export class Agent<I, O> {
   ): Promise<AgentResult<O>> {
     const { signal, beat } = context;
     const outcome = await this.#attempt({
-      ...this.#input(message.body, message.id, context.attempt),
+      ...this.#input(message.body, message, context.attempt),
       signal,
       beat,
       progress: remembered.progress,
@@ -116,11 +120,11 @@ export class Agent<I, O> {
     }
   }
 
-  #input(body: AgentRequest<I>, id: string, attempt: number): AttemptInput<I> {
+  #input(body: AgentRequest<I>, origin: Origin, attempt: number): AttemptInput<I> {
     const { deadlineMs = Infinity, budget } = this.#options;
     return {
       body,
-      run: this.#run(body, id, attempt),
+      run: this.#run(body, origin, attempt),
       deadlineMs: body.deadlineMs ?? deadlineMs,
       budget: new BudgetTracker(body.budget ?? budget),
       signal: undefined,
@@ -130,10 +134,11 @@ export class Agent<I, O> {
     };
   }
 
-  #run({ requestId, trace }: AgentRequest<I>, id: string, attempt: number): RunContext {
+  #run(request: AgentRequest<I>, origin: Origin, attempt: number): RunContext {
+    const { requestId = origin.id, trace = origin.trace } = request;
     return {
       runId: crypto.randomUUID(),
-      requestId: requestId ?? id,
+      requestId,
       attempt,
       workerId: this.#workerId,
       ...(trace === undefined ? {} : { trace }),

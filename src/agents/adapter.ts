@@ -5,6 +5,7 @@ import type { Turn } from "./session.ts";
 
 /** What is asked of a model, and what it holds meanwhile. */
 export interface Prompt<O = unknown> {
+  /** The conversation so far, oldest first; the last one is usually the user's. */
   readonly messages: readonly Turn[];
   /** Makes the output of the answer. @default {the answer itself} */
   parse?(answer: string): O | Promise<O>;
@@ -16,9 +17,11 @@ export interface Prompt<O = unknown> {
 export interface AdapterContext {
   /** Aborted when the answer is not wanted any more. */
   readonly signal: AbortSignal;
+  /** Which attempt at which request the call belongs to. */
   readonly run: RunContext;
   /** To be asked before a call, and told after it. */
   readonly budget: BudgetTracker;
+  /** The loop's log. */
   readonly log: Log;
 }
 

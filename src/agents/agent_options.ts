@@ -10,9 +10,11 @@ import type { Session } from "./session.ts";
 
 /** What the steps of an attempt get beside what they work on. */
 export interface AgentContext {
+  /** Which attempt at which request this is. */
   readonly run: RunContext;
   /** Aborted when the work must end: its deadline has passed, a stop is near its own, or the lease is lost. */
   readonly signal: AbortSignal;
+  /** What the request has cost so far, and what it may still cost. */
   readonly budget: BudgetTracker;
   /** Tells the watchdog, and the lease where it depends on it, that the work is alive. */
   readonly beat: () => void;
@@ -20,26 +22,35 @@ export interface AgentContext {
   readonly progress: unknown;
   /** Saves progress for the next attempt; without a mailbox there is none. */
   readonly checkpoint: (progress: unknown) => Promise<void>;
+  /** The loop's log. */
   readonly log: Log;
 }
 
 /** What a request becomes before a model sees it. */
 export interface Prepared<O> {
+  /** What the model is asked. */
   readonly prompt: Prompt<O>;
-  /** @default {a new one, with the request's session id} */
+  /** Where what is said gets written down. @default {a new one, with the request's session id} */
   readonly session?: Session;
 }
 
 /** Everything about one attempt, for those who look into it later. */
 export interface AgentBundle<I, O> {
+  /** The request as it came. */
   readonly request: AgentRequest<I>;
+  /** Which attempt at it this was. */
   readonly runContext: RunContext;
   /** Undefined when it did not get that far. It is cleaned up after the capture. */
   readonly prompt: Prompt<O> | undefined;
+  /** What was said, as far as it got. */
   readonly session: Session;
+  /** What came out; missing when the attempt failed. */
   readonly output?: O;
+  /** What the attempt failed with. */
   readonly error?: unknown;
+  /** In milliseconds since the Unix epoch. */
   readonly startedAt: number;
+  /** In milliseconds since the Unix epoch. */
   readonly completedAt: number;
 }
 
@@ -63,12 +74,17 @@ export interface AgentLoopOptions<I, O>
   readonly budget?: Budget;
   /** Keeps everything about an attempt, before its prompt is cleaned up. A failure of it is only logged. */
   readonly captureBundle?: (bundle: AgentBundle<I, O>) => Promise<void> | void;
-  /** @default {the loop's name and something random} */
+  /**
+   * Who made the attempt, as results and bundles tell it.
+   *
+   * @default {the loop's name and something random}
+   */
   readonly workerId?: string;
 }
 
 /** What a result does not carry. */
 export interface AttemptEnd {
+  /** What was said, the answer included. */
   readonly session: Session;
   /** What this attempt alone has cost. */
   readonly usage: TokenUsage;

@@ -1,12 +1,15 @@
 import type { SchemaIssue, SchemaResult, StandardSchema } from "../loops/schema.ts";
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import { type Budget, checkBudget } from "./budget.ts";
-import type { RunContext, TraceContext } from "./run_context.ts";
+import type { RunContext } from "./run_context.ts";
 
 /** A request as it lies in a mailbox. */
 export interface AgentRequest<I> {
+  /** What `prepare` makes a prompt of. */
   readonly request: I;
   /** The same for all attempts, and on the result. @default {the id of the message} */
   readonly requestId?: string;
+  /** Ties requests of one conversation together; the result carries it too. */
   readonly sessionId?: string;
   /** How long one attempt may take; wins over the loop's. */
   readonly deadlineMs?: number;
@@ -14,21 +17,29 @@ export interface AgentRequest<I> {
   readonly budget?: Budget;
   /** Whether a bundle is captured, where the loop can. @default {true} */
   readonly bundle?: boolean;
+  /** The trace of whoever asks, so that the work appears in it. @default {that of the message} */
   readonly trace?: TraceContext;
 }
 
 /** An error as a result carries it. */
 export interface ResultError {
+  /** Of the error's class, as `DeadlineExceededError`. */
   readonly name: string;
+  /** What the error said; stacks stay with the worker. */
   readonly message: string;
 }
 
 /** What became of a request: an output or an error. */
 export interface AgentResult<O> {
+  /** That of the request, whatever attempt this was. */
   readonly requestId: string;
+  /** What the agent made; missing when it failed. */
   readonly output?: O;
+  /** Why there is no output. */
   readonly error?: ResultError;
+  /** That of the request, or the one the worker chose. */
   readonly sessionId: string;
+  /** Which attempt came to this. */
   readonly runContext: RunContext;
   /** In milliseconds since the Unix epoch. */
   readonly completedAt: number;

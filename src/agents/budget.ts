@@ -2,19 +2,25 @@ import { show } from "../_checks.ts";
 
 /** Tokens that a model has read and written. */
 export interface TokenUsage {
+  /** Those of the prompt. */
   readonly inputTokens: number;
+  /** Those of the answer. */
   readonly outputTokens: number;
 }
 
 /** How many tokens a request may cost. What is left out is not limited. */
 export interface Budget {
+  /** For prompts, over all calls of the request. */
   readonly maxInputTokens?: number;
+  /** For answers, over all calls of the request. */
   readonly maxOutputTokens?: number;
+  /** For both together. */
   readonly maxTotalTokens?: number;
 }
 
 /** A request has cost more tokens than it may. */
 export class BudgetExceededError extends Error {
+  /** What a log or a `catch` tells it by. */
   override readonly name = "BudgetExceededError";
 }
 
@@ -33,14 +39,17 @@ const LIMITS = ["maxInputTokens", "maxOutputTokens", "maxTotalTokens"] as const;
  * ```
  */
 export class BudgetTracker {
+  /** What may be spent in all. */
   readonly budget: Budget;
   #inputTokens = 0;
   #outputTokens = 0;
 
+  /** Refuses a budget that is not made of whole positive numbers. */
   constructor(budget: Budget = {}) {
     this.budget = checkBudget(budget);
   }
 
+  /** What was spent so far, over all calls. */
   get used(): TokenUsage {
     return { inputTokens: this.#inputTokens, outputTokens: this.#outputTokens };
   }

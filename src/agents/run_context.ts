@@ -1,8 +1,4 @@
-/** The trace that a request belongs to, as W3C headers carry it. */
-export interface TraceContext {
-  readonly traceparent: string;
-  readonly tracestate?: string;
-}
+import type { TraceContext } from "../telemetry/trace_context.ts";
 
 /** Which attempt at which request this is, for logs, traces and bundles. */
 export interface RunContext {
@@ -12,6 +8,8 @@ export interface RunContext {
   readonly requestId: string;
   /** From 1. */
   readonly attempt: number;
+  /** Who makes the attempt. */
   readonly workerId: string;
+  /** The trace of whoever asked: that of the request, or else of its message. */
   readonly trace?: TraceContext;
 }

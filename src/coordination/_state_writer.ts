@@ -12,6 +12,7 @@ export class StateWriter {
   #waiting: Waiting[] = [];
   #writing = false;
 
+  /** Writes to this board. */
   constructor(board: Board) {
     this.#board = board;
   }

@@ -17,8 +17,11 @@ export type StopHook = (context: { readonly signal: AbortSignal }) => unknown;
 
 /** How an agent is, as its health system is told. */
 export interface HealthWord {
+  /** The agent that the word is about. */
   readonly agentId: string;
+  /** Always false: only the way down is told. */
   readonly healthy: false;
+  /** How far the stop is, and at its end whether anything was left. */
   readonly reason: "shutting_down" | "shutdown_complete" | "shutdown_incomplete";
 }
 
@@ -26,7 +29,7 @@ export interface HealthWord {
 export interface AgentOptions {
   /** 1 to 64 letters, digits, _ or -. */
   readonly id: string;
-  /** @default {what the bus opens for this id} */
+  /** Where its messages arrive. @default {what the bus opens for this id} */
   readonly inbox?: Mailbox<Envelope>;
   /** By type of message, `*` for all that have none of their own. What has none is archived. */
   readonly handlers?: Readonly<Record<string, AgentHandler>>;
@@ -52,6 +55,7 @@ export interface AgentOptions {
 
 /** What an agent has of the bus that it takes part in. */
 export interface AgentHome {
+  /** Where agents say how they are. */
   readonly board: Board;
   /** Writes what agents say of themselves. */
   readonly states: StateWriter;
@@ -65,9 +69,13 @@ export interface AgentHome {
 
 /** An agent that takes part in a `Bus`. */
 export class Agent {
+  /** Unique among those that share a board. */
   readonly id: string;
+  /** The bus that it takes part in. */
   readonly bus: AgentHome;
+  /** Where its messages arrive. */
   readonly inbox: Mailbox<Envelope>;
+  /** As it was enrolled. */
   readonly options: AgentOptions;
   readonly #sequences = new Map<string, number>();
   /** Set by the stop: from then on it is told nothing more of the stops of others. */

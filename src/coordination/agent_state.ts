@@ -24,12 +24,15 @@ export type AgentMetadata = Readonly<Record<string, unknown>>;
 
 /** An agent as a board knows it. */
 export interface AgentRecord {
+  /** Unique among those that share a board. */
   readonly agentId: string;
+  /** Its state, or why there is none to tell. */
   readonly status: AgentStatus;
   /** What it said last; undefined when nothing is known or readable. */
   readonly state?: AgentState;
   /** When it said so, in milliseconds since the Unix epoch, by the board's own clock. */
   readonly updatedAt?: number;
+  /** What it added to its state. */
   readonly metadata?: AgentMetadata;
   /** What it told its peers when it began to stop. */
   readonly notice?: StopNotice;
@@ -41,6 +44,7 @@ export interface AgentRecord {
 export interface StopNotice {
   /** Unique for every broadcast. */
   readonly id: string;
+  /** Why they stop, as whoever stopped them put it. */
   readonly reason: string;
   /** All that stop together. */
   readonly agents: readonly string[];
@@ -77,11 +81,16 @@ export function checkAgentState(state: AgentState): AgentState {
 
 /** An agent cannot go from where it is to where it was told. Nothing was written. */
 export class InvalidTransitionError extends Error {
+  /** What {@linkcode isInvalidTransitionError} looks at. */
   override readonly name = "InvalidTransitionError";
+  /** The agent that was to change. */
   readonly agentId: string;
+  /** What the board had of it. */
   readonly from: AgentStatus;
+  /** What it was told to become. */
   readonly to: AgentState;
 
+  /** With all that the message tells. */
   constructor(agentId: string, from: AgentStatus, to: AgentState) {
     super(
       `Agent "${agentId}" cannot go from ${from} to ${to}: expected it to be ` +

@@ -1,6 +1,7 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { SerializationError } from "../mailbox/errors.ts";
 import {
   type AgentMetadata,
@@ -23,9 +24,9 @@ export interface BoardOptions {
   readonly staleAfterMs?: number;
   /** How often a watcher looks although nothing was heard, give or take a quarter. @default {5_000} */
   readonly pollIntervalMs?: number;
-  /** @default {systemClock} */
+  /** What polls and ages are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of reads that failed; watchers go on. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -39,8 +40,11 @@ export interface SetStateOptions {
 
 /** One change of one agent. */
 export interface StateChange extends SetStateOptions {
+  /** Who changes. */
   readonly agentId: string;
+  /** What it changes to. */
   readonly state: AgentState;
+  /** Replaces what it had added before. */
   readonly metadata?: AgentMetadata;
 }
 
@@ -60,8 +64,11 @@ export interface StateChange extends SetStateOptions {
  * ```
  */
 export class Board implements AsyncDisposable {
+  /** From this age on a sign of life counts for nothing. */
   readonly staleAfterMs: number;
+  /** What its polls and ages are measured by. */
   readonly clock: Clock;
+  /** Hears of reads that failed. */
   readonly log: Log;
   readonly #store: BoardStore;
   readonly #watch: BoardWatch;
@@ -69,7 +76,7 @@ export class Board implements AsyncDisposable {
   /** A board in memory, or in a store. Nothing happens before it is used. */
   constructor(options: BoardOptions = {}, store?: BoardStore) {
     this.clock = options.clock ?? systemClock;
-    this.log = options.log ?? consoleLog;
+    this.log = options.log ?? libraryLog;
     this.staleAfterMs = checkInterval("staleAfterMs", options.staleAfterMs ?? 30_000);
     this.#store = store ?? new MemoryStore({ clock: this.clock });
     this.#watch = new BoardWatch({
@@ -157,6 +164,7 @@ export class Board implements AsyncDisposable {
     await this.#store.close();
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

@@ -9,9 +9,13 @@ import type { AgentMetadata, AgentState, AgentStatus, StopNotice } from "./agent
 
 /** A change of one agent on its way to the board. */
 export interface BoardEntry {
+  /** Who changes. */
   readonly agentId: string;
+  /** What it changes to. */
   readonly state: AgentState;
+  /** Replaces what was stored with it. */
   readonly metadata: AgentMetadata;
+  /** What it told its peers, kept with its record. */
   readonly notice?: StopNotice | undefined;
   /** It is written only when one of these is there. */
   readonly from: readonly AgentStatus[];
@@ -19,6 +23,7 @@ export interface BoardEntry {
 
 /** One agent as it is stored. */
 export interface StoredAgent {
+  /** Unique within the store. */
   readonly agentId: string;
   /** What could be read; undefined when the record is corrupt. */
   readonly content?: StoredContent | undefined;
@@ -30,15 +35,19 @@ export interface StoredAgent {
 
 /** A record that could be read. */
 export interface StoredContent {
+  /** What it said last. */
   readonly state: AgentState;
   /** In milliseconds since the Unix epoch, by the clock of the store. */
   readonly updatedAt: number;
+  /** What it added to its state. */
   readonly metadata: AgentMetadata;
+  /** What it told its peers when it began to stop. */
   readonly notice?: StopNotice | undefined;
 }
 
 /** What a read gives. */
 export interface BoardPage {
+  /** All of them, or those that have changed since. */
   readonly agents: readonly StoredAgent[];
   /** For the next read, which gives what has changed since. */
   readonly cursor: unknown;

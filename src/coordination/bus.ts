@@ -12,6 +12,7 @@ import { type SendOptions, type SendResult, verdictOn } from "./send_result.ts";
 
 /** Options of {@linkcode Bus}. */
 export interface BusOptions {
+  /** Where agents say how they are; buses of several processes share it. */
   readonly board: Board;
   /** Opens the inbox of an agent, of this process or of another. @default {one in memory} */
   readonly openInbox?: (agentId: string) => Mailbox<Envelope> | Promise<Mailbox<Envelope>>;
@@ -42,6 +43,7 @@ export interface BusOptions {
  * ```
  */
 export class Bus implements AgentHome, AsyncDisposable {
+  /** Where its agents say how they are. */
   readonly board: Board;
   /** Writes what the agents say of themselves. */
   readonly states: StateWriter;
@@ -53,6 +55,7 @@ export class Bus implements AgentHome, AsyncDisposable {
   #cancelTouch: Cancel | undefined;
   #closed = false;
 
+  /** Nothing is read or watched before the first agent. */
   constructor(options: BusOptions) {
     const { board } = options;
     this.board = board;
@@ -195,6 +198,7 @@ export class Bus implements AgentHome, AsyncDisposable {
     }));
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

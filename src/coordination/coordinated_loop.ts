@@ -24,6 +24,7 @@ import { StoppingSet } from "./_stopping_set.ts";
  * to stop the agent in the coordinated form, whatever the reason.
  */
 export class CoordinatedLoop extends BaseLoop {
+  /** That of the loop which does the agent's work. */
   override readonly heartbeat: Heartbeat;
   readonly #bus: Bus;
   readonly #options: AgentOptions;
@@ -53,10 +54,12 @@ export class CoordinatedLoop extends BaseLoop {
     return this.#report;
   }
 
+  /** That of the loop which does the agent's work. */
   get ready(): boolean {
     return this.#inner.ready ?? true;
   }
 
+  /** What the agent is working on now. */
   override get inFlight(): readonly InFlight[] {
     return this.#inner.inFlight ?? [];
   }
@@ -66,6 +69,7 @@ export class CoordinatedLoop extends BaseLoop {
     return sumFigures([this.#inner.figures ?? NO_FIGURES, this.#drained()]);
   }
 
+  /** Stops the agent step by step; false also when something of it was left. */
   override async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
     const ownTimeoutMs = this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? ownTimeoutMs);
@@ -75,15 +79,18 @@ export class CoordinatedLoop extends BaseLoop {
     return stopped && (!wasRunning || this.#report?.complete !== false);
   }
 
+  /** Ends what is in flight, and the steps of a stop that is under way. */
   override cancel(reason: CancelledError): void {
     this.#inner.cancel?.(reason);
     super.cancel(reason);
   }
 
+  /** Takes no new messages until `resume`; peers are told nothing of it. */
   override async drain(): Promise<void> {
     await this.#inner.drain?.();
   }
 
+  /** Takes messages again. */
   override resume(): void {
     this.#inner.resume?.();
   }
@@ -93,6 +100,7 @@ export class CoordinatedLoop extends BaseLoop {
     await this.#inner.abandon?.();
   }
 
+  /** Takes part in the bus, works until the stop, and then stops the agent. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { stopping, signal } = context;
     this.#report = undefined;

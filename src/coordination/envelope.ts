@@ -8,24 +8,33 @@ import { isObject } from "./_content.ts";
 
 /** A message from one agent to another. */
 export interface Envelope<P = unknown> {
+  /** That of the format. */
   readonly version: "1.0";
   /** Unique among all messages of all agents. */
   readonly msg_id: string;
+  /** The id of the agent that sent it. */
   readonly from: string;
+  /** The id of the agent that it is for. */
   readonly to: string;
   /** In seconds since the Unix epoch. */
   readonly timestamp: number;
   /** Counts what `from` has sent to `to`, from 1, within one life of the sender. */
   readonly sequence: number;
+  /** What chooses the handler. */
   readonly type: string;
+  /** What the handler of this type understands. */
   readonly payload: P;
+  /** The sender asks to be answered; nobody here does it for the handler. */
   readonly requires_ack: boolean;
 }
 
 /** What peers of a stopping agent are told. */
 export interface ShutdownPayload {
+  /** The agent to send nothing to any more; the first, where several stop. */
   readonly shutting_down_agent: string;
+  /** What the receiver is asked to do. */
   readonly action: "pause_sending";
+  /** Why it stops, as whoever stopped it put it. */
   readonly reason: string;
   /** All that stop together, where there are several: they are told of by one notification. */
   readonly shutting_down_agents?: readonly string[];

@@ -22,16 +22,19 @@ export class MemoryStore implements BoardStore {
   readonly #listeners = new Set<() => void>();
   #version = 0;
 
+  /** Empty. */
   constructor(options: { readonly clock?: Clock } = {}) {
     this.#clock = options.clock ?? systemClock;
   }
 
+  /** Writes what may be written, and answers what was there before. */
   put(entries: readonly BoardEntry[]): Promise<readonly AgentStatus[]> {
     const before = entries.map((entry) => this.#put(entry));
     for (const listener of [...this.#listeners]) listener();
     return Promise.resolve(before);
   }
 
+  /** Says that agents are alive, without waking whoever listens. */
   touch(agentIds: readonly string[]): Promise<void> {
     for (const id of agentIds) {
       const kept = this.#kept.get(id);
@@ -40,12 +43,14 @@ export class MemoryStore implements BoardStore {
     return Promise.resolve();
   }
 
+  /** Forgets agents, and wakes whoever listens. */
   remove(agentIds: readonly string[]): Promise<void> {
     for (const id of agentIds) this.#kept.delete(id);
     for (const listener of [...this.#listeners]) listener();
     return Promise.resolve();
   }
 
+  /** Those that are known; the others are missing from the answer. */
   read(agentIds: readonly string[]): Promise<readonly StoredAgent[]> {
     return Promise.resolve(agentIds.flatMap((id) => {
       const kept = this.#kept.get(id);
@@ -53,6 +58,7 @@ export class MemoryStore implements BoardStore {
     }));
   }
 
+  /** What has changed since the cursor of an earlier page, or everything. */
   list(since: unknown = 0): Promise<BoardPage> {
     const all = [...this.#kept].filter(([, { version }]) => version > (since as number));
     return Promise.resolve({
@@ -61,12 +67,14 @@ export class MemoryStore implements BoardStore {
     });
   }
 
+  /** Calls it after every change of a state; returns the remover. */
   onWake(listener: () => void): () => void {
     const own = () => listener();
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
 
+  /** Nothing to let go of: others may share it. */
   close(): Promise<void> {
     return Promise.resolve();
   }

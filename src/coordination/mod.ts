@@ -32,10 +32,12 @@ export type { Envelope, ShutdownNotification, ShutdownPayload } from "./envelope
 export {
   type Agent,
   type AgentHandler,
+  type AgentHome,
   type AgentOptions,
   type HealthWord,
   type StopHook,
 } from "./agent.ts";
+export type { StateWriter } from "./_state_writer.ts";
 export { Bus, type BusOptions } from "./bus.ts";
 export type { SendOptions, SendResult, WhenPaused } from "./send_result.ts";
 export {

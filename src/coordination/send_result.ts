@@ -28,11 +28,11 @@ export type WhenPaused = "tell" | "hold" | "redirect" | { readonly redirectTo: s
 
 /** Options of {@linkcode Bus.send}. */
 export interface SendOptions {
-  /** @default {"tell"} */
+  /** What becomes of a message for an agent that is stopping. @default {"tell"} */
   readonly whenPaused?: WhenPaused;
   /** Ends a hold; the call then rejects with its reason. */
   readonly signal?: AbortSignal;
-  /** @default {false} */
+  /** Set on the envelope, for the receiver's handler. @default {false} */
   readonly requiresAck?: boolean;
 }
 

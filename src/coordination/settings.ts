@@ -1,5 +1,6 @@
 import { show } from "../_checks.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
 
 /** What a coordinated stop goes by. */
@@ -43,7 +44,7 @@ export const DEFAULT_SETTINGS: CoordinationSettings = {
  */
 export function settingsFromEnv(
   read: (name: string) => string | undefined,
-  log: Log = consoleLog,
+  log: Log = libraryLog,
 ): EnvironmentSettings {
   const number = (name: string, expected: string, isGood: (value: number) => boolean) => {
     const text = read(name);

@@ -17,8 +17,11 @@ export type ShutdownStepName = typeof SHUTDOWN_STEPS[number];
 
 /** How one step went. `skipped`: there was nothing to do. */
 export interface ShutdownStep {
+  /** Which of the ten. */
   readonly name: ShutdownStepName;
+  /** How it ended; a step that failed does not keep the next from being taken. */
   readonly outcome: "done" | "failed" | "timed_out" | "skipped";
+  /** How long it took. */
   readonly durationMs: number;
   /** What it failed with. */
   readonly error?: unknown;
@@ -42,9 +45,11 @@ export interface DrainFigures {
 
 /** How a coordinated stop went. */
 export interface ShutdownReport extends DrainFigures {
+  /** The agent that was stopped. */
   readonly agentId: string;
   /** True when every step went well and nothing was left in the inbox. */
   readonly complete: boolean;
+  /** From the first step to the end of the last. */
   readonly durationMs: number;
   /** All ten, in order. */
   readonly steps: readonly ShutdownStep[];

@@ -1,6 +1,7 @@
 import { checkDuration } from "../_checks.ts";
 import { onAbort } from "../_promises.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import { describeIssues } from "../loops/schema.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
@@ -46,7 +47,7 @@ export class Collector<O> extends BaseLoop {
     this.#mailbox = mailbox;
     this.#ledger = ledger;
     this.#options = options;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
   }
 
   /** Takes what is there, also what a process that crashed had taken and not written down. */

@@ -1,4 +1,5 @@
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { Mailbox, ReplyAddress } from "../mailbox/mailbox.ts";
 import type { EvalRequest, EvalResult } from "./eval_request.ts";
@@ -28,7 +29,7 @@ export class Submission<I, O, E> extends BaseLoop {
   }
 
   protected override async work({ stopping: signal, beat }: LoopContext): Promise<void> {
-    const { trials, isFinished, replyTo, log = consoleLog } = this.#options;
+    const { trials, isFinished, replyTo, log = libraryLog } = this.#options;
     const patience = { clock: this.clock, log, signal };
     const what = `send to "${this.#requests.name}"`;
     const send = async (id: string, request: EvalRequest<I, E>) => {

@@ -4,7 +4,8 @@ import { resultError } from "../agents/agent_request.ts";
 import { Session } from "../agents/session.ts";
 import { whileWanted } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { Answering } from "../loops/answering.ts";
 import type { HandlerContext } from "../loops/handler.ts";
 import type { Message } from "../mailbox/mailbox.ts";
@@ -49,7 +50,7 @@ export class Trials<I, O, E> {
     }
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
     this.#answering = new Answering({
       clock: this.#clock,
       log: this.#log,

@@ -11,6 +11,7 @@ import { checkEvaluationId } from "./submit.ts";
 
 /** Options of {@linkcode collectResults}. */
 export interface CollectOptions {
+  /** Results of other evaluations are left in the mailbox for them. */
   readonly evaluationId: string;
   /** How many results there will be: samples times experiments. */
   readonly count: number;
@@ -20,12 +21,13 @@ export interface CollectOptions {
   readonly timeoutMs?: number;
   /** Where results are kept before they are acknowledged. @default {in memory} */
   readonly journal?: Journal;
+  /** Is told of every result. */
   readonly progress?: ProgressView;
   /** Ends the wait. */
   readonly signal?: AbortSignal;
-  /** @default {systemClock} */
+  /** What the timeouts are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of results that cannot be read, and of an engine that is away. @default {libraryLog} */
   readonly log?: Log;
 }
 

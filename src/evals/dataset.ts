@@ -8,6 +8,7 @@ export interface Sample<I, E = unknown> {
   readonly input: I;
   /** What an evaluator compares the output with. */
   readonly expected?: E;
+  /** For `filter`: they mean nothing else. */
   readonly tags?: readonly string[];
 }
 
@@ -15,12 +16,15 @@ export interface Sample<I, E = unknown> {
 export interface DatasetProblem {
   /** The number of the line, or of the sample where there are no lines; from 1. */
   readonly line: number;
+  /** What is wrong there. */
   readonly why: string;
 }
 
 /** A dataset that cannot be used, with everything that is wrong with it. */
 export class DatasetError extends Error {
+  /** What a log or a `catch` tells it by. */
   override readonly name = "DatasetError";
+  /** All of them, in the order of the lines. */
   readonly problems: readonly DatasetProblem[];
 
   /** `unit` is what the problems are numbered by. */
@@ -72,10 +76,12 @@ export class Dataset<I, E = unknown> implements Iterable<Sample<I, E>> {
     return new Dataset(checked(read, "line"));
   }
 
+  /** How many samples it has. */
   get size(): number {
     return this.#samples.length;
   }
 
+  /** The samples, in their order. */
   [Symbol.iterator](): Iterator<Sample<I, E>> {
     return this.#samples[Symbol.iterator]();
   }

@@ -11,7 +11,9 @@ import {
 
 /** What an {@linkcode EvalReport} is made from. */
 export interface EvalReportInit {
+  /** The evaluation that the results are of. */
   readonly evaluationId: string;
+  /** In any order. */
   readonly results: Iterable<EvalResult>;
   /** The samples, in the order they are told in. @default {those that have results, by id} */
   readonly samples?: Iterable<{ readonly id: string }>;
@@ -46,12 +48,15 @@ export interface EvalReportInit {
  * ```
  */
 export class EvalReport {
+  /** The evaluation that it is about. */
   readonly evaluationId: string;
+  /** What came of each, in the order they were given in. */
   readonly experiments: readonly ExperimentSummary[];
   /** Every other experiment beside the baseline. */
   readonly comparisons: readonly Comparison[];
   readonly #init: EvalReportInit;
 
+  /** Counts and compares at once; results that come later make another report. */
   constructor(init: EvalReportInit) {
     const { evaluationId, timings = true } = init;
     const results = [...init.results];
@@ -98,6 +103,7 @@ export class EvalReport {
     return asMarkdown(this);
   }
 
+  /** The same as `toText`. */
   toString(): string {
     return this.toText();
   }

@@ -9,17 +9,23 @@ import { checkScore, type Score } from "./score.ts";
 export interface EvalRequest<I, E = unknown> {
   /** The evaluation that it belongs to. */
   readonly evaluationId: string;
+  /** What to try. */
   readonly sample: Sample<I, E>;
+  /** What to try it with. */
   readonly experiment: Experiment;
 }
 
 /** What became of a sample. */
 export interface EvalResult<O = unknown> {
+  /** That of the request. */
   readonly evaluationId: string;
+  /** The sample that was tried. */
   readonly sampleId: string;
   /** The name of the experiment. */
   readonly experiment: string;
+  /** What the evaluator made of the output; 0 where there is none. */
   readonly score: Score;
+  /** What the agent made; missing when it failed. */
   readonly output?: O;
   /** Why there is no output, or no real score. */
   readonly error?: ResultError;

@@ -4,7 +4,7 @@ import type { LoopGroupOptions } from "../lifecycle/group_options.ts";
 import { LoopGroup, type LoopGroupRunOptions } from "../lifecycle/loop_group.ts";
 import { checkRunOptions } from "../lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../lifecycle/shutdown_coordinator.ts";
-import { consoleLog } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { defaultRuntime } from "../runtime.ts";
@@ -32,11 +32,13 @@ export interface EvaluateOptions<I, O, E> extends
    * change of the samples or of the agent give it another one.
    */
   readonly id: string;
+  /** The samples, each tried once for every experiment. */
   readonly dataset: Dataset<I, E>;
-  /** @default {one that is called `default`} */
+  /** What the samples are tried with. @default {one that is called `default`} */
   readonly experiments?: readonly Experiment[];
   /** What is evaluated; left out, with the evaluator, where other processes do the work. */
   readonly agent?: EvalLoopOptions<I, O, E>["agent"];
+  /** Scores what comes out. */
   readonly evaluator?: EvalLoopOptions<I, O, E>["evaluator"];
   /** Where results go; of this evaluation alone. @default {a mailbox in memory} */
   readonly results?: Mailbox<EvalResult<O>>;
@@ -62,9 +64,11 @@ export interface EvaluateOptions<I, O, E> extends
 
 /** What {@linkcode evaluate} gives. */
 export interface Evaluation<O> {
+  /** Of what is finished, also when it is not complete. */
   readonly report: EvalReport;
   /** False when it was stopped, or the time was up, before every sample had its result. */
   readonly complete: boolean;
+  /** In the order they came; those of an earlier start come first. */
   readonly results: readonly EvalResult<O>[];
   /** How its loops ended; undefined where there was nothing left to do. */
   readonly drained?: DrainReport;
@@ -177,7 +181,7 @@ export async function evaluate<I, O, E>(
 }
 
 function holdSignals<I, O, E>(
-  { installSignals = true, group = {}, clock = systemClock, log = consoleLog }: EvaluateOptions<
+  { installSignals = true, group = {}, clock = systemClock, log = libraryLog }: EvaluateOptions<
     I,
     O,
     E

@@ -7,7 +7,9 @@ import type { Score } from "./score.ts";
 
 /** What an evaluator gets beside the output. */
 export interface EvaluatorContext {
+  /** What was tried. */
   readonly sample: Sample<unknown>;
+  /** What it was tried with. */
   readonly experiment: Experiment;
   /** What was said, and what it has cost. */
   readonly session: Session;
@@ -15,7 +17,9 @@ export interface EvaluatorContext {
   readonly signal: AbortSignal;
   /** Tells the watchdog that long work is alive. */
   readonly beat: () => void;
+  /** That of the loop. */
   readonly clock: Clock;
+  /** That of the loop. */
   readonly log: Log;
 }
 

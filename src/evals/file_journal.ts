@@ -21,10 +21,12 @@ import type { Journal } from "./journal.ts";
  * ```
  */
 export class FileJournal implements Journal {
+  /** Where the file is. */
   readonly path: string;
   /** How much of the file is whole lines. */
   #size = 0;
 
+  /** Touches nothing: `load` makes the file. */
   constructor(path: string) {
     if (typeof path !== "string" || path === "") {
       throw new TypeError("Invalid path of a journal: expected that of a file");
@@ -42,6 +44,7 @@ export class FileJournal implements Journal {
     return lines.flatMap((line, i) => line.trim() === "" ? [] : [this.#read(line, i + 1)]);
   }
 
+  /** Writes whole lines, or none of them. */
   async append(results: readonly EvalResult[]): Promise<void> {
     const text = results.map((result) => `${JSON.stringify(result)}\n`).join("");
     try {

@@ -15,10 +15,12 @@ export interface Journal {
 export class MemoryJournal implements Journal {
   readonly #results: EvalResult[] = [];
 
+  /** What was appended since it was made. */
   load(): Promise<readonly EvalResult[]> {
     return Promise.resolve([...this.#results]);
   }
 
+  /** Keeps them in memory. */
   append(results: readonly EvalResult[]): Promise<void> {
     this.#results.push(...results);
     return Promise.resolve();

@@ -1,11 +1,15 @@
 import { type Clock, systemClock } from "../clock.ts";
+import { knownRuntime } from "../runtime.ts";
 
 /** How far an evaluation is. */
 export interface EvalProgress {
+  /** The evaluation that is told of. */
   readonly evaluationId: string;
+  /** How many results there will be: samples times experiments. */
   readonly total: number;
   /** Of those, how many have a result; failed ones are finished too. */
   readonly finished: number;
+  /** How many of those have passed. */
   readonly passed: number;
   /** How many of those that did not pass have an error. */
   readonly errors: number;
@@ -13,6 +17,7 @@ export interface EvalProgress {
 
 /** Is told how far an evaluation is. */
 export interface ProgressView {
+  /** Called with every result; it should return soon. */
   update(progress: EvalProgress): void;
   /** Called once, when nothing more will come. */
   end(): void;
@@ -20,7 +25,9 @@ export interface ProgressView {
 
 /** Where progress is written; `process.stderr` fits. */
 export interface ProgressStream {
+  /** Writes text as it is, without a line end of its own. */
   write(text: string): unknown;
+  /** Whether a line can be written over. */
   readonly isTTY?: boolean | undefined;
 }
 
@@ -30,7 +37,12 @@ const REDRAW_MS = 100;
 const STEP_PERCENT = 10;
 const STEP_MS = 10_000;
 
-const onConsole: ProgressStream = { write: (text) => console.error(text.trimEnd()) };
+/** What a person reads where the program runs; the console where no runtime is known. */
+function defaultStream(): ProgressStream {
+  const terminal = knownRuntime()?.terminal;
+  if (terminal === undefined) return { write: (text) => console.error(text.trimEnd()) };
+  return { write: (text) => terminal.write(text), isTTY: terminal.interactive };
+}
 
 /**
  * Shows progress: a line that changes in its place where a person looks at a terminal, a new line now and
@@ -38,14 +50,13 @@ const onConsole: ProgressStream = { write: (text) => console.error(text.trimEnd(
  *
  * @example
  * ```ts ignore
- * import process from "node:process";
  * import { evaluate, showProgress } from "@lastcall/lastcall/evals";
  *
- * await evaluate({ ...options, progress: showProgress(process.stderr) });
+ * await evaluate({ ...options, progress: showProgress() });
  * ```
  */
 export function showProgress(
-  stream: ProgressStream = onConsole,
+  stream: ProgressStream = defaultStream(),
   options: { readonly clock?: Clock } = {},
 ): ProgressView {
   const { clock = systemClock } = options;

@@ -8,7 +8,9 @@ import { checkExperiments, type Experiment } from "./experiment.ts";
 export interface SubmitExperimentsOptions<I, O, E> {
   /** What the evaluation is called. The same again is the same evaluation. */
   readonly evaluationId: string;
+  /** What is sent, once for every experiment. */
   readonly dataset: Dataset<I, E>;
+  /** Each with a name of its own. */
   readonly experiments: readonly Experiment[];
   /** Where results go. @default {where the loops say} */
   readonly replyTo?: ReplyAddress<EvalResult<O>>;
@@ -21,7 +23,7 @@ export interface SubmitExperimentsOptions<I, O, E> {
 /** Options of {@linkcode submitDataset}. */
 export interface SubmitDatasetOptions<I, O, E>
   extends Omit<SubmitExperimentsOptions<I, O, E>, "experiments"> {
-  /** @default {`{ name: "default" }`} */
+  /** What the samples are tried with. @default {`{ name: "default" }`} */
   readonly experiment?: Experiment;
 }
 

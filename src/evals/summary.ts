@@ -4,26 +4,35 @@ import type { EvalResult } from "./eval_request.ts";
 
 /** How long the agent took, in milliseconds. */
 export interface Latencies {
+  /** The arithmetic mean. */
   readonly meanMs: number;
+  /** Half of them took no longer. */
   readonly p50Ms: number;
+  /** All but the slowest twentieth took no longer. */
   readonly p95Ms: number;
 }
 
 /** A sample that did not pass. */
 export interface Failure {
+  /** The sample, by its id in the dataset. */
   readonly sampleId: string;
+  /** Its score, from 0 to 1. */
   readonly value: number;
+  /** What the evaluator said to it. */
   readonly reason?: string;
+  /** What kept it from being scored. */
   readonly error?: ResultError;
 }
 
 /** What came of one experiment. */
 export interface ExperimentSummary {
+  /** That of the experiment. */
   readonly name: string;
   /** How many samples there are. */
   readonly samples: number;
   /** How many of them have a result. The figures are about these. */
   readonly finished: number;
+  /** How many of those passed. */
   readonly passed: number;
   /** From 0 to 1; 0 where nothing is finished. */
   readonly passRate: number;
@@ -31,6 +40,7 @@ export interface ExperimentSummary {
   readonly meanScore: number;
   /** How many failed with an error. */
   readonly errors: number;
+  /** What they have cost together. */
   readonly usage: TokenUsage;
   /** In the order of the dataset. */
   readonly failures: readonly Failure[];
@@ -40,15 +50,19 @@ export interface ExperimentSummary {
 
 /** An experiment beside the baseline, by the samples that both have finished. */
 export interface Comparison {
+  /** The name of the one that is compared. */
   readonly experiment: string;
+  /** The name of the one that it is compared with. */
   readonly baseline: string;
   /** How many samples that are. */
   readonly compared: number;
   /** The experiment's minus the baseline's. */
   readonly passRateDifference: number;
+  /** The experiment's minus the baseline's. */
   readonly meanScoreDifference: number;
   /** The samples with a higher value, or that pass now; in the order of the dataset. */
   readonly better: readonly string[];
+  /** The samples with a lower value, or that passed before; in the order of the dataset. */
   readonly worse: readonly string[];
 }
 

@@ -3,7 +3,8 @@ import { bearerAuth } from "hono/bearer-auth";
 import { checkInterval, show } from "../_checks.ts";
 import { settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { callChecks, type CheckResult, groupChecks, liveChecks } from "./_checks.ts";
 import { groupMetrics } from "./_group_metrics.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
@@ -38,7 +39,7 @@ const CHECK_TIMEOUT_MS = 1_000;
  * ```
  */
 export function healthApp(group: Inspectable, options: HealthOptions = {}): Hono {
-  const { checks = {}, token, clock = systemClock, log = consoleLog } = options;
+  const { checks = {}, token, clock = systemClock, log = libraryLog } = options;
   const timeoutMs = checkInterval("checkTimeoutMs", options.checkTimeoutMs ?? CHECK_TIMEOUT_MS);
   const app = new Hono();
 

@@ -8,11 +8,15 @@ import type { MetricSource } from "./metric_source.ts";
 
 /** What is asked about a group; a `LoopGroup` answers it. */
 export interface Inspectable {
+  /** Those it runs. */
   readonly loops: readonly Runnable[];
   /** How its runs have ended so far. */
   readonly outcomes: Readonly<Record<Outcome, number>>;
+  /** How it is doing at this moment. */
   health(): HealthSnapshot;
+  /** Takes no new work until `resume`; resolves when nothing is in flight. */
   drain(): Promise<void>;
+  /** Takes work again. */
   resume(): void;
 }
 
@@ -31,8 +35,8 @@ export interface HealthOptions {
   readonly mailboxes?: readonly Pick<Mailbox<never>, "name" | "approximateCount">[];
   /** Further metrics, as those of a worker pool. */
   readonly metrics?: readonly MetricSource[];
-  /** @default {systemClock} */
+  /** What ages and time limits of checks are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of checks that failed. @default {libraryLog} */
   readonly log?: Log;
 }

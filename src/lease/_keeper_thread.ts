@@ -8,7 +8,7 @@ import {
   type LeaseKeepingPlan,
 } from "../mailbox/lease_keeping.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
-import { type LeaseTerms, SHORT_INTERVAL_MS } from "./lease.ts";
+import { type LeaseTerms, SHORT_INTERVAL_MS } from "./_kept_lease.ts";
 import { LeaseBoard, SLOTS } from "./_lease_board.ts";
 
 /** Where the thread finds this module. */

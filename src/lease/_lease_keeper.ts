@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
-import type { Lease } from "./lease.ts";
+import type { KeptLease } from "./_kept_lease.ts";
 import { LeaseScheduler } from "./_lease_scheduler.ts";
 
 /** One keeper serves all leases that live by the same clock, so that a process has one timer for them. */
@@ -13,7 +13,7 @@ const RETRY_SHARE = 0.25;
 /** Extends leases when they are due: those of one mailbox and one length in one call. */
 export class LeaseKeeper {
   readonly #clock: Clock;
-  readonly #scheduler: LeaseScheduler<Lease>;
+  readonly #scheduler: LeaseScheduler<KeptLease>;
   #holders = 0;
 
   /** The keeper of this clock. */
@@ -41,20 +41,20 @@ export class LeaseKeeper {
     };
   }
 
-  keep(lease: Lease): void {
+  keep(lease: KeptLease): void {
     this.#scheduler.add(lease, lease.lastBeat + lease.terms.intervalMs);
     lease.mirror?.put(lease);
   }
 
-  release(lease: Lease): void {
+  release(lease: KeptLease): void {
     this.#scheduler.remove(lease);
     lease.mirror?.remove(lease);
     if (this.#holders === 0) this.#scheduler.rest();
   }
 
-  #onDue(due: readonly Lease[]): void {
+  #onDue(due: readonly KeptLease[]): void {
     const now = this.#clock.monotonic();
-    const batches = new Map<unknown, Map<number, Lease[]>>();
+    const batches = new Map<unknown, Map<number, KeptLease[]>>();
     for (const lease of due) {
       if (now - lease.lastBeat > lease.terms.beatWithinMs) {
         this.#withhold(lease, now);
@@ -62,7 +62,7 @@ export class LeaseKeeper {
       }
       const { mailbox, message, terms: { extensionMs } } = lease;
       const key = mailbox?.extendMany === undefined ? message : mailbox;
-      const byLength = batches.get(key) ?? new Map<number, Lease[]>();
+      const byLength = batches.get(key) ?? new Map<number, KeptLease[]>();
       const batch = byLength.get(extensionMs) ?? [];
       batch.push(lease);
       batches.set(key, byLength.set(extensionMs, batch));
@@ -76,7 +76,7 @@ export class LeaseKeeper {
     }
   }
 
-  #extend(batch: readonly Lease[], extensionMs: number): void {
+  #extend(batch: readonly KeptLease[], extensionMs: number): void {
     const extending = this.#call(batch, extensionMs).then((results) => {
       const now = this.#clock.monotonic();
       for (const [i, lease] of batch.entries()) {
@@ -91,8 +91,8 @@ export class LeaseKeeper {
   }
 
   /** True: extended; false: the receipt is stale; an error: it may work the next time. */
-  async #call(batch: readonly Lease[], extensionMs: number): Promise<readonly unknown[]> {
-    const [{ mailbox, message }] = batch as [Lease];
+  async #call(batch: readonly KeptLease[], extensionMs: number): Promise<readonly unknown[]> {
+    const [{ mailbox, message }] = batch as [KeptLease];
     try {
       if (mailbox?.extendMany !== undefined) {
         return await mailbox.extendMany(batch.map((lease) => lease.message), extensionMs);
@@ -105,7 +105,7 @@ export class LeaseKeeper {
     }
   }
 
-  #onResult(lease: Lease, result: unknown, now: number): void {
+  #onResult(lease: KeptLease, result: unknown, now: number): void {
     if (!lease.kept) return;
     const { intervalMs } = lease.terms;
     if (result === true) {
@@ -126,7 +126,7 @@ export class LeaseKeeper {
     this.#scheduler.add(lease, now + intervalMs * RETRY_SHARE);
   }
 
-  #withhold(lease: Lease, now: number): void {
+  #withhold(lease: KeptLease, now: number): void {
     lease.owner.counters.withheld++;
     lease.owner.log.warn(
       `the lease on message ${lease.message.id} is not extended: the work gives no sign of life`,

@@ -3,7 +3,12 @@ import { systemClock } from "../clock.ts";
 import { knownRuntime, type ModuleThread } from "../runtime.ts";
 import type { Log } from "../log.ts";
 import type { LeaseKeepingPlan } from "../mailbox/lease_keeping.ts";
-import { type Lease, type LeaseMirror, type LeaseTerms, SHORT_INTERVAL_MS } from "./lease.ts";
+import {
+  type KeptLease,
+  type LeaseMirror,
+  type LeaseTerms,
+  SHORT_INTERVAL_MS,
+} from "./_kept_lease.ts";
 import type { Posting } from "./_keeper_thread.ts";
 import { LeaseBoard, SLOTS } from "./_lease_board.ts";
 
@@ -46,8 +51,7 @@ export class OffThread {
     this.#members.add(post);
     const joining = this.#thread.post({ kind: "join", post: post.number, plan, terms } as Posting);
     const joined = joining.catch((error) => {
-      // Left before the thread had begun: it was ended for that.
-      if (!this.#members.has(post)) return;
+      if (!this.#members.has(post)) return; // it has left meanwhile, and the thread may have ended
       log.warn(
         "leases cannot be kept while the event loop is blocked; `lease: { offThread: false }` does " +
           "without that",
@@ -108,19 +112,19 @@ export class LeasePost implements LeaseMirror {
     this.number = number;
   }
 
-  put(lease: Lease): void {
+  put(lease: KeptLease): void {
     lease.slot = this.#offThread.write(this.number, lease.message.receiptHandle);
   }
 
-  renew({ slot }: Lease): void {
+  renew({ slot }: KeptLease): void {
     if (slot >= 0) this.#offThread.board(slot).renew(slot % SLOTS, systemClock.now());
   }
 
-  beat({ slot }: Lease): void {
+  beat({ slot }: KeptLease): void {
     if (slot >= 0) this.#offThread.board(slot).beat(slot % SLOTS);
   }
 
-  remove(lease: Lease): void {
+  remove(lease: KeptLease): void {
     if (lease.slot >= 0) this.#offThread.clear(lease.slot);
     lease.slot = -1;
   }

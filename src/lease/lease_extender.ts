@@ -1,8 +1,10 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
-import type { Lease, LeaseCounters, LeaseOwner, LeaseTerms } from "./lease.ts";
+import type { LeaseOwner, LeaseTerms } from "./_kept_lease.ts";
+import type { Lease, LeaseCounters } from "./lease.ts";
 import { LeaseKeeper } from "./_lease_keeper.ts";
 import { Leases } from "./leases.ts";
 
@@ -12,7 +14,11 @@ export interface LeaseOptions {
   readonly intervalMs?: number;
   /** How long it then lasts from that moment. @default {the visibility timeout, 300_000 if unknown} */
   readonly extensionMs?: number;
-  /** @default {true} */
+  /**
+   * False keeps no lease at all: messages go back when their visibility timeout has passed.
+   *
+   * @default {true}
+   */
   readonly enabled?: boolean;
   /** Extend at least every 40 % of the visibility timeout, where that is known. @default {true} */
   readonly adaptive?: boolean;
@@ -30,9 +36,9 @@ export interface LeaseOptions {
 
 /** Options of {@linkcode LeaseExtender}. */
 export interface LeaseExtenderOptions extends LeaseOptions {
-  /** @default {systemClock} */
+  /** What its timer lives by; with another than the machine's there is no thread. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of leases that were lost or could not be extended. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -80,7 +86,7 @@ export class LeaseExtender {
     this.#keeper = LeaseKeeper.of(this.#clock);
     this.#owner = {
       counters: { attempts: 0, failures: 0, losses: 0, withheld: 0 },
-      log: options.log ?? consoleLog,
+      log: options.log ?? libraryLog,
       release: (lease) => this.#keeper.release(lease),
     };
   }

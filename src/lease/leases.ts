@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "../clock.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
-import { Lease, type LeaseOwner, type LeaseTerms } from "./lease.ts";
+import { KeptLease, type LeaseOwner, type LeaseTerms } from "./_kept_lease.ts";
+import type { Lease } from "./lease.ts";
 import { LeaseKeeper } from "./_lease_keeper.ts";
 import { type LeasePost, OffThread } from "./_off_thread.ts";
 
@@ -47,7 +48,14 @@ export class Leases {
   /** Keeps a message leased until the lease is stopped or disposed of. */
   take(message: Message<unknown>): Lease {
     const { enabled, clock } = this.#options;
-    const lease = new Lease(message, this.#mailbox, this.#terms, this.#owner, clock, this.#post);
+    const lease = new KeptLease(
+      message,
+      this.#mailbox,
+      this.#terms,
+      this.#owner,
+      clock,
+      this.#post,
+    );
     if (enabled) this.#keeper.keep(lease);
     return lease;
   }

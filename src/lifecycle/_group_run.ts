@@ -16,6 +16,7 @@ import type { Support } from "./support.ts";
 import { stopByPriority } from "./_stop_by_priority.ts";
 import type { StopReason } from "./stop_reason.ts";
 import { SupportStack } from "./_support_stack.ts";
+import { traceStop } from "./_trace_stop.ts";
 import { Watchdog } from "./watchdog.ts";
 
 /** How one run of a group goes about. */
@@ -40,6 +41,7 @@ export interface GroupRunOptions extends RunOptions {
 export class GroupRun {
   readonly finished: Promise<void>;
   readonly members: readonly Member[];
+  readonly phases: PhaseEvent[] = [];
   readonly #config: GroupConfig;
   readonly #options: GroupRunOptions;
   readonly #emitter: Emitter<GroupEvents>;
@@ -49,12 +51,12 @@ export class GroupRun {
   readonly #stop = new AbortController();
   readonly #stopRequested = deferred();
   readonly #force = new AbortController();
-  readonly #phases: PhaseEvent[] = [];
   readonly #problems: Problem[] = [];
   readonly #unfinished: string[] = [];
   readonly #startedAt: number;
   #reason: StopReason = { kind: "finished", text: "every loop has ended" };
   #deadline: Deadline;
+  #stopping = false;
   #forcedBy: SignalName | undefined;
   #link: ProcessLink | undefined;
 
@@ -94,14 +96,15 @@ export class GroupRun {
   }
 
   get phase(): Phase {
-    return this.#phases.at(-1)?.phase ?? "starting";
+    return this.phases.at(-1)?.phase ?? "starting";
   }
 
   /** How far the stop is, from its first moment on. */
   get stopProgress(): StopProgress | undefined {
-    if (!this.#stop.signal.aborted) return undefined;
+    if (!this.#stopping) return undefined;
     const { elapsedMs, remainingMs, timeoutMs } = this.#deadline;
-    return { reason: this.#reason.text, elapsedMs, remainingMs, timeoutMs };
+    const { text: reason, kind } = this.#reason;
+    return { reason, kind, elapsedMs, remainingMs, timeoutMs };
   }
 
   /** True when nothing was left running. */
@@ -112,7 +115,8 @@ export class GroupRun {
 
   /** Begins the stop. The first request counts; later ones change nothing. */
   requestStop(reason: StopReason, timeoutMs: number = this.#config.shutdownTimeoutMs): void {
-    if (this.#stop.signal.aborted) return;
+    if (this.#stopping) return;
+    this.#stopping = true;
     this.#reason = reason;
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
     // At once: whoever asks in the next moment must not be told to send work here.
@@ -138,6 +142,7 @@ export class GroupRun {
       if (!this.#stop.signal.aborted) this.#launch();
       await this.#stopRequested.promise;
       await this.#stopLoops();
+      await traceStop(this, this.#deadline, this.#config.clock);
       await this.#stopTheRest();
     } finally {
       disconnect();
@@ -263,7 +268,7 @@ export class GroupRun {
 
   #enter(phase: Phase, reason: string): void {
     const event = { phase, at: this.#config.clock.now(), reason };
-    this.#phases.push(event);
+    this.phases.push(event);
     this.#emitter.emit("phase", event);
   }
 
@@ -279,7 +284,7 @@ export class GroupRun {
       runMs: this.#config.clock.monotonic() - this.#startedAt,
       stopMs: this.#deadline.elapsedMs,
       timeoutMs: this.#deadline.timeoutMs,
-      phases: this.#phases,
+      phases: this.phases,
       loops: this.members.map((member) => member.report()),
       unfinished: this.#unfinished,
       problems: this.#problems,

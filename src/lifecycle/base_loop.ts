@@ -36,7 +36,9 @@ export interface LoopContext {
 
 /** A piece of work that a loop has begun. */
 export interface Work {
+  /** What reports name it by. */
   readonly id: string;
+  /** When it began, by the monotonic clock. */
   readonly since: number;
 }
 
@@ -66,9 +68,13 @@ class Run {
  * - A second `run` while one is under way is an error.
  */
 export abstract class BaseLoop implements Runnable {
+  /** Unique in a group; reports and health name the loop by it. */
   readonly name: string;
+  /** Lower ones stop first, equal ones together. */
   readonly priority: number;
+  /** A bound of its own for its stop, within its group's. */
   readonly shutdownTimeoutMs: number | undefined;
+  /** Signs of life for the watchdog. */
   readonly heartbeat: Heartbeat;
   /** Where time comes from. */
   protected readonly clock: Clock;
@@ -79,6 +85,7 @@ export abstract class BaseLoop implements Runnable {
   #resumed: Deferred<void> | undefined;
   #quiet: Deferred<void> | undefined;
 
+  /** Refuses an empty name, and options that make no sense. */
   constructor(name: string, options: LoopOptions = {}) {
     if (typeof name !== "string" || name === "") {
       throw new TypeError(`Invalid loop name: expected a non-empty string, got ${show(name)}`);
@@ -96,15 +103,18 @@ export abstract class BaseLoop implements Runnable {
   /** Everything the loop does between start and end. It looks at `stopping`, and returns. */
   protected abstract work(context: LoopContext, options: RunOptions): Promise<void>;
 
+  /** True from the call of `run` until it settles. */
   get running(): boolean {
     return this.#run !== undefined;
   }
 
+  /** What it is working on now. */
   get inFlight(): readonly InFlight[] {
     const now = this.clock.monotonic();
     return Array.from(this.#inFlight, ({ id, since }) => ({ id, ageMs: now - since }));
   }
 
+  /** Works until it is done or told to stop. Rejects when the loop failed. */
   async run(options: RunOptions = {}): Promise<void> {
     checkRunOptions(options);
     if (this.#run !== undefined) {
@@ -131,6 +141,7 @@ export abstract class BaseLoop implements Runnable {
     }
   }
 
+  /** Asks for a graceful stop and waits: true when stopped, false when the time ran out first. */
   async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
     const ownTimeoutMs = this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? ownTimeoutMs);
@@ -146,21 +157,25 @@ export abstract class BaseLoop implements Runnable {
     return await settlesWithin(run.ended.promise, reserveMs, this.clock);
   }
 
+  /** Ends work in flight now instead of at the deadline. */
   cancel(reason: CancelledError): void {
     this.#run?.stopping.abort(STOPPING);
     this.#run?.cancelling.abort(reason);
   }
 
+  /** Takes no new work until `resume`; resolves when nothing is in flight. */
   async drain(): Promise<void> {
     this.#resumed ??= deferred();
     if (this.#inFlight.size > 0) await (this.#quiet ??= deferred()).promise;
   }
 
+  /** Takes work again after `drain`. */
   resume(): void {
     this.#resumed?.resolve();
     this.#resumed = undefined;
   }
 
+  /** The same as `shutdown`, with the loop's own timeout. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.shutdown();
   }

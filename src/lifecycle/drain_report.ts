@@ -10,6 +10,7 @@ export type Outcome = "forced" | "failed" | "timed_out" | "drained";
 
 /** What one loop did in a run. */
 export interface LoopReport {
+  /** That of the loop. */
   readonly name: string;
   /** `ended`, `failed` or `hung`; `waiting` when the stop came before it began. */
   readonly state: LoopState;
@@ -37,6 +38,7 @@ export interface DrainReportInit {
   readonly timeoutMs: number;
   /** Every phase the run went through. */
   readonly phases: readonly PhaseEvent[];
+  /** One for each loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
   /** Support and shutdown callbacks that had not ended at the deadline. */
   readonly unfinished: readonly string[];
@@ -55,16 +57,26 @@ const EXIT_CODES: Readonly<Record<Outcome, number>> = {
 
 /** The account of a run: how it ended, what each loop did, and what was left. */
 export class DrainReport implements DrainReportInit {
+  /** Why the run ended. */
   readonly reason: StopReason;
+  /** From the start of the run to its end. */
   readonly runMs: number;
+  /** From the beginning of the stop to its end. */
   readonly stopMs: number;
+  /** How long the stop was allowed to take. */
   readonly timeoutMs: number;
+  /** Every phase the run went through. */
   readonly phases: readonly PhaseEvent[];
+  /** One for each loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
+  /** Support and shutdown callbacks that had not ended at the deadline. */
   readonly unfinished: readonly string[];
+  /** What went wrong and was contained. */
   readonly problems: readonly Problem[];
+  /** The signal that forced the stop. */
   readonly forcedBy: SignalName | undefined;
 
+  /** Made by a group at the end of a run; by hand only in tests. */
   constructor(init: DrainReportInit) {
     this.reason = init.reason;
     this.runMs = init.runMs;

@@ -6,7 +6,9 @@ export type LoopState = "waiting" | "running" | "backing_off" | "ended" | "faile
 
 /** A loop changed its state. */
 export interface LoopEvent {
+  /** The name of the loop. */
   readonly loop: string;
+  /** The one it is in from now on. */
   readonly state: LoopState;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
@@ -24,13 +26,18 @@ export interface Problem {
 
 /** Loops gave no sign of life for too long; the process ends right after this. */
 export interface StallEvent {
+  /** Those without a sign of life, with the age of their last one. */
   readonly stalled: readonly BeatRecord[];
 }
 
 /** What can be watched on a group, by name. */
 export interface GroupEvents {
+  /** The group entered a phase. */
   readonly phase: PhaseEvent;
+  /** A loop changed its state. */
   readonly loop: LoopEvent;
+  /** Something went wrong and was contained. */
   readonly problem: Problem;
+  /** The watchdog is about to end the process. */
   readonly stall: StallEvent;
 }

@@ -1,7 +1,8 @@
 import { checkDuration, checkOneOf, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { HealthOptions } from "../health/health_options.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 import { RestartBudget, type RestartOptions } from "./restart.ts";
 import { checkRunnable, DEFAULT_SHUTDOWN_TIMEOUT_MS, type Runnable } from "./runnable.ts";
@@ -26,7 +27,7 @@ export interface LoopGroupOptions {
    * @default {0}
    */
   readonly unreadyDelayMs?: number;
-  /** @default {"shutdown"} */
+  /** What becomes of the others when one loop fails. @default {"shutdown"} */
   readonly onFailure?: FailurePolicy;
   /** How often and how soon, with `onFailure: "restart"`. */
   readonly restart?: RestartOptions;
@@ -34,6 +35,8 @@ export interface LoopGroupOptions {
   readonly watchdogThresholdMs?: number | null;
   /** How often the watchdog looks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
+  /** Whether `main()` shows on standard error how it stops, as `showDrain` does. @default {true} */
+  readonly drainView?: boolean;
   /** Started in order before the loops, stopped in reverse order after them. */
   readonly support?: readonly Support[];
   /** Serves `healthApp` at this port, 0 for any, from before the start until after the stop. */
@@ -42,11 +45,15 @@ export interface LoopGroupOptions {
   readonly healthHost?: string;
   /** Checks, a token and further metrics for what is served there. */
   readonly health?: HealthOptions;
-  /** @default {the one this program runs on} */
+  /**
+   * Signals, exit and servers come from it; a fake one for tests.
+   *
+   * @default {the one this program runs on}
+   */
   readonly runtime?: Runtime;
-  /** @default {systemClock} */
+  /** What the deadline is measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of the phases, and of all that goes wrong. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -59,6 +66,7 @@ export interface GroupConfig {
   readonly restart: RestartOptions;
   readonly watchdogThresholdMs: number | null;
   readonly watchdogIntervalMs: number;
+  readonly drainView: boolean;
   readonly support: readonly Support[];
   readonly healthPort: number | undefined;
   readonly healthHost: string;
@@ -89,13 +97,14 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
       ? DEFAULT_WATCHDOG_THRESHOLD_MS
       : watchdogThresholdMs,
     watchdogIntervalMs: options.watchdogIntervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS,
+    drainView: options.drainView ?? true,
     support: checkSupport(options.support ?? []),
     healthPort: checkPort(options.healthPort),
     healthHost: options.healthHost ?? "0.0.0.0",
     health: options.health ?? {},
     runtime: () => runtime ?? defaultRuntime(),
     clock: options.clock ?? systemClock,
-    log: options.log ?? consoleLog,
+    log: options.log ?? libraryLog,
   };
   if (config.unreadyDelayMs > 0 && config.unreadyDelayMs >= config.shutdownTimeoutMs) {
     throw new RangeError(

@@ -1,10 +1,13 @@
 import type { LoopState } from "./group_events.ts";
 import type { Phase } from "./phase.ts";
 import type { Runnable } from "./runnable.ts";
+import type { StopReason } from "./stop_reason.ts";
 
 /** How one loop is doing. */
 export interface LoopHealth {
+  /** That of the loop. */
   readonly name: string;
+  /** What it is doing in its group. */
   readonly state: LoopState;
   /** False while it cannot take work. */
   readonly ready: boolean;
@@ -14,6 +17,7 @@ export interface LoopHealth {
   readonly oldestMs: number;
   /** Milliseconds since its last sign of life, where it gives any. */
   readonly heartbeatAgeMs?: number;
+  /** How often it was run again after a failure. */
   readonly restarts: number;
 }
 
@@ -21,6 +25,8 @@ export interface LoopHealth {
 export interface StopProgress {
   /** Why it began, for people. */
   readonly reason: string;
+  /** The same for programs. */
+  readonly kind: StopReason["kind"];
   /** Since it began. */
   readonly elapsedMs: number;
   /** Until the deadline; 0 once it has passed. */
@@ -35,11 +41,13 @@ export interface HealthSnapshot {
   readonly live: boolean;
   /** False when no new work should be sent here: starting, drained, stopping, or a loop in trouble. */
   readonly ready: boolean;
+  /** The one that the run is in; `starting` before the first run. */
   readonly phase: Phase;
   /** True between `drain` and `resume`. */
   readonly drained: boolean;
   /** From the first moment of a stop on. */
   readonly stop?: StopProgress;
+  /** In the order of the group. */
   readonly loops: readonly LoopHealth[];
 }
 

@@ -1,6 +1,8 @@
 import { checkDuration } from "../_checks.ts";
 import { Emitter } from "../_emitter.ts";
 import { settlesWithin } from "../_promises.ts";
+import { flushLibraryLog, loadLibraryLog, takeUnheard } from "../library_log.ts";
+import { consoleLog } from "../log.ts";
 import { reserveOf } from "./deadline.ts";
 import type { DrainReport, Outcome } from "./drain_report.ts";
 import type { GroupEvents } from "./group_events.ts";
@@ -15,6 +17,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
+import { showDrain } from "../terminal/show_drain.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
@@ -22,6 +25,9 @@ export interface LoopGroupRunOptions extends RunOptions {
   /** Stop on SIGTERM and SIGINT. @default {true} */
   readonly installSignals?: boolean;
 }
+
+/** How long the end of a process waits for LogTape; then its last records go to the console. */
+const LAST_WORDS_MS = 1_000;
 
 /**
  * Runs loops together and stops them together: by a signal, by a call, or because one of them failed.
@@ -114,18 +120,34 @@ export class LoopGroup implements AsyncDisposable {
   /**
    * Runs like `run`, then ends the process: exit code 0 when drained, 1 when a loop failed, 124 when
    * the deadline passed with work left, 128 + n when signal n forced it.
+   *
+   * Meanwhile the process is ours: warnings and errors that LogTape is not configured to take are
+   * written to the console, the report of a run that did not drain among them.
    */
   async main(options: LoopGroupRunOptions = {}): Promise<never> {
-    const { log, runtime } = this.#config;
+    const { clock, drainView, log, runtime } = this.#config;
+    const giveBack = takeUnheard(consoleLog);
+    const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
+    const view = drainView ? showDrain(this, { clock, runtime: runtime() }) : undefined;
     let exitCode = 1;
     try {
       const report = await this.#execute(options, true);
       exitCode = report.exitCode;
-      if (report.outcome === "drained") log.info(String(report), { report });
-      else log.error(String(report), { report });
+      const wasRead = view?.end(report) ?? false;
+      await settlesWithin(loaded, LAST_WORDS_MS, clock);
+      flushLibraryLog();
+      // What stands on the terminal already is for LogTape alone.
+      if (wasRead) giveBack();
+      const { outcome, stopMs, figures } = report;
+      const level = outcome === "drained" ? "info" : "error";
+      log[level](String(report), { outcome, exitCode, stopMs, figures });
     } catch (error) {
+      view?.end();
       log.error("the group could not run", { error });
     }
+    await settlesWithin(loaded, LAST_WORDS_MS, clock);
+    flushLibraryLog();
+    giveBack();
     return runtime().exit(exitCode);
   }
 

@@ -3,6 +3,7 @@ export type Phase = "starting" | "running" | "unready" | "draining" | "cancellin
 
 /** A group entered a phase. */
 export interface PhaseEvent {
+  /** The one it is in from now on. */
   readonly phase: Phase;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;

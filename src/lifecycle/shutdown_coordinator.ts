@@ -2,7 +2,8 @@ import { checkOneOf, show } from "../_checks.ts";
 import { settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { TerminatingError } from "../errors.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import {
   defaultRuntime,
   exitCodeOf,
@@ -22,13 +23,13 @@ export type SecondSignal = "cancel" | "exit" | "ignore";
 export interface InstallOptions {
   /** The signals that ask for a stop. @default {SIGTERM and SIGINT, where the platform has them} */
   readonly signals?: readonly SignalName[];
-  /** @default {the one this program runs on} */
+  /** Where the signals come from. @default {the one this program runs on} */
   readonly runtime?: Runtime;
   /** What a second signal does; with `cancel`, a third ends the process. @default {"cancel"} */
   readonly onSecondSignal?: SecondSignal;
-  /** @default {systemClock} */
+  /** What tells a repeated signal from a second one. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of callbacks that failed. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -78,7 +79,7 @@ export class ShutdownCoordinator {
   private constructor(options: InstallOptions) {
     this.#runtime = options.runtime ?? defaultRuntime();
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
     this.#onSecondSignal = options.onSecondSignal ?? "cancel";
   }
 

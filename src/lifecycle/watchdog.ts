@@ -1,5 +1,6 @@
 import { checkInterval } from "../_checks.ts";
 import { type Cancel, type Clock, systemClock } from "../clock.ts";
+import { flushLibraryLog, libraryLog, takeUnheard } from "../library_log.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { type BeatRecord, defaultRuntime, type EventLoopWatch, type Runtime } from "../runtime.ts";
 import type { Heartbeat } from "./heartbeat.ts";
@@ -13,11 +14,11 @@ export interface WatchdogOptions {
   readonly intervalMs?: number;
   /** Hears of a stall just before the process ends. */
   readonly onStall?: (stalled: readonly BeatRecord[]) => void;
-  /** @default {the one this program runs on} */
+  /** Where its thread comes from, and what it ends. @default {the one this program runs on} */
   readonly runtime?: Runtime;
-  /** @default {systemClock} */
+  /** What silence is measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears the names and ages of what stands still, last of all. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -35,6 +36,7 @@ export const DEFAULT_WATCHDOG_INTERVAL_MS = 60_000;
  * here runs while it is blocked. Time in which the process was suspended counts against nobody.
  */
 export class Watchdog implements Support {
+  /** What reports call it by. */
   readonly name = "watchdog";
   readonly #thresholdMs: number;
   readonly #intervalMs: number;
@@ -62,7 +64,7 @@ export class Watchdog implements Support {
     this.#onStall = options.onStall ?? (() => {});
     this.#runtime = options.runtime;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
   }
 
   /** Watches a loop, by its name, until `unwatch`. */
@@ -132,7 +134,11 @@ export class Watchdog implements Support {
     const stalled = this.#beats().filter(({ ageMs }) => ageMs > this.#thresholdMs);
     if (stalled.length === 0) return;
     const names = stalled.map(({ name, ageMs }) => `"${name}" (${Math.round(ageMs)} ms)`);
+    // Whoever finds the process dead must find out why, also where nothing else is logged.
+    const giveBack = takeUnheard(consoleLog);
     this.#log.error(`no sign of life from ${names.join(", ")}: ending the process`, { stalled });
+    flushLibraryLog();
+    giveBack();
     this.#onStall(stalled);
     this.#process.kill();
   }

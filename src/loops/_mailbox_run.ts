@@ -12,9 +12,11 @@ import {
   type Message,
   type ReceiveOptions,
 } from "../mailbox/mailbox.ts";
+import { isObserved } from "../telemetry/registry.ts";
 import { MessageContext, type WorkShared } from "./handler.ts";
 import { Item } from "./_item.ts";
 import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
+import { judgeObserved } from "./_observed_work.ts";
 import { Settler } from "./_settler.ts";
 import { judge, type Verdict } from "./_verdict.ts";
 
@@ -204,7 +206,7 @@ export class MailboxRun<T, R> {
     this.#atWork++;
     const context = new MessageContext(this.#shared, message as Message<unknown, never>, lease);
     item.context = context;
-    const verdict = await judge(message, context, this.#config);
+    const verdict = await (isObserved() ? judgeObserved : judge)(message, context, this.#config);
     item.context = undefined;
     this.#atWork--;
     this.#startWaiting();

@@ -1,3 +1,4 @@
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
 
 /** A message whose body is what a schema made of it. */
@@ -28,6 +29,10 @@ export class ValidatedMessage<T, R> implements Message<T, R> {
 
   get replyTo(): string | undefined {
     return this.#message.replyTo;
+  }
+
+  get trace(): TraceContext | undefined {
+    return this.#message.trace;
   }
 
   get checkpoint(): unknown {

@@ -16,8 +16,8 @@ import { ValidatedMessage } from "./_validated_message.ts";
 export type Verdict =
   | { readonly kind: "acknowledge" }
   | { readonly kind: "release" }
-  | { readonly kind: "nack"; readonly options: NackOptions }
-  | { readonly kind: "bury"; readonly reason: DeadLetterReason };
+  | { readonly kind: "nack"; readonly options: NackOptions; readonly error: unknown }
+  | { readonly kind: "bury"; readonly reason: DeadLetterReason; readonly error: unknown };
 
 const DONE: Verdict = { kind: "acknowledge" };
 const UNTOUCHED: Verdict = { kind: "release" };
@@ -70,19 +70,24 @@ function afterFailure<T, R>(
   if (isRetryLaterError(error)) {
     const visibilityTimeoutMs = Math.min(error.delayMs ?? backoff, MAX_VISIBILITY_MS);
     log.debug(`message ${id} is tried again later`, { error, visibilityTimeoutMs });
-    return { kind: "nack", options: { visibilityTimeoutMs, spendsAttempt: false } };
+    return { kind: "nack", options: { visibilityTimeoutMs, spendsAttempt: false }, error };
   }
   const hopeless = policy?.afterFailure(error, deliveryCount);
-  if (hopeless !== undefined) return bury(message, hopeless, log);
+  if (hopeless !== undefined) return bury(message, hopeless, log, error);
   log.warn(`message ${id} failed, attempt ${deliveryCount}`, {
     error,
     visibilityTimeoutMs: backoff,
   });
   const spendsAttempt = policy === undefined || !policy.excuses(error);
-  return { kind: "nack", options: { visibilityTimeoutMs: backoff, spendsAttempt } };
+  return { kind: "nack", options: { visibilityTimeoutMs: backoff, spendsAttempt }, error };
 }
 
-function bury<T, R>({ id }: Message<T, R>, reason: DeadLetterReason, log: Log): Verdict {
+function bury<T, R>(
+  { id }: Message<T, R>,
+  reason: DeadLetterReason,
+  log: Log,
+  error: unknown = reason.error ?? reason.reason,
+): Verdict {
   log.error(`message ${id} is buried: ${reason.reason}`, { ...reason });
-  return { kind: "bury", reason };
+  return { kind: "bury", reason, error };
 }

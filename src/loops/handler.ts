@@ -24,6 +24,7 @@ export interface HandlerContext {
   readonly endLease: () => Promise<void>;
   /** Counts the attempts at this message, from 1. */
   readonly attempt: number;
+  /** The loop's log. */
   readonly log: Log;
 }
 

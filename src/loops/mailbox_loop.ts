@@ -4,7 +4,8 @@ import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extende
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import { type Figures, NO_FIGURES } from "../lifecycle/figures.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
 import type { Handler, OnBury } from "./handler.ts";
@@ -12,13 +13,15 @@ import { MailboxRun } from "./_mailbox_run.ts";
 import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
 import type { StandardSchema } from "./schema.ts";
 
+export type { BackoffOptions };
+
 /** Options of {@linkcode MailboxLoop}. */
 export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   /** Where the messages come from. */
   readonly mailbox: Mailbox<T, R>;
   /** Works on one message. */
   readonly handler: Handler<T, R>;
-  /** @default {the mailbox's name} */
+  /** What reports and health call it by. @default {the mailbox's name} */
   readonly name?: string;
   /** How many messages are worked on at a time, up to 1 000. @default {1} */
   readonly concurrency?: number;
@@ -34,7 +37,7 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   readonly schema?: StandardSchema<T>;
   /** How long a failed message stays hidden. @default {from 1 s to 5 min} */
   readonly backoff?: BackoffOptions;
-  /** @default {consoleLog} */
+  /** Hears of failures of handlers and of the engine. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -73,7 +76,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     if (typeof handler !== "function") {
       throw new TypeError(`Invalid handler of loop "${this.name}": expected a function`);
     }
-    const log = options.log ?? consoleLog;
+    const log = options.log ?? libraryLog;
     const leaseOptions = lease === false ? { enabled: false } : lease;
     this.#config = {
       mailbox,
@@ -114,6 +117,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     return this.#config.extender;
   }
 
+  /** Takes no new messages until `resume`, a wait for one ends at once; resolves when none is in flight. */
   override async drain(): Promise<void> {
     const drained = super.drain();
     this.#current?.endWait();
@@ -125,6 +129,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     await this.#current?.abandon();
   }
 
+  /** Receives, handles and settles until the stop. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     this.#current = new MailboxRun(this.#config, context, options);
     await this.#current.execute();

@@ -1,5 +1,6 @@
 /** Any validator that follows the Standard Schema specification. */
 export interface StandardSchema<Output = unknown> {
+  /** What the specification asks for: its version, the vendor, and `validate`. */
   readonly "~standard": {
     readonly version: 1;
     readonly vendor: string;
@@ -14,7 +15,9 @@ export type SchemaResult<Output> =
 
 /** One thing that does not fit. */
 export interface SchemaIssue {
+  /** What is wrong, for people. */
   readonly message: string;
+  /** Where in the body it is; missing for the body as a whole. */
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 

@@ -48,6 +48,7 @@ export class StepLoop extends BaseLoop {
     this.#step = step;
   }
 
+  /** Does step after step until the stop. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { maxIterations = Infinity } = options;
     let turnBegan = this.clock.monotonic();

@@ -1,4 +1,5 @@
 import { show } from "../_checks.ts";
+import { isTraceContext, type TraceContext } from "../telemetry/trace_context.ts";
 import { InvalidParameterError } from "./errors.ts";
 import { MAX_BATCH, MAX_VISIBILITY_MS } from "./mailbox.ts";
 
@@ -38,6 +39,15 @@ export function checkMailboxName(name: string): string {
     );
   }
   return name;
+}
+
+/** Refuses a trace that nobody could go on with. */
+export function checkTrace(trace: TraceContext): TraceContext {
+  if (isTraceContext(trace)) return trace;
+  throw new InvalidParameterError(
+    'Invalid trace: expected a traceparent like "00-<32 hex digits>-<16>-<2>", and a tracestate of ' +
+      `at most 512 characters if any, got ${show((trace as TraceContext | null)?.traceparent)}`,
+  );
 }
 
 function checkRange(name: string, value: number, max: number): number {

@@ -1,4 +1,5 @@
 import { systemClock } from "../clock.ts";
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import { checkVisibility } from "./_bounds.ts";
 import type { Codec } from "./codec.ts";
 import { deadLetterOf } from "./dead_letter.ts";
@@ -17,6 +18,7 @@ import type { MailboxOptions } from "./mailbox_options.ts";
 export class EngineMessage<T, R, B> implements Message<T, R> {
   readonly delivery: Delivery<B>;
   readonly body: T;
+  readonly trace: TraceContext | undefined;
   state: "open" | "settling" | "final" = "open";
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
@@ -30,9 +32,11 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     engine: Engine<B>,
     codec: Codec<B>,
     options: MailboxOptions,
+    trace: TraceContext | undefined,
   ) {
     this.delivery = delivery;
     this.body = body;
+    this.trace = trace;
     this.#engine = engine;
     this.#codec = codec;
     this.#options = options;
@@ -82,9 +86,9 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   }
 
   async bury(reason: DeadLetterReason): Promise<void> {
-    const { body, delivery } = this;
+    const { body, delivery, trace } = this;
     const now = (this.#options.clock ?? systemClock).now();
-    const letter = deadLetterOf(delivery, { body }, this.#readableCheckpoint(), reason, now);
+    const letter = deadLetterOf(delivery, { body }, this.#readableCheckpoint(), reason, now, trace);
     const encoded = this.#codec.encode(letter);
     await this.#settle("bury", async () => [await this.#engine.bury(delivery, encoded)]);
   }

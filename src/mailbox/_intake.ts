@@ -1,6 +1,7 @@
 import { deferred, onAbort } from "../_promises.ts";
 import { type Cancel, type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import type { Codec } from "./codec.ts";
 import { deadLetterOf } from "./dead_letter.ts";
 import type { Delivery, Engine, Maybe, Pulled } from "./engine.ts";
@@ -40,7 +41,7 @@ export class Intake<T, R, B> {
     this.#codec = codec;
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
     this.#closing = closing;
   }
 
@@ -114,14 +115,20 @@ export class Intake<T, R, B> {
     const burials: Promise<void>[] = [];
     for (const delivery of deliveries) {
       try {
-        const body = this.#codec.decode(delivery.body) as T;
-        messages.push(new EngineMessage(delivery, body, this.#engine, this.#codec, this.#options));
+        messages.push(this.#message(delivery));
       } catch (error) {
         burials.push(this.#buryUnreadable(delivery, error));
       }
     }
     const taken = { messages, nextDueMs: 0 };
     return burials.length === 0 ? taken : Promise.all(burials).then(() => taken);
+  }
+
+  #message(delivery: Delivery<B>): Message<T, R> {
+    const codec = this.#codec;
+    const traced = codec.unwrap?.(delivery.body);
+    const body = codec.decode(traced === undefined ? delivery.body : traced.body) as T;
+    return new EngineMessage(delivery, body, this.#engine, codec, this.#options, traced?.trace);
   }
 
   async #buryUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {

@@ -1,14 +1,25 @@
 import { show } from "../_checks.ts";
+import type { TraceContext, TracedBody } from "../telemetry/trace_context.ts";
 import { InvalidParameterError, SerializationError } from "./errors.ts";
+import { unwrapJson, unwrapKept, wrapJson, wrapKept } from "./_traced_body.ts";
 
 /** Turns bodies into what an engine stores, and back. Both directions throw when they cannot. */
 export interface Codec<B> {
+  /** Throws what cannot be stored back at whoever sends it. */
   encode(value: unknown): B;
+  /** What throws here goes to the dead letters. */
   decode(stored: B): unknown;
   /** What is stored, as text for the dead letters. */
   text(stored: B): string;
   /** Throws for a body that is too large to send. A letter with a body that was sent may be larger. */
   checkSize?(stored: B): void;
+  /**
+   * Puts a trace with an encoded body. It gets every body that is sent, also without a trace, so that one
+   * that looks wrapped can be wrapped. A codec without this and `unwrap` carries no traces.
+   */
+  wrap?(stored: B, trace: TraceContext | undefined): B;
+  /** Takes apart what `wrap` has put together; undefined for a body that is stored as it is. */
+  unwrap?(stored: B): TracedBody<B> | undefined;
 }
 
 /** The default of {@linkcode jsonCodec}: as much as the common queues take. */
@@ -26,6 +37,8 @@ export function jsonCodec(maxBytes: number = DEFAULT_MAX_BODY_BYTES): Codec<stri
       }
     },
     text: (stored) => stored,
+    wrap: wrapJson,
+    unwrap: unwrapJson,
     checkSize(stored) {
       // A character takes three bytes at the most, so most bodies need not be measured.
       if (stored.length * 3 <= maxBytes) return;
@@ -57,4 +70,6 @@ export const identityCodec: Codec<unknown> = {
   encode: (value) => value,
   decode: (stored) => stored,
   text: (stored) => String(stored),
+  wrap: wrapKept,
+  unwrap: unwrapKept,
 };

@@ -1,3 +1,4 @@
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Delivery } from "./engine.ts";
 import { isMailboxError } from "./errors.ts";
 import type { DeadLetter, DeadLetterReason, Mailbox, Message } from "./mailbox.ts";
@@ -9,6 +10,7 @@ export function deadLetterOf<T>(
   checkpoint: unknown,
   reason: DeadLetterReason,
   deadAt: number,
+  trace?: TraceContext,
 ): DeadLetter<T> {
   const { id, deliveryCount, enqueuedAt, replyTo } = delivery;
   const address = typeof replyTo === "object" ? replyTo.name : replyTo;
@@ -21,6 +23,7 @@ export function deadLetterOf<T>(
     deadAt,
     ...(address === undefined ? {} : { replyTo: address }),
     ...(checkpoint === undefined ? {} : { checkpoint }),
+    ...(trace === undefined ? {} : { trace }),
   };
 }
 
@@ -54,8 +57,12 @@ export async function redrive<T>(
       held.push(message);
       const { body: letter } = message;
       if (!("body" in letter) || !only(letter)) continue;
-      const { id, replyTo, body } = letter;
-      await mailbox.send(body as T, replyTo === undefined ? { id } : { id, replyTo });
+      const { id, replyTo, body, trace } = letter;
+      await mailbox.send(body as T, {
+        id,
+        ...(replyTo === undefined ? {} : { replyTo }),
+        ...(trace === undefined ? {} : { trace }),
+      });
       await message.acknowledge();
       held.pop();
       redriven++;

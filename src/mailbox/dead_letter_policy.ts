@@ -29,6 +29,7 @@ export interface DeadLetterOptions {
  * ```
  */
 export class DeadLetterPolicy {
+  /** A message that failed so often is buried. */
   readonly maxDeliveries: number;
   readonly #include: readonly ErrorClass[];
   readonly #exclude: readonly ErrorClass[];

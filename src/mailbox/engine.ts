@@ -15,9 +15,13 @@ export type StoredReplyAddress = string | ReplyMailbox<never>;
 
 /** A message on its way in. `B` is what the engine stores as a body. */
 export interface Entry<B> {
+  /** Unique in the mailbox; the sender's own, or made up. */
   readonly id: string;
+  /** As the codec encoded it. */
   readonly body: B;
+  /** How long it stays hidden; 0 for not at all. */
   readonly delayMs: number;
+  /** Where replies go. */
   readonly replyTo?: StoredReplyAddress | undefined;
   /** The id was chosen by the sender: one that is there already must not be stored again. */
   readonly dedup: boolean;
@@ -25,7 +29,9 @@ export interface Entry<B> {
 
 /** A message on its way out. Engines get the same object back when it is settled. */
 export interface Delivery<B> {
+  /** That of the entry. */
   readonly id: string;
+  /** As it was pushed. */
   readonly body: B;
   /** Unique for each delivery. */
   readonly receipt: string;
@@ -33,12 +39,15 @@ export interface Delivery<B> {
   readonly deliveryCount: number;
   /** By the engine's own clock, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
+  /** Where replies go. */
   readonly replyTo?: StoredReplyAddress | undefined;
+  /** The progress that was saved last. */
   readonly checkpoint?: B | undefined;
 }
 
 /** What a pull gives. */
 export interface Pulled<B> {
+  /** The oldest that are due, at most as many as asked for. */
   readonly deliveries: readonly Delivery<B>[];
   /** When there was nothing: how long until something falls due, `Infinity` when nothing will. */
   readonly nextDueMs: number;
@@ -53,6 +62,7 @@ export interface Pulled<B> {
  * - A call that throws has changed nothing, or will be found out by the next one.
  */
 export interface Engine<B> {
+  /** What it can do; `mailboxCases` holds it to that. */
   readonly capabilities: Capabilities;
   /** Stores all, or throws and stores none. */
   push(entries: readonly Entry<B>[]): Maybe<void>;

@@ -3,9 +3,13 @@ import {
   checkDelay,
   checkMailboxName,
   checkMaxMessages,
+  checkTrace,
   checkVisibility,
   checkWait,
 } from "./_bounds.ts";
+import { isTracing } from "../telemetry/registry.ts";
+import { sending } from "../telemetry/spans.ts";
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Codec } from "./codec.ts";
 import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
 import type { EngineMessage } from "./_engine_message.ts";
@@ -32,6 +36,7 @@ export type PlanLeaseKeeping = (queue: string) => Promise<LeaseKeepingPlan | und
  * here, storage is done by the engine.
  */
 export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
+  /** What logs, loops and reply addresses call it. */
   readonly name: string;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
@@ -46,6 +51,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
+  /** Begins nothing. With `leaseKeeping` its messages can be kept from another thread. */
   constructor(
     name: string,
     engine: Engine<B>,
@@ -63,14 +69,17 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#waiting = new WaitingRoom(this.#clock, (wake) => engine.onWake(wake));
   }
 
+  /** True after `close`. */
   get closed(): boolean {
     return this.#closed;
   }
 
+  /** Those of the engine. */
   get capabilities(): Capabilities {
     return this.#engine.capabilities;
   }
 
+  /** Where its messages go that failed for good; on the same engine. */
   get deadLetters(): Mailbox<DeadLetter<T>> {
     return this.#deadLetters ??= new EngineMailbox(
       `${this.name}.dead`,
@@ -81,21 +90,24 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     );
   }
 
+  /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
   async send(body: T, options: SendOptions<R> = {}): Promise<string> {
+    if (isTracing()) return (await this.#sendTraced([body], options))[0]!;
     const entry = this.#entry(body, options);
     await this.#engine.push([entry]);
     return entry.id;
   }
 
+  /** Stores all messages, or none of them. */
   async sendMany(bodies: readonly T[], options: SendOptions<R> = {}): Promise<string[]> {
     if (options.id !== undefined) {
       throw new InvalidParameterError("Invalid id: many messages cannot share one id; use send");
     }
-    const entries = bodies.map((body) => this.#entry(body, options));
-    if (entries.length > 0) await this.#engine.push(entries);
-    return entries.map(({ id }) => id);
+    if (bodies.length === 0) return [];
+    return await (isTracing() ? this.#sendTraced(bodies, options) : this.#push(bodies, options));
   }
 
+  /** Takes messages: as soon as one is there, `[]` when the wait is over. */
   async receive(options: ReceiveOptions = {}): Promise<Message<T, R>[]> {
     const max = checkMaxMessages(options.maxMessages ?? 1);
     const visibilityMs = checkVisibility(options.visibilityTimeoutMs ?? 300_000);
@@ -133,16 +145,19 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     }
   }
 
+  /** How many messages are there, in flight and delayed ones included. */
   async approximateCount(): Promise<number> {
     this.#checkOpen("count");
     return await this.#engine.count();
   }
 
+  /** Deletes every message and returns how many that were. */
   async purge(): Promise<number> {
     this.#checkOpen("purge");
     return await this.#engine.purge();
   }
 
+  /** Looks at the oldest messages without taking them. */
   async peek(maxMessages: number): Promise<readonly PeekedMessage<T>[]> {
     this.#checkOpen("peek");
     const peeked = await this.#engine.peek(checkMaxMessages(maxMessages));
@@ -151,14 +166,17 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     });
   }
 
+  /** Acknowledges in one call of the engine; tells for each whether its receipt was still good. */
   acknowledgeMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
     return this.#settleMany(messages, (deliveries) => this.#engine.acknowledge(deliveries));
   }
 
+  /** Releases in one call of the engine; tells for each whether its receipt was still good. */
   releaseMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
     return this.#settleMany(messages, (deliveries) => this.#engine.release(deliveries));
   }
 
+  /** Extends in one call of the engine; tells for each whether its receipt was still good. */
   async extendMany(
     messages: readonly Message<T, R>[],
     visibilityTimeoutMs: number,
@@ -167,10 +185,12 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return await this.#engine.extend(deliveries, checkVisibility(visibilityTimeoutMs));
   }
 
+  /** How another thread can extend leases; undefined where the engine has no way. */
   async leaseKeeping(): Promise<LeaseKeepingPlan | undefined> {
     return await this.#planLeaseKeeping?.(this.name);
   }
 
+  /** Wakes whoever waits and takes nothing more. What is stored stays stored. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closing.abort();
@@ -180,6 +200,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     await this.#engine.close();
   }
 
+  /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
@@ -188,17 +209,44 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#closing.signal.aborted;
   }
 
-  #entry(body: T, { replyTo, delayMs = 0, id }: SendOptions<R>): Entry<B> {
+  #sendTraced(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
+    return sending(this.name, options.trace, (trace) => {
+      return this.#push(bodies, trace === undefined ? options : { ...options, trace });
+    });
+  }
+
+  async #push(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
+    const entries = bodies.map((body) => this.#entry(body, options));
+    await this.#engine.push(entries);
+    return entries.map(({ id }) => id);
+  }
+
+  #entry(body: T, { replyTo, delayMs = 0, id, trace }: SendOptions<R>): Entry<B> {
     this.#checkOpen("send to");
     const encoded = this.#codec.encode(body);
     this.#codec.checkSize?.(encoded);
+    if (trace !== undefined) checkTrace(trace);
     return {
       id: id ?? `${this.#idPrefix}${++this.#lastId}`,
-      body: encoded,
+      body: this.#withTrace(encoded, trace),
       delayMs: checkDelay(delayMs),
       replyTo: replyTo as StoredReplyAddress | undefined,
       dedup: id !== undefined,
     };
+  }
+
+  /** The body with its trace, unless that makes it too large: a message matters more than its trace. */
+  #withTrace(encoded: B, trace: TraceContext | undefined): B {
+    const codec = this.#codec;
+    if (codec.wrap === undefined) return encoded;
+    const wrapped = codec.wrap(encoded, trace);
+    if (trace === undefined) return wrapped;
+    try {
+      codec.checkSize?.(wrapped);
+      return wrapped;
+    } catch {
+      return codec.wrap(encoded, undefined); // the body alone was found to fit
+    }
   }
 
   async #settleMany(
@@ -222,7 +270,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   #readOrText(body: B): T {
     try {
-      return this.#codec.decode(body) as T;
+      const traced = this.#codec.unwrap?.(body);
+      return this.#codec.decode(traced === undefined ? body : traced.body) as T;
     } catch {
       return this.#codec.text(body) as T; // unreadable: looking at it must not fail for that
     }

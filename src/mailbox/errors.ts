@@ -6,46 +6,55 @@
 
 /** The base of everything a mailbox throws. */
 export class MailboxError extends Error {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name: string = "MailboxError";
 }
 
 /** The message was delivered to somebody else meanwhile, or is gone: this delivery has no say any more. */
 export class ReceiptHandleExpiredError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "ReceiptHandleExpiredError";
 }
 
 /** The mailbox holds as much as it may. Nothing was stored; try again later. */
 export class MailboxFullError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "MailboxFullError";
 }
 
 /** The mailbox was closed here. */
 export class MailboxClosedError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "MailboxClosedError";
 }
 
 /** The body cannot be stored, or what is stored cannot be read. */
 export class SerializationError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "SerializationError";
 }
 
 /** The engine cannot be reached, or does not answer as it should. */
 export class MailboxConnectionError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "MailboxConnectionError";
 }
 
 /** There is nowhere to send a reply to. */
 export class ReplyNotAvailableError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "ReplyNotAvailableError";
 }
 
 /** The message was settled before: a delivery is acknowledged, nacked, released or buried once. */
 export class MessageFinalizedError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "MessageFinalizedError";
 }
 
 /** An option makes no sense. Nothing has happened. */
 export class InvalidParameterError extends MailboxError {
+  /** What {@linkcode isMailboxError} looks at. */
   override readonly name = "InvalidParameterError";
 }
 

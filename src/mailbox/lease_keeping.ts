@@ -18,6 +18,7 @@ export interface LeaseKeepingPlan {
 
 /** What a module exports that extends leases on another thread. */
 export interface LeaseKeepingModule {
+  /** Called on the other thread, with the options of the plan. */
   openLeaseKeeping(options: unknown): Promise<LeaseKeeping>;
 }
 
@@ -25,6 +26,7 @@ export interface LeaseKeepingModule {
 export interface LeaseKeeping {
   /** Makes leases last until `visibilityMs` from now; tells for each whether it is still held. */
   extend(receipts: readonly string[], visibilityMs: number): Promise<readonly boolean[]>;
+  /** Ends its connection. */
   close(): Promise<void>;
 }
 

@@ -5,6 +5,7 @@
  * @module
  */
 
+import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { LeaseKeepingPlan } from "./lease_keeping.ts";
 
 /** What an engine can do. Flags and never a subclass: a caller asks, a test is gated. */
@@ -44,7 +45,9 @@ export const MAX_BATCH = 1_000;
 
 /** The part of a mailbox that replies need. */
 export interface ReplyMailbox<R> {
+  /** What a message carries as its reply address. */
   readonly name: string;
+  /** Stores a reply and returns its id. */
   send(body: R): Promise<string>;
 }
 
@@ -59,6 +62,8 @@ export interface SendOptions<R = unknown> {
   readonly delayMs?: number;
   /** An id of your own; a message with the id of one that is still there is not stored again. */
   readonly id?: string;
+  /** The trace it belongs to. @default {the active one, where OpenTelemetry is in use} */
+  readonly trace?: TraceContext;
 }
 
 /** Options of {@linkcode Mailbox.receive}. */
@@ -75,6 +80,7 @@ export interface ReceiveOptions {
 
 /** A queue of messages. */
 export interface Mailbox<T, R = unknown> extends AsyncDisposable {
+  /** What logs, loops and reply addresses call it. */
   readonly name: string;
   /** True after `close`. */
   readonly closed: boolean;
@@ -125,7 +131,9 @@ export interface NackOptions {
 
 /** One delivery of a message. */
 export interface Message<T, R = unknown> {
+  /** The sender's own, or made up; the same for every delivery. */
   readonly id: string;
+  /** As it was sent. */
   readonly body: T;
   /** New for every delivery. */
   readonly receiptHandle: string;
@@ -135,6 +143,8 @@ export interface Message<T, R = unknown> {
   readonly enqueuedAt: number;
   /** The name of the mailbox that replies go to. */
   readonly replyTo?: string | undefined;
+  /** The trace it was sent in, where there was one. */
+  readonly trace?: TraceContext | undefined;
   /** The progress that was saved last, by an earlier delivery or by this one. */
   readonly checkpoint?: unknown;
   /** True once it was acknowledged, nacked, released or buried. */
@@ -157,9 +167,13 @@ export interface Message<T, R = unknown> {
 
 /** A message as seen without taking it. */
 export interface PeekedMessage<T> {
+  /** That of the message. */
   readonly id: string;
+  /** As it was sent. */
   readonly body: T;
+  /** How often it was delivered so far. */
   readonly deliveryCount: number;
+  /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
 }
 
@@ -173,15 +187,22 @@ export interface DeadLetterReason {
 
 /** A message that failed for good. */
 export interface DeadLetter<T> extends DeadLetterReason {
+  /** That of the message. */
   readonly id: string;
   /** The body as it was sent. */
   readonly body?: T;
   /** The stored text, where it could not be read. */
   readonly raw?: string;
+  /** How often it was delivered before it failed for good. */
   readonly deliveryCount: number;
+  /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
+  /** When it failed for good, in milliseconds since the Unix epoch. */
   readonly deadAt: number;
+  /** The name of the mailbox that replies would have gone to. */
   readonly replyTo?: string;
   /** The progress it had made. */
   readonly checkpoint?: unknown;
+  /** The trace it was sent in, which goes on when it is sent back. */
+  readonly trace?: TraceContext;
 }

@@ -11,8 +11,12 @@ export type MailboxResolver = (
 export interface MailboxOptions {
   /** Finds mailboxes that messages name as their reply address. */
   readonly resolver?: MailboxResolver;
-  /** @default {systemClock} */
+  /**
+   * What waits and, where the engine has no clock of its own, timeouts are measured by.
+   *
+   * @default {systemClock}
+   */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of what went wrong and was mended. @default {libraryLog} */
   readonly log?: Log;
 }

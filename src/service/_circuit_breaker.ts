@@ -5,7 +5,9 @@ export type CircuitState = "closed" | "open" | "half_open";
 
 /** When a circuit opens, and for how long. */
 export interface CircuitOptions {
+  /** So many in a row open it. */
   readonly failures: number;
+  /** How long nobody is let through then. */
   readonly openMs: number;
 }
 

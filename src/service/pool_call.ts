@@ -55,9 +55,11 @@ export interface PoolRequestOptions {
 
 /** Told after each attempt. */
 export interface AttemptEvent {
+  /** The address of the one that was asked. */
   readonly worker: string;
   /** Counts from 1. */
   readonly attempt: number;
+  /** How it ended, and so whether another worker is asked. */
   readonly outcome: AttemptOutcome;
   /** How long it took. */
   readonly ms: number;
@@ -73,12 +75,16 @@ export interface AttemptEvent {
 
 /** Told when a worker turns healthy or unhealthy, comes or goes. */
 export interface WorkerEvent {
+  /** The address of the one that changed. */
   readonly worker: string;
+  /** What happened to it. */
   readonly change: "joined" | "left" | "healthy" | "unhealthy" | "circuit_opened";
 }
 
 /** What a pool tells. */
 export interface PoolEvents {
+  /** An attempt has ended. */
   readonly attempt: AttemptEvent;
+  /** A worker has changed. */
   readonly worker: WorkerEvent;
 }

@@ -1,15 +1,18 @@
 /** A worker gave no answer: nobody listens, or the connection broke. */
 export class UnreachableError extends Error {
+  /** What {@linkcode isUnreachableError} looks at. */
   override readonly name = "UnreachableError";
 }
 
 /** A worker has no room for more: it answered 429, or 503 without saying that it stops. */
 export class CapacityError extends Error {
+  /** What {@linkcode isCapacityError} looks at. */
   override readonly name = "CapacityError";
 }
 
 /** There is nobody to ask: the pool knows no worker, or none that was not excluded. */
 export class NoWorkerError extends Error {
+  /** What {@linkcode isNoWorkerError} looks at. */
   override readonly name = "NoWorkerError";
 }
 

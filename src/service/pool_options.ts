@@ -1,6 +1,7 @@
 import { checkCount, checkDuration, checkInterval, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { consoleLog, type Log } from "../log.ts";
+import { libraryLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
 import type { CircuitOptions } from "./_circuit_breaker.ts";
 import type { RetryClass } from "./pool_call.ts";
 import { fetchProbe } from "./_fetch_probe.ts";
@@ -38,9 +39,9 @@ export interface WorkerPoolOptions {
   readonly attempts?: Partial<Readonly<Record<RetryClass, number>>>;
   /** So many failures in a row take a worker out for so long. @default {5 and 10_000} */
   readonly circuit?: Partial<CircuitOptions>;
-  /** @default {systemClock} */
+  /** What deadlines and polls are measured by. @default {systemClock} */
   readonly clock?: Clock;
-  /** @default {consoleLog} */
+  /** Hears of workers that come, go and fail. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -75,7 +76,7 @@ export function poolConfig(options: WorkerPoolOptions): PoolConfig {
       openMs: checkDuration("circuit.openMs", circuit.openMs ?? 10_000),
     },
     clock: options.clock ?? systemClock,
-    log: options.log ?? consoleLog,
+    log: options.log ?? libraryLog,
   };
 }
 

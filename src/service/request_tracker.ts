@@ -9,6 +9,7 @@ export type Answer = () => Response | Promise<Response>;
 
 /** A request that is under way. */
 export interface RequestTicket {
+  /** The request itself. */
   readonly request: Request;
   /** By the clock's monotonic reading. */
   readonly since: number;
@@ -51,6 +52,7 @@ export class RequestTracker {
   #asks = false;
   #quiet: Deferred<void> | undefined;
 
+  /** Counts from zero. */
   constructor(options: { readonly clock?: Clock } = {}) {
     this.#clock = options.clock ?? systemClock;
   }

@@ -18,7 +18,7 @@ export interface ServiceGateOptions {
    * @default {the paths of `healthApp`: `/health/…`, `/metrics`, `/status`, `/drain` and `/resume`}
    */
   readonly exempt?: (request: Request) => boolean;
-  /** @default {systemClock} */
+  /** What the ages of requests are measured by. @default {systemClock} */
   readonly clock?: Clock;
 }
 
@@ -57,6 +57,7 @@ export class ServiceGate implements MetricSource {
   #admitted = 0;
   #refused = 0;
 
+  /** Open. */
   constructor(options: ServiceGateOptions = {}) {
     this.name = options.name ?? "service";
     this.#retryAfterMs = checkDuration("retryAfterMs", options.retryAfterMs ?? 1_000);

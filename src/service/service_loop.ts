@@ -11,7 +11,9 @@ export type FetchHandler = (request: Request, exchange: never) => Response | Pro
 
 /** Where a service listens. */
 export interface ServiceAddress {
+  /** The interface that it listens on. */
   readonly hostname: string;
+  /** The one that it got. */
   readonly port: number;
 }
 
@@ -19,13 +21,13 @@ export interface ServiceAddress {
 export interface ServiceLoopOptions extends LoopOptions {
   /** Where to listen; 0 for any port that is free. */
   readonly port: number;
-  /** @default {"0.0.0.0"} */
+  /** Where to listen; on all interfaces unless told. @default {"0.0.0.0"} */
   readonly hostname?: string;
   /** Called whenever it begins to listen, with the port that it got. */
   readonly onListen?: (address: ServiceAddress) => void;
   /** Counts and refuses requests; hand it to `drainable` as well. @default {one of its own} */
   readonly gate?: ServiceGate;
-  /** @default {the one this program runs on} */
+  /** Where the server comes from. @default {the one this program runs on} */
   readonly runtime?: Runtime;
 }
 
@@ -99,6 +101,7 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
     return this.#server !== undefined && !this.gate.closed;
   }
 
+  /** The requests that are not answered yet. */
   override get inFlight(): readonly InFlight[] {
     return this.gate.inFlight;
   }
@@ -108,12 +111,14 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
     return this.gate.metrics();
   }
 
+  /** Refuses new requests until `resume`; resolves when the others are answered. */
   override async drain(): Promise<void> {
     await super.drain();
     this.gate.close();
     await this.gate.idle();
   }
 
+  /** Lets requests in again. */
   override resume(): void {
     super.resume();
     if (this.#stopping?.aborted !== true) this.gate.open();
@@ -125,6 +130,7 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
     await Promise.resolve();
   }
 
+  /** Listens until the stop, and then until the last request is answered. */
   protected override async work({ stopping, signal }: LoopContext): Promise<void> {
     this.#cutOff = new AbortController();
     this.#stopping = stopping;

@@ -2,7 +2,7 @@ import { TERMINATING, TerminatingError } from "../errors.ts";
 
 /** Options of {@linkcode terminatingResponse}. */
 export interface TerminatingResponseOptions {
-  /** @default {"The service is stopping: try again, preferably elsewhere"} */
+  /** What people read in the body. @default {"The service is stopping: try again, preferably elsewhere"} */
   readonly message?: string;
   /** When to try again at the earliest, in whole seconds. @default {1_000} */
   readonly retryAfterMs?: number;
@@ -10,6 +10,7 @@ export interface TerminatingResponseOptions {
 
 /** The body of the answer to whoever comes while a service stops. */
 export interface TerminatingBody {
+  /** The code is what programs go by, the message is for people. */
   readonly error: {
     readonly code: typeof TERMINATING;
     readonly name: "TERMINATING";

@@ -8,6 +8,7 @@ export interface WorkerAddress {
 
 /** How a worker is doing. */
 export interface WorkerHealth {
+  /** False takes it out of the choice until it says otherwise. */
   readonly healthy: boolean;
   /** How many more requests it can take; untold, it counts as fuller the more it has from here. */
   readonly freeSlots?: number;

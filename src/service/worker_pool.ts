@@ -24,9 +24,11 @@ import type { WorkerAddress } from "./worker_address.ts";
 export interface WorkerStatus extends WorkerAddress {
   /** Undefined until it has been asked once. */
   readonly healthy: boolean | undefined;
+  /** How many more requests it says that it can take. */
   readonly freeSlots: number;
   /** Requests that it has from here. */
   readonly inFlight: number;
+  /** Whether it is asked at all after what failed there. */
   readonly circuit: CircuitState;
 }
 
@@ -52,6 +54,7 @@ export interface WorkerStatus extends WorkerAddress {
  * ```
  */
 export class WorkerPool implements Support, MetricSource, AsyncDisposable {
+  /** What reports and metrics call it by. */
   readonly name: string;
   readonly #config: PoolConfig;
   readonly #emitter: Emitter<PoolEvents>;
@@ -80,6 +83,7 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
     await Promise.resolve();
   }
 
+  /** The same as `stop`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
   }

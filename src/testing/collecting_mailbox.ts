@@ -3,8 +3,11 @@ import type { SendOptions } from "../mailbox/mailbox.ts";
 
 /** What {@linkcode CollectingMailbox} keeps of a message. */
 export interface Collected<T> {
+  /** The one that `send` has returned. */
   readonly id: string;
+  /** As it was sent. */
   readonly body: T;
+  /** What it was sent with. */
   readonly options: SendOptions;
 }
 
@@ -35,12 +38,14 @@ export class CollectingMailbox<T, R = unknown> extends InMemoryMailbox<T, R> {
     return this.sent.map(({ body }) => body);
   }
 
+  /** Stores it, and notes it down. */
   override async send(body: T, options: SendOptions<R> = {}): Promise<string> {
     const id = await super.send(body, options);
     this.sent.push({ id, body, options: options as SendOptions });
     return id;
   }
 
+  /** Stores them, and notes each down. */
   override async sendMany(bodies: readonly T[], options: SendOptions<R> = {}): Promise<string[]> {
     const ids = await super.sendMany(bodies, options);
     for (const [i, body] of bodies.entries()) {

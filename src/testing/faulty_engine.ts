@@ -46,10 +46,12 @@ export class FaultyEngine<B> implements Engine<B> {
   #frozen: readonly EngineOperation[] | undefined;
   #thawed: Deferred<void> = deferred();
 
+  /** Does what the given engine does, until it is told to fail. */
   constructor(inner: Engine<B>) {
     this.#inner = inner;
   }
 
+  /** Those of the engine inside. */
   get capabilities(): Capabilities {
     return this.#inner.capabilities;
   }
@@ -84,22 +86,27 @@ export class FaultyEngine<B> implements Engine<B> {
     await this.#inner.retry([delivery], 0, true);
   }
 
+  /** Fails or waits where it was told to. */
   push(entries: readonly Entry<B>[]): Maybe<void> {
     return this.#call("push", () => this.#inner.push(entries));
   }
 
+  /** Fails or waits where it was told to; remembers receipts, so that they can be made stale. */
   pull(max: number, visibilityMs: number): Maybe<Pulled<B>> {
     return this.#call("pull", () => this.#remember(this.#inner.pull(max, visibilityMs)));
   }
 
+  /** Fails or waits where it was told to. */
   acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]> {
     return this.#call("acknowledge", () => this.#inner.acknowledge(deliveries));
   }
 
+  /** Fails or waits where it was told to. */
   extend(deliveries: readonly Delivery<B>[], visibilityMs: number): Maybe<readonly boolean[]> {
     return this.#call("extend", () => this.#inner.extend(deliveries, visibilityMs));
   }
 
+  /** Fails or waits where it was told to. */
   retry(
     deliveries: readonly Delivery<B>[],
     delayMs: number,
@@ -108,38 +115,47 @@ export class FaultyEngine<B> implements Engine<B> {
     return this.#call("retry", () => this.#inner.retry(deliveries, delayMs, spendsAttempt));
   }
 
+  /** Fails or waits where it was told to. */
   release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]> {
     return this.#call("release", () => this.#inner.release(deliveries));
   }
 
+  /** Fails or waits where it was told to. */
   bury(delivery: Delivery<B>, letter: B): Maybe<boolean> {
     return this.#call("bury", () => this.#inner.bury(delivery, letter));
   }
 
+  /** Fails or waits where it was told to. */
   checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean> {
     return this.#call("checkpoint", () => this.#inner.checkpoint(delivery, progress));
   }
 
+  /** Fails or waits where it was told to. */
   peek(max: number): Maybe<readonly Omit<Delivery<B>, "receipt">[]> {
     return this.#call("peek", () => this.#inner.peek(max));
   }
 
+  /** Fails or waits where it was told to. */
   count(): Maybe<number> {
     return this.#call("count", () => this.#inner.count());
   }
 
+  /** Fails or waits where it was told to. */
   purge(): Maybe<number> {
     return this.#call("purge", () => this.#inner.purge());
   }
 
+  /** Never fails: a wake is a hint. */
   onWake(listener: () => void): () => void {
     return this.#inner.onWake(listener);
   }
 
+  /** Those of the engine inside, which do not fail. */
   deadLetters(): Engine<B> {
     return this.#inner.deadLetters();
   }
 
+  /** Closes the engine inside. */
   close(): Maybe<void> {
     return this.#inner.close();
   }

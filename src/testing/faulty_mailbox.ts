@@ -30,6 +30,7 @@ import { type EngineOperation, FaultyEngine, type LostConnection } from "./fault
 export class FaultyMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
   readonly #engine: FaultyEngine<unknown>;
 
+  /** In memory, and in order until it is told to fail. */
   constructor(name = "faulty", options: InMemoryMailboxOptions = {}) {
     const { maxSize = Infinity, clock = systemClock } = options;
     const engine = new FaultyEngine(new MemoryEngine<unknown>(name, maxSize, clock));

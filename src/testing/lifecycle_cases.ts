@@ -4,7 +4,9 @@ import type { VirtualClock } from "./virtual_clock.ts";
 
 /** A fresh runnable that would run until it is told to stop, and the clock it was given. */
 export interface LifecycleFixture {
+  /** What the case is about. */
   readonly runnable: Runnable;
+  /** The one that the runnable lives by. */
   readonly clock: VirtualClock;
   /** Counts whatever else it may leave behind: listeners, connections, threads. */
   readonly leftovers?: () => number;
@@ -12,6 +14,7 @@ export interface LifecycleFixture {
 
 /** One named case; any test runner can host it. */
 export interface LifecycleCase {
+  /** What it shows, as a sentence. */
   readonly name: string;
   /** Resolves when the case holds, rejects when it does not. */
   readonly run: (make: () => LifecycleFixture) => Promise<void>;

@@ -19,6 +19,7 @@ import type { MailboxOptions } from "../mailbox/mailbox_options.ts";
  * ```
  */
 export class NullMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
+  /** Keeps nothing, whatever it is given. */
   constructor(name = "null", options: MailboxOptions = {}) {
     super(name, nullEngine(), identityCodec, options);
   }

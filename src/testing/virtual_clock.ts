@@ -32,14 +32,17 @@ export class VirtualClock implements Clock {
     this.#wallOffset = now;
   }
 
+  /** Wall-clock time in milliseconds since the Unix epoch; stands still until `advance`. */
   now(): number {
     return this.#wallOffset + this.#elapsed;
   }
 
+  /** Milliseconds since the clock was made. */
   monotonic(): number {
     return this.#elapsed;
   }
 
+  /** Resolves when enough time was advanced; rejects when `signal` aborts. */
   async sleep(ms: number, { signal }: SleepOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     await new Promise<void>((resolve, reject) => {
@@ -55,6 +58,7 @@ export class VirtualClock implements Clock {
     });
   }
 
+  /** Has the task called once enough time was advanced; returns what takes it back. */
   schedule(ms: number, task: () => void): Cancel {
     const timer = { at: this.#elapsed + Math.max(0, ms), task };
     this.#timers.add(timer);

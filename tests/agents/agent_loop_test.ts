@@ -187,6 +187,17 @@ describe("AgentLoop", () => {
     assertEquals(office.replies.bodies[0]?.runContext, runs[2]);
   });
 
+  it("goes on with the trace of the message when the request names none", async () => {
+    const office = new Office();
+    const span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const options = { replyTo: office.replies, trace: { traceparent: span } };
+    await office.requests.send({ request: "tea" }, options);
+    await office.requests.send({ request: "cake", trace: { traceparent: "own" } }, options);
+    await office.workOff(office.loop());
+    const traces = office.replies.bodies.map(({ runContext }) => runContext.trace?.traceparent);
+    assertEquals(traces, [span, "own"]);
+  });
+
   it("hands progress from one attempt to the next", async () => {
     const office = new Office();
     const seen: unknown[] = [];

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { run } from "../../tools/process.ts";
 import { root, runtimeBinary, tool } from "../../tools/runtimes.ts";
 import { exportedSpecifiers, machineNode, makeConsumer } from "./consumer.ts";
 
@@ -57,6 +59,7 @@ after(() => consumer[Symbol.dispose]());
 await consumer.write({
   "main.js": program,
   "blocked.js": blocked,
+  "worker.js": "export default ({ body }) => console.log(`cooked ${body.dish}`);",
   "consumer.ts": typed,
   "tsconfig.node.json": tsconfig({
     module: "nodenext",
@@ -101,6 +104,49 @@ test("the npm package keeps the lease of a handler that blocks the event loop", 
     consumer.run(runtimeBinary("deno"), "run", "-A", "blocked.js", "deno.db"),
   ]);
   for (const result of results) assertStringIncludes(result, "acknowledged 1");
+});
+
+/** Sends and works off one order with the command as npm installed it. */
+async function useCommand(name: string, ...start: readonly [string, ...string[]]) {
+  const [program, ...args] = start;
+  const bin = join(consumer.folder, "node_modules", "lastcall", "dist", "cli", "bin.js");
+  const lastcall = (...rest: string[]) => consumer.run(program, ...args, bin, ...rest);
+  const mailbox = `sqlite:./${name}.db`;
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  assertEquals((await lastcall("--version")).trim(), version);
+  assertStringIncludes(await lastcall("send", mailbox, '{"dish":"soup"}'), "sent ");
+  const options = ["--mailbox", mailbox, "--max-iterations", "1"];
+  assertStringIncludes(await lastcall("run", "worker.js", ...options), "cooked soup");
+  assertStringIncludes(
+    await lastcall("count", mailbox, "--json"),
+    '{"messages":0,"deadLetters":0}',
+  );
+}
+
+test("the command works as npm installs it, on all three runtimes", async () => {
+  await Promise.all([
+    useCommand("cli-node", runtimeBinary("node")),
+    useCommand("cli-bun", runtimeBinary("bun"), "run"),
+    useCommand("cli-deno", runtimeBinary("deno"), "run", "-A"),
+  ]);
+});
+
+test("npm finds the command by its name", async () => {
+  const bin = join(consumer.folder, "node_modules", ".bin", "lastcall");
+  assertStringIncludes(await consumer.run(bin, "help"), "Usage: lastcall");
+});
+
+test("a Node that loads no TypeScript says what to do", async (t) => {
+  const node = await machineNode();
+  if (node === undefined || !/^v20\./.test(node.version)) {
+    return t.skip("this machine has no Node 20");
+  }
+  const bin = join(consumer.folder, "node_modules", "lastcall", "dist", "cli", "bin.js");
+  const { code, output } = await run(node.path, [bin, "run", "consumer.ts"], {
+    cwd: consumer.folder,
+  });
+  assertEquals(code, 2);
+  assertMatch(output, /^error: Node 20\..* TypeScript needs Node 22\.18 or newer, Bun or Deno/);
 });
 
 test("the declarations type-check with Node's types", async () => {

@@ -230,6 +230,7 @@ describe("the spans of a WorkerPool", () => {
           "lastcall.worker": "a",
           "lastcall.attempt": 1,
           "lastcall.outcome": "terminating",
+          "error.type": "TerminatingError",
         },
         {
           name: "lastcall.pool.attempt",

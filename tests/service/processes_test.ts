@@ -4,8 +4,8 @@ import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import { gap } from "../signals/_child.ts";
 import { ServiceProcess } from "./_process.ts";
 
-const WORKER = "../../examples/service/worker.ts";
-const COORDINATOR = "../../examples/service/coordinator.ts";
+const WORKER = "../../examples/08_service/worker.ts";
+const COORDINATOR = "../../examples/08_service/coordinator.ts";
 
 /** Requests, none of which may fail. */
 const LOAD = 10_000;

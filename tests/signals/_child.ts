@@ -8,7 +8,15 @@ export interface Ended {
   readonly code: number | null;
   readonly signal: string | null;
   readonly stdout: string;
+  /** What it complained about: everything but the lines about its stop. */
   readonly stderr: string;
+  /** What `main()` told of its stop, line by line. */
+  readonly told: readonly ToldLine[];
+}
+
+/** One line about a stop. */
+export interface ToldLine extends Readonly<Record<string, unknown>> {
+  readonly event: string;
 }
 
 /** How to start a fixture. */
@@ -61,7 +69,7 @@ export class Child implements AsyncDisposable {
       child.on("close", (code, signal) => {
         alive.delete(child);
         this.#took(this.#over = true);
-        resolve({ code, signal, stdout: this.#stdout, stderr: this.#stderr });
+        resolve({ code, signal, stdout: this.#stdout, ...split(this.#stderr) });
       });
     });
   }
@@ -96,6 +104,15 @@ export class Child implements AsyncDisposable {
     const said = () => `${this.#stdout}\n${this.#stderr}`.includes(part);
     await this.#until(() => said() || this.#over, `"${part}"`);
     if (!said()) throw new Error(`The child ended without saying "${part}"${this.#output()}`);
+  }
+
+  /** Waits until what the child has printed fits, wherever. */
+  async matches(pattern: RegExp): Promise<RegExpExecArray> {
+    const found = () => pattern.exec(`${this.#stdout}\n${this.#stderr}`);
+    await this.#until(() => found() !== null || this.#over, String(pattern));
+    const match = found();
+    if (match === null) throw new Error(`The child ended without ${pattern}${this.#output()}`);
+    return match;
   }
 
   /** Sends a signal. */
@@ -142,6 +159,16 @@ export class Child implements AsyncDisposable {
   #output(): string {
     return `\n── stdout ──\n${this.#stdout}\n── stderr ──\n${this.#stderr}`;
   }
+}
+
+/** Standard error has both what went wrong and, as JSON, how the process stopped. */
+function split(stderr: string): Pick<Ended, "stderr" | "told"> {
+  const lines = stderr.split(/(?<=\n)/);
+  const isTold = (line: string) => line.startsWith('{"at":') && line.endsWith("}\n");
+  return {
+    stderr: lines.filter((line) => !isTold(line)).join(""),
+    told: lines.filter(isTold).map((line) => JSON.parse(line)),
+  };
 }
 
 /** A gap that makes the next signal another one: repeats within 200 ms are the same. */

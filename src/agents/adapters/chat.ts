@@ -6,22 +6,26 @@ import type { TokenUsage } from "../budget.ts";
 export interface ChatAdapterOptions {
   /** Where the API begins, as in `https://api.example.com/v1`. */
   readonly baseUrl: string;
+  /** The model's name, as the provider spells it. */
   readonly model: string;
   /** Sent as a bearer token, and never shown. */
   readonly apiKey?: string;
   /** Further parameters of every call, as `temperature`. */
   readonly parameters?: Readonly<Record<string, unknown>>;
+  /** Sent with every call; they win over those that the adapter sets. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** @default {globalThis.fetch} */
+  /** Makes the calls; a stand-in for tests, or one with a proxy. @default {globalThis.fetch} */
   readonly fetch?: typeof fetch;
 }
 
 /** The provider refused a call, or broke it off. */
 export class ChatApiError extends Error {
+  /** What a log or a `catch` tells it by. */
   override readonly name = "ChatApiError";
   /** The status of its answer; undefined when it broke off in the middle. */
   readonly status: number | undefined;
 
+  /** Without a status for an answer that broke off. */
   constructor(message: string, status?: number, options?: ErrorOptions) {
     super(message, options);
     this.status = status;

@@ -11,7 +11,7 @@ export interface ScriptedAdapterOptions {
   readonly delayMs?: number;
   /** What each answer costs. @default {one token a word} */
   readonly usage?: TokenUsage;
-  /** @default {systemClock} */
+  /** Where the time that an answer takes comes from. @default {systemClock} */
   readonly clock?: Clock;
 }
 

@@ -1,7 +1,8 @@
 import { open, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../clock.ts";
-import { consoleLog, type Log } from "../../log.ts";
+import { libraryLog } from "../../library_log.ts";
+import type { Log } from "../../log.ts";
 import type { AgentStatus } from "../agent_state.ts";
 import type { BoardEntry, BoardPage, BoardStore, StoredAgent } from "../board_store.ts";
 import { contentOf, isObject } from "../_content.ts";
@@ -36,7 +37,7 @@ export class DirectoryStore implements BoardStore {
     }
     this.folder = folder;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? consoleLog;
+    this.#log = options.log ?? libraryLog;
   }
 
   /** Makes the directory where it is not there. */

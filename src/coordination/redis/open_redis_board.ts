@@ -2,7 +2,7 @@ import { checkInterval } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import type { RedisClient } from "../../engines/redis/redis_client.ts";
 import { openRedisLink } from "../../engines/redis/redis_link.ts";
-import { consoleLog } from "../../log.ts";
+import { libraryLog } from "../../library_log.ts";
 import { checkAgentId } from "../agent_state.ts";
 import { Board, type BoardOptions } from "../board.ts";
 import { RedisStore } from "./redis_store.ts";
@@ -34,7 +34,7 @@ export async function openRedisBoard(
   server: string | RedisClient,
   options: RedisBoardOptions = {},
 ): Promise<Board> {
-  const { clock = systemClock, log = consoleLog } = options;
+  const { clock = systemClock, log = libraryLog } = options;
   const name = checkAgentId(options.name ?? "default");
   new Board(options); // checks the options, before anything is connected
   const link = await openRedisLink(server, {

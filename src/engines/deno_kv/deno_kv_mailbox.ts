@@ -1,6 +1,6 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { consoleLog } from "../../log.ts";
+import { libraryLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
@@ -61,7 +61,7 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     place?: string | Kv,
     options: DenoKvMailboxOptions = {},
   ): Promise<DenoKvMailbox<T, R>> {
-    const { name = "default", clock = systemClock, log = consoleLog } = options;
+    const { name = "default", clock = systemClock, log = libraryLog } = options;
     checkPlace(place);
     const isFile = typeof place === "string" && !/^https?:/.test(place);
     const pollIntervalMs = options.pollIntervalMs ?? (isFile ? 1_000 : 5_000);

@@ -43,8 +43,11 @@ export interface NatsSubscription {
 
 /** A message as the client hands it over. */
 export interface NatsMessage {
+  /** Where it was published. */
   readonly subject: string;
+  /** Where an answer is expected. */
   readonly reply?: string | undefined;
+  /** The payload, as it came. */
   readonly data: Uint8Array;
   /** A server's own messages have a code there. */
   readonly headers?:

@@ -1,6 +1,6 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { consoleLog } from "../../log.ts";
+import { libraryLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
@@ -79,7 +79,7 @@ export class NatsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     server: string | NatsConnection,
     options: NatsMailboxOptions = {},
   ): Promise<NatsMailbox<T, R>> {
-    const { name = "default", clock = systemClock, log = consoleLog, maxSize } = options;
+    const { name = "default", clock = systemClock, log = libraryLog, maxSize } = options;
     const backend = new Backend(checkServer(server), {
       clock,
       log,

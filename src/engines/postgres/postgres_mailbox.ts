@@ -1,6 +1,6 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { consoleLog } from "../../log.ts";
+import { libraryLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
@@ -82,7 +82,7 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
     target: string | SqlClient,
     options: PostgresMailboxOptions = {},
   ): Promise<PostgresMailbox<T, R>> {
-    const { name = "default", clock = systemClock, log = consoleLog } = options;
+    const { name = "default", clock = systemClock, log = libraryLog } = options;
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000);
     const engineOptions = {
       maxSize: checkCount("maxSize", options.maxSize ?? Infinity),

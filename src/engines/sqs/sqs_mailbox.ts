@@ -1,6 +1,6 @@
 import { checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { consoleLog } from "../../log.ts";
+import { libraryLog } from "../../library_log.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
@@ -23,7 +23,7 @@ export interface SqsMailboxOptions<T = unknown> extends MailboxOptions {
   readonly client?: SqsClient;
   /** The module `@aws-sdk/client-sqs`, for bundles, where it cannot be loaded. */
   readonly sdk?: SqsSdk;
-  /** @default that of the URL, or of the environment */
+  /** Where the queue is, as `eu-west-1`. @default that of the URL, or of the environment */
   readonly region?: string;
   /** Where the service is. @default that of the URL, or that of AWS */
   readonly endpoint?: string;
@@ -85,7 +85,7 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     queue: string,
     options: SqsMailboxOptions<T> = {},
   ): Promise<SqsMailbox<T, R>> {
-    const { clock = systemClock, log = consoleLog, create = false, maxBodyBytes } = options;
+    const { clock = systemClock, log = libraryLog, create = false, maxBodyBytes } = options;
     const target = targetOf(queue, options.region, options.endpoint);
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 10_000);
     const groupOf = groupOption(options.messageGroupId ?? "lastcall");

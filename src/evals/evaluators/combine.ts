@@ -25,9 +25,9 @@ export function anyOf<O, E>(...evaluators: readonly Evaluator<O, E>[]): Evaluato
 
 /** What {@linkcode adapt} changes before an evaluator sees it. */
 export interface Adaptation<O, E, P, F> {
-  /** @default {the output as it is} */
+  /** Changes what the agent made. @default {the output as it is} */
   readonly output?: (output: O) => P;
-  /** @default {what was expected, as it is} */
+  /** Changes what the sample expects. @default {what was expected, as it is} */
   readonly expected?: (expected: E) => F;
 }
 

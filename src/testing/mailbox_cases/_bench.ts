@@ -3,7 +3,13 @@ import { silentLog } from "../../log.ts";
 import { isMailboxError, type MailboxErrorName } from "../../mailbox/errors.ts";
 import type { Mailbox, Message, ReceiveOptions } from "../../mailbox/mailbox.ts";
 import { CollectingMailbox } from "../collecting_mailbox.ts";
-import type { MailboxCase, MailboxFixture, MailboxTopic, MakeMailbox } from "./mailbox_case.ts";
+import type {
+  MailboxCase,
+  MailboxFixture,
+  MailboxPart,
+  MailboxTopic,
+  MakeMailbox,
+} from "./mailbox_case.ts";
 
 /** What a case works with: the fixture, and the few things that all cases do. */
 export class Bench {
@@ -35,10 +41,13 @@ export class Bench {
     const { capabilities } = this.mailbox;
     const flag = requires.find((it) => !capabilities[it]);
     if (flag !== undefined) return `the engine has no ${flag}`;
-    const part = needs.find((it) =>
-      this.#fixture.lacks?.includes(it) || !(it in this.#fixture) && !(it in this.mailbox)
-    );
+    const part = needs.find((it) => this.#fixture.lacks?.includes(it) || !this.#has(it));
     return part && `there is no ${part}`;
+  }
+
+  /** Only messages have a trace, and there are none yet: it is there unless the fixture says no. */
+  #has(part: MailboxPart): boolean {
+    return part === "trace" || part in this.#fixture || part in this.mailbox;
   }
 
   async close(): Promise<void> {

@@ -3,6 +3,7 @@ import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
 
 /** A fresh and empty mailbox, and how time passes for it. */
 export interface MailboxFixture {
+  /** What the case is about. */
   readonly mailbox: Mailbox<unknown>;
   /**
    * The unit of all durations. A clock of its own takes any; real time takes one that is short, and
@@ -17,7 +18,10 @@ export interface MailboxFixture {
   sendRaw?(text: string): Promise<void>;
   /** How many bytes a body may have, where bodies are stored as JSON. */
   readonly maxBodyBytes?: number;
-  /** Parts that the mailbox has only to say that its engine cannot do it. */
+  /**
+   * Parts that the mailbox has only to say that its engine cannot do it, and `trace` where its messages
+   * carry none.
+   */
   readonly lacks?: readonly MailboxPart[];
   /** Takes away what the fixture has made; the mailbox is closed by then. */
   close?(): Promise<void>;
@@ -37,7 +41,8 @@ export type MailboxPart =
   | "acknowledgeMany"
   | "releaseMany"
   | "extendMany"
-  | "peek";
+  | "peek"
+  | "trace";
 
 /** What the cases are about. */
 export type MailboxTopic =
@@ -54,11 +59,14 @@ export type MailboxTopic =
   | "dead letters"
   | "checkpoints"
   | "ids and delays"
+  | "traces"
   | "count, peek and purge";
 
 /** One named case; any test runner can host it. */
 export interface MailboxCase {
+  /** What it belongs to. */
   readonly topic: MailboxTopic;
+  /** What it shows, as a sentence. */
   readonly name: string;
   /** The case holds only for engines that can do this. */
   readonly requires?: readonly (keyof Capabilities)[];

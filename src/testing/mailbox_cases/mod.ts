@@ -19,6 +19,7 @@ import { longPoll } from "./long_poll.ts";
 import type { MailboxCase, MakeMailbox } from "./mailbox_case.ts";
 import { receipts } from "./receipts.ts";
 import { replies } from "./replies.ts";
+import { traces } from "./traces.ts";
 import { visibility } from "./visibility.ts";
 
 /**
@@ -54,13 +55,17 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...deadLetters,
   ...checkpoints,
   ...idsAndDelays,
+  ...traces,
   ...housekeeping,
 ];
 
 /** A case that a mailbox cannot show, and what it lacks for that. */
 export interface SkippedMailboxCase {
+  /** What the case belongs to. */
   readonly topic: string;
+  /** What it would show. */
   readonly name: string;
+  /** What the mailbox lacks for it. */
   readonly why: string;
 }
 

@@ -67,6 +67,7 @@ describe("SqsMailbox", gate, () => {
       "there is no peek – bounds: a senseless look is refused",
       "there is no peek – count, peek and purge: a look shows the messages and takes none",
       "there is no peek – count, peek and purge: a look shows the text of what cannot be read",
+      "there is no peek – traces: a look at a message shows its body without the trace",
     ]);
   });
 });

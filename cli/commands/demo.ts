@@ -1,0 +1,115 @@
+import { type Command, Option } from "commander";
+import { type Log, type Mailbox, silentLog } from "../../mod.ts";
+import { kitchenOn, type Order } from "../demo/kitchen.ts";
+import { parseCount, parseDuration } from "../_duration.ts";
+import { checkHealth } from "../_check_health.ts";
+import { examples } from "../_help.ts";
+import type { Io } from "../_io.ts";
+import { jsonLog } from "../_json_log.ts";
+import { open } from "../_mailbox.ts";
+import { counted, paint, printer } from "../_print.ts";
+
+const SHUTDOWN_TIMEOUT_MS = 10_000;
+
+interface Options {
+  readonly file: string;
+  readonly for?: number;
+  readonly healthPort?: number;
+}
+
+/** `lastcall demo`: a kitchen to watch stopping well. */
+export function addDemo(program: Command, io: Io): void {
+  program.command("demo")
+    .description(
+      "See it: a kitchen on a SQLite file. Ctrl+C is the last call; the next start goes on.",
+    )
+    .option("--file <path>", "where the orders are kept", "./kitchen.db")
+    .addOption(new Option("--for <time>", "close after so long, as 10s").argParser(parseDuration))
+    .addOption(
+      new Option("--health-port <port>", "answer probes and show the live page there")
+        .argParser(parseCount(0, 65_535)),
+    )
+    .addHelpText(
+      "after",
+      examples(
+        ["lastcall demo", "until Ctrl+C"],
+        ["lastcall demo --for 10s", "closes by itself"],
+        ["lastcall demo --health-port 8080", "with a page at http://localhost:8080/"],
+        ["lastcall peek 'sqlite:./kitchen.db?queue=orders'", "what waits, from another terminal"],
+      ),
+    )
+    .action(async (options: Options, command: Command) => {
+      const { json } = printer(io, command);
+      if (options.healthPort !== undefined) await checkHealth();
+      const url = `sqlite:${
+        encodeURI(options.file).replaceAll("?", "%3F").replaceAll("#", "%23")
+      }?queue=orders`;
+      const orders = await open(url, true, { log: silentLog }) as Mailbox<Order>;
+      await openKitchen(orders, options, io, json);
+    });
+}
+
+async function openKitchen(
+  orders: Mailbox<Order>,
+  options: Options,
+  io: Io,
+  json: boolean,
+): Promise<void> {
+  const style = paint(io, io.out);
+  const tell = (text: string) => json ? undefined : io.out.write(`${text}\n`);
+  let closing = false;
+  let closingTime: ReturnType<typeof setTimeout> | undefined;
+  const group = kitchenOn({
+    orders,
+    shutdownTimeoutMs: SHUTDOWN_TIMEOUT_MS,
+    ...io.group,
+    ...(options.healthPort === undefined ? {} : { healthPort: options.healthPort }),
+    health: { mailboxes: [orders] },
+    log: json ? jsonLog(io) : reportTo(tell),
+    say(text) {
+      // At a terminal a stop is shown as it goes, and nothing is written into that.
+      if (closing && io.err.interactive) return;
+      tell(text.startsWith(" ") ? style("dim", text) : text);
+    },
+    support: [{
+      name: "order book",
+      async stop() {
+        clearTimeout(closingTime);
+        const left = await orders.approximateCount();
+        tell(`\n${left === 1 ? "1 order waits" : `${left} orders wait`} for the next start.`);
+        await orders.close();
+      },
+    }],
+  });
+  group.on("phase", ({ phase, reason }) => {
+    closing = phase !== "starting" && phase !== "running";
+    if (!io.err.interactive) tell(`> ${phase} (${reason})`);
+  });
+  await welcome(orders, options, tell, style);
+  if (options.for !== undefined) closingTime = setTimeout(group.shutdown, options.for);
+  await group.main();
+}
+
+async function welcome(
+  orders: Mailbox<Order>,
+  { file, healthPort }: Options,
+  tell: (text: string) => void,
+  style: ReturnType<typeof paint>,
+): Promise<void> {
+  const left = await orders.approximateCount();
+  tell(
+    style("bold", "A kitchen: customers order, three cooks work, and every order is in a file."),
+  );
+  tell(
+    left === 0
+      ? `A new day, no orders yet in ${file}.`
+      : `${counted(left, "order")} left from last time in ${file}.`,
+  );
+  if (healthPort) tell(`Look at it on http://localhost:${healthPort}/`);
+  tell("Press Ctrl+C for the last call.\n");
+}
+
+/** The report at the end belongs to what is shown; what goes wrong meanwhile too. */
+function reportTo(tell: (text: string) => void): Log {
+  return { ...silentLog, info: tell, warn: tell, error: tell };
+}

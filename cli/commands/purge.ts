@@ -1,0 +1,34 @@
+import type { Command } from "commander";
+import { confirm } from "../_confirm.ts";
+import { examples, MAILBOXES } from "../_help.ts";
+import type { Io } from "../_io.ts";
+import { onlyMailbox, withMailbox } from "../_mailbox.ts";
+import { counted, printer } from "../_print.ts";
+
+/** `lastcall purge`: empties a mailbox. */
+export function addPurge(program: Command, io: Io): void {
+  program.command("purge")
+    .description("Delete every message of a mailbox, those in flight included. Asks first.")
+    .argument("[mailbox]", "the URL of the mailbox")
+    .option("-y, --yes", "do not ask")
+    .addHelpText("after", MAILBOXES)
+    .addHelpText(
+      "after",
+      examples(
+        ["lastcall purge sqlite:./jobs.db", "asks first"],
+        ["lastcall purge sqlite:./jobs.db --yes", "for scripts"],
+      ),
+    )
+    .action(async (
+      mailbox: string | undefined,
+      { yes = false }: { readonly yes?: boolean },
+      command: Command,
+    ) => {
+      await withMailbox(onlyMailbox(io, mailbox), { create: false }, async (opened) => {
+        const found = counted(await opened.approximateCount(), "message");
+        await confirm(io, `Delete ${found} of mailbox "${opened.name}"?`, yes);
+        const deleted = await opened.purge();
+        printer(io, command).result({ deleted }, `deleted ${counted(deleted, "message")}`);
+      });
+    });
+}

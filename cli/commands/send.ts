@@ -1,0 +1,181 @@
+import { type Command, Option } from "commander";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isMailboxError, type Mailbox, type SendOptions } from "../../mod.ts";
+import { batches } from "../_batches.ts";
+import { parseDuration } from "../_duration.ts";
+import { CliError, explain, textOf, usageError } from "../_errors.ts";
+import { examples, MAILBOXES } from "../_help.ts";
+import type { Io } from "../_io.ts";
+import { takeMailbox, withMailbox } from "../_mailbox.ts";
+import { counted, type Print, printer } from "../_print.ts";
+import { progress } from "../_progress.ts";
+
+/** What is sent in one call. */
+const BATCH = 500;
+/** How long to wait for room in a mailbox that is full. */
+const FULL_PAUSE_MS = 200;
+
+interface Options {
+  readonly text?: boolean;
+  readonly delay?: number;
+  readonly id?: string;
+  readonly replyTo?: string;
+}
+
+/** `lastcall send`: puts messages into a mailbox. */
+export function addSend(program: Command, io: Io): void {
+  program.command("send")
+    .description(
+      "Send messages: bodies as arguments, or one JSON value a line from standard input.",
+    )
+    .argument("[mailbox]", "the URL of the mailbox")
+    .argument("[bodies...]", "each one JSON value; - reads standard input")
+    .option("--text", "bodies are text and not JSON")
+    .addOption(
+      new Option("--delay <time>", "stay hidden for so long, as 30s").argParser(parseDuration),
+    )
+    .option("--id <id>", "an id of your own; one that is still there is not stored again")
+    .option("--reply-to <name>", "the mailbox that replies go to")
+    .addHelpText("after", MAILBOXES)
+    .addHelpText(
+      "after",
+      examples(
+        [`lastcall send sqlite:./jobs.db '{"dish":"soup"}'`, "one message"],
+        ["lastcall send sqlite:./jobs.db --text hello world", "two texts"],
+        [`lastcall send sqlite:./jobs.db '{}' --delay 5m`, "hidden for five minutes"],
+        ["lastcall send sqlite:./jobs.db < orders.jsonl", "a file, one message a line"],
+      ),
+    )
+    .action(async (
+      first: string | undefined,
+      others: readonly string[],
+      options: Options,
+      command: Command,
+    ) => {
+      const { url, rest } = takeMailbox(io, [first, ...others]);
+      const streamed = rest.length === 0 || (rest.length === 1 && rest[0] === "-");
+      if (streamed && rest.length === 0 && io.typed) {
+        throw usageError(
+          "Nothing to send: give bodies as arguments, or pipe one JSON value a line",
+        );
+      }
+      if (options.id !== undefined && (streamed || rest.length > 1)) {
+        throw usageError("--id names one message: give exactly one body with it");
+      }
+      if (options.id === "") {
+        throw usageError("An id must not be empty: leave --id out for a new one");
+      }
+      const print = printer(io, command);
+      const read = (text: string, where: string) => options.text ? text : parseBody(text, where);
+      const bodies = streamed ? [] : rest.map((text, at) => read(text, `Body ${at + 1}`));
+      await withMailbox(url, { create: true }, async (mailbox) => {
+        if (streamed) await sendLines(mailbox, io, print, options, read);
+        else await sendBodies(mailbox, bodies, print, options);
+      });
+    });
+}
+
+async function sendBodies(
+  mailbox: Mailbox<unknown>,
+  bodies: readonly unknown[],
+  print: Print,
+  options: Options,
+): Promise<void> {
+  const ids = bodies.length === 1
+    ? [await mailbox.send(bodies[0], sendOptions(options))]
+    : await mailbox.sendMany(bodies, sendOptions(options));
+  for (const id of ids) print.result({ id }, `sent ${id}`);
+}
+
+/** Sends lines as they come. What was sent before a bad line stays sent, and is told. */
+async function sendLines(
+  mailbox: Mailbox<unknown>,
+  io: Io,
+  print: Print,
+  options: Options,
+  read: (text: string, where: string) => unknown,
+): Promise<void> {
+  const bar = progress(io, "sending", print.json);
+  let sent = 0;
+  let line = 0;
+  try {
+    for await (const batch of batches(io.lines(), BATCH)) {
+      const bodies: unknown[] = [];
+      let bad: unknown;
+      for (const text of batch) {
+        line++;
+        if (text.trim() === "") continue;
+        try {
+          bodies.push(read(text, `Line ${line}`));
+        } catch (error) {
+          bad = error;
+          break;
+        }
+      }
+      for (const id of await sendPatiently(mailbox, bodies, options, print)) {
+        sent++;
+        if (print.json) print.result({ id }, "");
+      }
+      if (bad !== undefined) throw bad;
+      bar.to(sent);
+    }
+  } catch (error) {
+    bar.end();
+    const { code } = explain(error);
+    throw new CliError(
+      code === "usage" ? "failed" : code,
+      `${textOf(error)}; sent before it: ${counted(sent, "message")}`,
+      { cause: error },
+    );
+  }
+  bar.end();
+  if (!print.json) print.result(sent, `sent ${counted(sent, "message")}`);
+}
+
+/** Waits for room where the mailbox is full, as a pipe does: whoever fills it is held up. */
+async function sendPatiently(
+  mailbox: Mailbox<unknown>,
+  bodies: readonly unknown[],
+  options: Options,
+  print: Print,
+): Promise<readonly string[]> {
+  const ids: string[] = [];
+  let size = bodies.length;
+  let told = false;
+  while (ids.length < bodies.length) {
+    try {
+      const part = bodies.slice(ids.length, ids.length + size);
+      ids.push(...await mailbox.sendMany(part, sendOptions(options)));
+    } catch (error) {
+      if (!isMailboxError(error, "MailboxFullError")) throw error;
+      // All or none: fewer may fit where these do not.
+      if (size === 1) {
+        if (!told) print.note("The mailbox is full: waiting for room. Ctrl+C ends it.");
+        told = true;
+        await sleep(FULL_PAUSE_MS);
+      }
+      size = Math.ceil(size / 2);
+    }
+  }
+  return ids;
+}
+
+function sendOptions({ delay, id, replyTo }: Options): SendOptions {
+  return {
+    ...(delay === undefined ? {} : { delayMs: delay }),
+    ...(id === undefined ? {} : { id }),
+    ...(replyTo === undefined ? {} : { replyTo }),
+  };
+}
+
+function parseBody(text: string, where: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const shown = text.length > 40 ? `${text.slice(0, 40)}…` : text;
+    throw usageError(
+      `${where} is not JSON: ${shown}. Quote it for the shell, as '{"dish":"soup"}', or add --text`,
+      { cause: error },
+    );
+  }
+}

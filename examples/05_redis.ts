@@ -1,0 +1,51 @@
+/**
+ * 5. Redis. A mailbox that processes of many machines share: each message goes to one of them.
+ *
+ *     node examples/05_redis.ts
+ *
+ * Start it in two terminals, or three, on runtimes of your choice: they share the parcels. Press Ctrl+C in
+ * one: the others take over at once what it gives back. `REDIS_URL` names the server, an argument the queue.
+ */
+
+import process from "node:process";
+import { isMailboxError, LoopGroup, MailboxLoop, StepLoop, systemClock } from "../mod.ts";
+import { RedisMailbox } from "../src/engines/redis/mod.ts";
+
+const url = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
+const [queue = "example-parcels"] = process.argv.slice(2);
+
+const parcels = await RedisMailbox.open<{ to: string }>(url, { name: queue }).catch((error) => {
+  if (!isMailboxError(error, "MailboxConnectionError")) throw error;
+  console.error(`${error.message}\nStart a Redis, or set REDIS_URL to one that answers.`);
+  process.exit(1);
+});
+
+/**
+ * Every process announces the parcel of the next second, and it is stored once: what is sent with the id
+ * of a message that is still there is not stored again. The delay keeps it there until all have sent it.
+ */
+const post = new StepLoop("post", async ({ pause }) => {
+  const second = Math.floor(Date.now() / 1_000) + 1;
+  const id = `parcel-${second}`;
+  await parcels.send({ to: `house ${second % 100}` }, { id, delayMs: second * 1_000 - Date.now() });
+  await pause(1_000);
+}, { priority: -1 });
+
+const courier = new MailboxLoop({
+  name: "courier",
+  mailbox: parcels,
+  concurrency: 2,
+  prefetch: 4, // taken ahead, so that the next one is at hand; a stop gives them back
+  handler: async ({ id, body: { to } }) => {
+    await systemClock.sleep(400);
+    console.log(`${id} delivered to ${to} by process ${process.pid}`);
+  },
+});
+
+const group = new LoopGroup([post, courier], {
+  shutdownTimeoutMs: 5_000,
+  support: [{ name: "redis", stop: () => parcels.close() }],
+});
+console.log("Press Ctrl+C to send the courier home.");
+const report = await group.run();
+console.log(`\n${report}`);

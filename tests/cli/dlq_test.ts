@@ -1,0 +1,161 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { openMailbox } from "../../mod.ts";
+import { TempFolder } from "../engines/sqlite/_folder.ts";
+import { lastcall } from "./_io.ts";
+
+/** A mailbox in which these failed for good: the ids, each with its reason. */
+async function withLetters(
+  folder: TempFolder,
+  letters: Readonly<Record<string, string>>,
+): Promise<string> {
+  const url = `sqlite:${folder.file()}`;
+  await using mailbox = await openMailbox(url);
+  for (const [id, reason] of Object.entries(letters)) {
+    await mailbox.send({ order: id }, { id, replyTo: "answers" });
+    const [message] = await mailbox.receive();
+    await message!.bury({ reason, error: `Error: ${id} failed` });
+  }
+  return url;
+}
+
+const ids = async (url: string) => {
+  const { json } = await lastcall(["dlq", "list", url, "--json"]);
+  return json.map(({ id }) => id);
+};
+
+describe("dlq list and show", () => {
+  it("list what failed, and why", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, { a: "max_deliveries", b: "schema" });
+    const { out } = await lastcall(["dlq", "list", url]);
+    assertMatch(
+      out,
+      /^ID +DELIVERIES +DEAD FOR +REASON +ERROR\na +1 +\d+ m?s +max_deliveries +Error: a failed\nb /,
+    );
+    const { json } = await lastcall(["dlq", "list", url, "-n", "1", "--json"]);
+    assertEquals(json.map(({ id, reason, body }) => ({ id, reason, body })), [
+      { id: "a", reason: "max_deliveries", body: { order: "a" } },
+    ]);
+  });
+
+  it("say when there is nothing", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, {});
+    assertEquals((await lastcall(["dlq", "list", url])).out, "no dead letters\n");
+  });
+
+  it("show all that is known of one", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, { a: "schema", b: "schema" });
+    const { out } = await lastcall(["dlq", "show", url, "b"]);
+    assertMatch(out, /^id +b\nreason +schema\nerror +Error: b failed\ndeliveries +1\n/);
+    assertMatch(
+      out,
+      /\nsent at +\d{4}-.*\ndead since +\d{4}-.*\nreply to +answers\nbody +\{"order":"b"\}\n$/,
+    );
+    const { json } = await lastcall(["dlq", "show", "b", "--json"], {
+      env: { LASTCALL_MAILBOX: url },
+    });
+    assertEquals(json[0].body, { order: "b" });
+  });
+
+  it("say when the id is missing, or is nobody's", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, { a: "schema" });
+    const missing = await lastcall(["dlq", "show", url]);
+    assertEquals(missing.code, 2);
+    assertStringIncludes(missing.err, "Which one?");
+    const unknown = await lastcall(["dlq", "show", url, "z", "--json"]);
+    assertEquals(unknown.code, 1);
+    assertEquals(JSON.parse(unknown.err), {
+      error: { message: "No dead letter has the id z", code: "not_found" },
+    });
+  });
+});
+
+describe("dlq redrive", () => {
+  it("sends all back, under their old ids", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, { a: "schema", b: "max_deliveries" });
+    const { code, out } = await lastcall(["dlq", "redrive", url]);
+    assertEquals({ code, out }, { code: 0, out: "sent 2 dead letters back\n" });
+    assertEquals(await ids(url), []);
+    const { json } = await lastcall(["peek", url, "--json"]);
+    assertEquals(json.map(({ id, deliveryCount }) => ({ id, deliveryCount })), [
+      { id: "a", deliveryCount: 0 },
+      { id: "b", deliveryCount: 0 },
+    ]);
+  });
+
+  const letters = { a: "schema", b: "max_deliveries", c: "schema" };
+  // deno-fmt-ignore -- a table: a choice, and who is left
+  const choices: readonly (readonly [name: string, args: readonly string[], left: readonly string[]])[] = [
+    ["by id", ["b"], ["a", "c"]],
+    ["by several ids", ["c", "a"], ["b"]],
+    ["by reason", ["--reason", "schema"], ["b"]],
+    ["by several reasons", ["--reason", "schema", "max_deliveries"], []],
+    ["at most so many", ["--limit", "1"], ["b", "c"]],
+  ];
+  for (const [name, args, left] of choices) {
+    it(`chooses ${name}`, async () => {
+      using folder = new TempFolder();
+      const url = await withLetters(folder, letters);
+      const { code } = await lastcall(["dlq", "redrive", url, ...args]);
+      assertEquals(code, 0);
+      assertEquals(await ids(url), [...left]);
+    });
+  }
+
+  it("sends back those that are there, and fails for those that are not", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, letters);
+    const { code, out, err } = await lastcall(["dlq", "redrive", url, "a", "z"]);
+    assertEquals({ code, out }, { code: 1, out: "sent 1 dead letter back\n" });
+    assertStringIncludes(err, "No dead letter has the id z");
+    assertEquals(await ids(url), ["b", "c"]);
+  });
+
+  it("shows a person how far it is", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, letters);
+    const { err } = await lastcall(["dlq", "redrive", url], { interactive: true });
+    assertStringIncludes(err, "redriving  ████████░░░░░░░░░░░░░░░░  1 of 3");
+  });
+
+  it("refuses a limit that is none", async () => {
+    const { code, err } = await lastcall(["dlq", "redrive", "sqlite:./a.db", "--limit", "0"]);
+    assertEquals(code, 2);
+    assertStringIncludes(err, "Write a whole number from 1 on");
+  });
+});
+
+describe("dlq purge", () => {
+  it("asks, and deletes the letters and nothing else", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, { a: "schema" });
+    await lastcall(["send", url, "1"]);
+    assertEquals((await lastcall(["dlq", "purge", url], { answer: "no" })).code, 1);
+    assertEquals(await ids(url), ["a"]);
+    const { out } = await lastcall(["dlq", "purge", url], { answer: "yes" });
+    assertEquals(out, "deleted 1 dead letter\n");
+    assertEquals((await lastcall(["count", url])).out, "1 message, 0 dead letters\n");
+  });
+});
+
+describe("dlq", () => {
+  it("without a word of its own shows its help and is wrong usage", async () => {
+    const { code, err } = await lastcall(["dlq"]);
+    assertEquals(code, 2);
+    assertStringIncludes(err, "Usage: lastcall dlq");
+  });
+
+  for (const command of ["list", "redrive", "purge"]) {
+    it(`${command} does not make the file that it looks into`, async () => {
+      using folder = new TempFolder();
+      const { code, err } = await lastcall(["dlq", command, `sqlite:${folder.file()}`]);
+      assertEquals(code, 1);
+      assertStringIncludes(err, "There is no file");
+    });
+  }
+});

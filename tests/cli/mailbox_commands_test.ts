@@ -1,0 +1,246 @@
+import { existsSync } from "node:fs";
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { openMailbox } from "../../mod.ts";
+import { TempFolder } from "../engines/sqlite/_folder.ts";
+import { lastcall } from "./_io.ts";
+
+/** The URL of a mailbox in a folder of its own. */
+function place(folder: TempFolder, query = ""): string {
+  return `sqlite:${folder.file()}${query}`;
+}
+
+async function bodies(url: string): Promise<unknown[]> {
+  const { json } = await lastcall(["peek", url, "-n", "1000", "--json"]);
+  return json.map(({ body }) => body);
+}
+
+describe("send", () => {
+  it("sends JSON values and tells their ids", async () => {
+    using folder = new TempFolder();
+    const { code, json } = await lastcall(["send", place(folder), '{"a":1}', "2", "--json"]);
+    assertEquals(code, 0);
+    const seen = await lastcall(["peek", place(folder), "--json"]);
+    assertEquals(seen.json.map(({ id, body }) => ({ id, body })), [
+      { id: json[0].id, body: { a: 1 } },
+      { id: json[1].id, body: 2 },
+    ]);
+  });
+
+  it("tells people the same in words", async () => {
+    using folder = new TempFolder();
+    const { out } = await lastcall(["send", place(folder), "1", "--id", "first"]);
+    assertEquals(out, "sent first\n");
+  });
+
+  it("sends text with --text", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "--text", "hello", "{not json"]);
+    assertEquals(await bodies(place(folder)), ["hello", "{not json"]);
+  });
+
+  it("passes on the delay and the reply address", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1", "--delay", "1h", "--reply-to", "answers"]);
+    await lastcall(["send", place(folder), "2", "--reply-to", "answers"]);
+    await using mailbox = await openMailbox(place(folder));
+    const received = await mailbox.receive({ maxMessages: 10 });
+    assertEquals(received.map(({ body, replyTo }) => ({ body, replyTo })), [
+      { body: 2, replyTo: "answers" },
+    ]);
+  });
+
+  it("takes the mailbox from the environment", async () => {
+    using folder = new TempFolder();
+    const env = { LASTCALL_MAILBOX: place(folder) };
+    assertEquals((await lastcall(["send", '{"a":1}'], { env })).code, 0);
+    assertEquals((await lastcall(["count", "--json"], { env })).json, [
+      { messages: 1, deadLetters: 0 },
+    ]);
+  });
+
+  it("prefers the mailbox that is given", async () => {
+    using folder = new TempFolder();
+    const env = { LASTCALL_MAILBOX: "redis://127.0.0.1:1" };
+    assertEquals((await lastcall(["send", place(folder), "1"], { env })).code, 0);
+  });
+
+  it("reads one JSON value a line, in order, and skips empty lines", async () => {
+    using folder = new TempFolder();
+    const lines = Array.from({ length: 1_200 }, (_, at) => String(at)).toSpliced(600, 0, "", " ");
+    const { out } = await lastcall(["send", place(folder)], { lines });
+    assertEquals(out, "sent 1200 messages\n");
+    assertEquals((await bodies(place(folder))).slice(598, 602), [598, 599, 600, 601]);
+  });
+
+  it("sends a line when it comes, and does not wait for the end", async () => {
+    using folder = new TempFolder();
+    const url = place(folder);
+    async function* lines() {
+      yield "1";
+      // The next line is there only after the first one has arrived.
+      await using mailbox = await openMailbox(url);
+      const [message] = await mailbox.receive({ waitTimeMs: 10_000 });
+      await message!.acknowledge();
+      yield "2";
+    }
+    assertEquals((await lastcall(["send", url, "-"], { lines: lines() })).code, 0);
+    assertEquals(await bodies(url), [2]);
+  });
+
+  it("waits for room where the mailbox is full, as a pipe does", async () => {
+    using folder = new TempFolder();
+    const url = place(folder, "?maxSize=2");
+    const sending = lastcall(["send", url], { lines: ["1", "2", "3"] });
+    await using mailbox = await openMailbox(url);
+    const received: unknown[] = [];
+    while (received.length < 3) {
+      for (const message of await mailbox.receive({ waitTimeMs: 10_000 })) {
+        received.push(message.body);
+        await message.acknowledge();
+      }
+    }
+    assertEquals(received, [1, 2, 3]);
+    assertEquals((await sending).code, 0);
+  });
+
+  it("tells which line is bad, and how many were sent before it", async () => {
+    using folder = new TempFolder();
+    const { code, err } = await lastcall(["send", place(folder)], { lines: ["1", "", "x", "2"] });
+    assertEquals(code, 1);
+    assertMatch(
+      err,
+      /^error: Line 3 is not JSON: x\. .*; sent before it: 1 message\n/,
+    );
+    assertEquals(await bodies(place(folder)), [1]);
+  });
+
+  it("shows a person how far it is", async () => {
+    using folder = new TempFolder();
+    const { err } = await lastcall(["send", place(folder)], { lines: ["1"], interactive: true });
+    assertStringIncludes(err, "sending  1");
+    assert(err.endsWith("\r\x1b[K"), "the line is removed in the end");
+  });
+
+  const refused: readonly (readonly [name: string, args: readonly string[], message: string])[] = [
+    ["a body that is not JSON", ["{a:1}"], "Body 1 is not JSON: {a:1}"],
+    ["an id for several messages", ["1", "2", "--id", "x"], "--id names one message"],
+    ["a delay that is none", ["1", "--delay", "soon"], "Write 500ms, 30s, 2m, 1h"],
+    ["nothing at a terminal", [], "Nothing to send"],
+    ["an empty id", ["1", "--id", ""], "An id must not be empty"],
+  ];
+  for (const [name, args, message] of refused) {
+    it(`refuses ${name}`, async () => {
+      using folder = new TempFolder();
+      const { code, out, err } = await lastcall(["send", place(folder), ...args]);
+      assertEquals({ code, out }, { code: 2, out: "" });
+      assertStringIncludes(err, message);
+    });
+  }
+
+  it("makes no file for what it refuses", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "{a:1}"]);
+    assertEquals(existsSync(folder.file()), false);
+  });
+});
+
+describe("peek and count", () => {
+  it("show messages without taking them", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), '{"a":1}', "--id", "one"]);
+    for (const _ of [1, 2]) {
+      const { out } = await lastcall(["peek", place(folder)]);
+      assertMatch(out, /^ID +DELIVERIES +AGE +BODY\none +0 +\d+ m?s +\{"a":1\}\n$/);
+    }
+    assertEquals((await lastcall(["count", place(folder)])).out, "1 message, 0 dead letters\n");
+  });
+
+  it("show no more than asked for, the oldest first", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1", "2", "3"]);
+    const { json } = await lastcall(["peek", place(folder), "-n", "2", "--json"]);
+    assertEquals(json.map(({ body }) => body), [1, 2]);
+  });
+
+  it("say when there is nothing, and nothing in JSON", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1"]);
+    const other = place(folder, "?queue=other");
+    assertEquals((await lastcall(["peek", other])).out, "no messages\n");
+    assertEquals((await lastcall(["peek", other, "--json"])).out, "");
+  });
+
+  it("let no message move the cursor or colour the terminal", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1", "--id", "a\x1b[31m\nb"]);
+    const { out } = await lastcall(["peek", place(folder)], { env: { NO_COLOR: "1" } });
+    assertStringIncludes(out, "a·[31m⏎b");
+  });
+
+  for (const command of ["peek", "count", "purge"]) {
+    it(`${command} refuses a file that is not there and does not make it`, async () => {
+      using folder = new TempFolder();
+      const { code, err } = await lastcall([command, place(folder)]);
+      assertEquals(code, 1);
+      assertStringIncludes(err, `There is no file ${folder.file()}`);
+      assertEquals(existsSync(folder.file()), false);
+    });
+
+    it(`${command} refuses what is no mailbox of use`, async () => {
+      const message = async (...args: string[]) => {
+        const { code, err } = await lastcall([command, ...args]);
+        assertEquals(code, 2, err);
+        return err;
+      };
+      assertStringIncludes(await message(), "No mailbox: give its URL");
+      assertStringIncludes(await message("memory:"), "ends with the process");
+      assertStringIncludes(await message("pigeon:roof"), 'Unknown scheme "pigeon"');
+      assertStringIncludes(await message("jobs.db"), "Malformed mailbox URL");
+      assertStringIncludes(await message("sqlite:.?quue=1"), 'Unknown parameter "quue"');
+    });
+
+    it(`${command} refuses one argument too many`, async () => {
+      const { code } = await lastcall([command, "sqlite:./a.db", "sqlite:./b.db"]);
+      assertEquals(code, 2);
+    });
+  }
+});
+
+describe("purge", () => {
+  it("asks, and deletes when the answer is yes", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1", "2"]);
+    const { code, out, err } = await lastcall(["purge", place(folder)], { answer: "y" });
+    assertEquals({ code, out }, { code: 0, out: "deleted 2 messages\n" });
+    assertStringIncludes(err, 'Delete 2 messages of mailbox "default"? [y/N]');
+    assertEquals(await bodies(place(folder)), []);
+  });
+
+  it("changes nothing when the answer is anything else", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1"]);
+    for (const answer of ["", "n", "yeah"]) {
+      const { code, err } = await lastcall(["purge", place(folder)], { answer });
+      assertEquals(code, 1);
+      assertStringIncludes(err, "Nothing was changed");
+    }
+    assertEquals(await bodies(place(folder)), [1]);
+  });
+
+  it("refuses to guess where nobody can be asked", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1"]);
+    const { code, err } = await lastcall(["purge", place(folder)], { lines: ["y"] });
+    assertEquals(code, 2);
+    assertStringIncludes(err, "add --yes if you mean it");
+    assertEquals(await bodies(place(folder)), [1]);
+  });
+
+  it("does not ask with --yes", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1"]);
+    const { json } = await lastcall(["purge", place(folder), "--yes", "--json"], { lines: [] });
+    assertEquals(json, [{ deleted: 1 }]);
+  });
+});

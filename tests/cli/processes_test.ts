@@ -1,0 +1,127 @@
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { freePort } from "../engines/_servers.ts";
+import { Child } from "../signals/_child.ts";
+import { TempFolder } from "../engines/sqlite/_folder.ts";
+import { lastcall } from "./_io.ts";
+
+const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
+
+const TOKEN = "a-token-that-nobody-guesses";
+
+/** Starts the command in a process of its own, with variables in its environment. */
+function start(args: readonly string[], cwd: string, ...variables: readonly string[]): Child {
+  const wrapper = variables.length === 0 ? [] : ["env", ...variables];
+  return Child.start("../../../cli/mod", { args, cwd, wrapper });
+}
+
+describe("the command in a process of its own", () => {
+  it("runs a handler until SIGTERM, finishes what is in flight, and ends with 0", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url, '{"wait":true}', "2"]);
+    await using worker = start(["run", fixture("handler"), "--mailbox", url], folder.path);
+    await worker.line('began {"wait":true}');
+    worker.kill("SIGTERM");
+    const { code, stdout, stderr } = await worker.exit();
+    assertEquals(code, 0, stderr);
+    assertStringIncludes(stdout, 'did {"wait":true}');
+    // It was the only one in flight, and the other one waits.
+    assertEquals((await lastcall(["count", url])).out, "1 message, 0 dead letters\n");
+  });
+
+  it("takes its options from the environment, and gives back what was not finished", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url, "1", "2"]);
+    await using worker = start(
+      ["run", fixture("stuck")],
+      folder.path,
+      `LASTCALL_MAILBOX=${url}`,
+      "LASTCALL_CONCURRENCY=2",
+      "LASTCALL_SHUTDOWN_TIMEOUT=200ms",
+    );
+    await worker.line("began 1");
+    await worker.line("began 2");
+    worker.kill("SIGTERM");
+    assertEquals((await worker.exit()).code, 124);
+    const { json } = await lastcall(["peek", url, "--json"]);
+    assertEquals(json.map(({ body }) => body), [1, 2]);
+  });
+
+  it("runs the group of a module, and leaves the environment's group options to others", async () => {
+    using folder = new TempFolder();
+    const variables = ["LASTCALL_SHUTDOWN_TIMEOUT=5s", "LASTCALL_MAILBOX=sqlite:./jobs.db"];
+    await using worker = start(["run", fixture("group")], folder.path, ...variables);
+    await worker.line("alone stepped");
+    worker.kill("SIGINT");
+    assertEquals((await worker.exit()).code, 0);
+  });
+
+  it("refuses what the environment says wrongly", async () => {
+    using folder = new TempFolder();
+    await using worker = start(["run", fixture("loops")], folder.path, "LASTCALL_UNREADY_DELAY=x");
+    const { code, stderr } = await worker.exit();
+    assertEquals(code, 2);
+    assertStringIncludes(stderr, "LASTCALL_UNREADY_DELAY");
+  });
+
+  it("answers probes with --health-port, and listens to its token", async () => {
+    using folder = new TempFolder();
+    const port = await freePort();
+    const args = ["--health-port", String(port), "--health-host", "127.0.0.1"];
+    await using worker = start(
+      ["run", fixture("loops"), ...args],
+      folder.path,
+      `LASTCALL_TOKEN=${TOKEN}`,
+    );
+    await worker.line("orders stepped");
+    const ready = await fetch(`http://127.0.0.1:${port}/health/ready`);
+    assertEquals(await ready.json(), { status: "healthy" });
+    const drain = (authorization: string) =>
+      fetch(`http://127.0.0.1:${port}/drain`, { method: "POST", headers: { authorization } });
+    assertEquals((await drain("Bearer somebody-elses-token")).status, 401);
+    assertEquals((await drain(`Bearer ${TOKEN}`)).ok, true);
+    worker.kill("SIGTERM");
+    assertEquals((await worker.exit()).code, 0);
+  });
+
+  it("tells errors without a stack, and ends with their code", async () => {
+    using folder = new TempFolder();
+    await using peek = start(["peek", "sqlite:./nowhere.db"], folder.path);
+    const { code, stdout, stderr } = await peek.exit();
+    assertEquals({ code, stdout }, { code: 1, stdout: "" });
+    assertEquals(stderr, "error: There is no file ./nowhere.db: nothing was sent there yet\n");
+  });
+
+  it("writes everything before it ends, also into a pipe", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url], { lines: Array(1_000).fill(JSON.stringify("x".repeat(300))) });
+    await using peek = start(["peek", url, "-n", "1000", "--json"], folder.path);
+    const { code, stdout } = await peek.exit();
+    assertEquals(code, 0);
+    assertEquals(stdout.trimEnd().split("\n").length, 1_000);
+  });
+});
+
+describe("demo", () => {
+  it("opens, closes by itself, and goes on where it stopped", async () => {
+    using folder = new TempFolder();
+    await using first = start(["demo", "--for", "500ms"], folder.path);
+    const { code, stdout, stderr } = await first.exit();
+    assertEquals(code, 0, stderr);
+    assertStringIncludes(stdout, "A new day, no orders yet in ./kitchen.db.");
+    assertStringIncludes(stdout, "drained in ");
+    const url = `sqlite:${folder.file("kitchen.db")}?queue=orders`;
+    await lastcall(["send", url, '{"dish":"tea","minutes":2}']);
+    await using second = start(["demo"], folder.path);
+    await second.says("left from last time");
+    await second.says("running");
+    second.kill("SIGINT");
+    const ended = await second.exit();
+    assertEquals(ended.code, 0, ended.stderr);
+    assertStringIncludes(ended.stdout, "for the next start.");
+  });
+});

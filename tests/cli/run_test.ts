@@ -1,0 +1,166 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { afterEach, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { ShutdownCoordinator } from "../../mod.ts";
+import { FakeRuntime } from "../../src/testing/mod.ts";
+import { TempFolder } from "../engines/sqlite/_folder.ts";
+import { type Ended, lastcall } from "./_io.ts";
+
+const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
+
+afterEach(() => ShutdownCoordinator.reset());
+
+type Ran = Ended & { readonly exitCode: number | undefined };
+
+/** Runs a module in this process, and tells the code that the process would have ended with. */
+async function run(...args: readonly string[]): Promise<Ran> {
+  const runtime = new FakeRuntime();
+  const ended = await lastcall(["run", ...args], { runtime });
+  return Object.assign(ended, { exitCode: runtime.exitCodes[0] });
+}
+
+/** Runs a module with this text. */
+async function runText(text: string, ...args: readonly string[]): Promise<Ran> {
+  using folder = new TempFolder();
+  const path = folder.file("worker.mjs");
+  writeFileSync(path, text);
+  return await run(path, ...args);
+}
+
+describe("run", () => {
+  it("runs a handler on a mailbox, with the module's options, and closes the mailbox", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url, "1", "2"]);
+    const args = ["--mailbox", url, "--max-iterations", "1", "--concurrency", "2", "--json"];
+    const { exitCode, json } = await run(fixture("handler"), ...args);
+    assertEquals(exitCode, 0);
+    const { report } = json[0];
+    assertEquals(report.outcome, "drained");
+    assertEquals(report.loops[0].name, "handler");
+    assertEquals(report.figures.acknowledged, 2);
+    assertEquals((await lastcall(["count", url])).out, "0 messages, 0 dead letters\n");
+  });
+
+  it("lets the command line win over the module's options", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url, "0"]);
+    const args = ["--mailbox", url, "--max-iterations", "1", "--max-deliveries", "1"];
+    const { exitCode, json } = await run(fixture("handler"), ...args, "--name", "zeros", "--json");
+    assertEquals(exitCode, 0);
+    assertEquals(json[0].report.loops[0].name, "zeros");
+    assertEquals(json[0].report.figures.deadLettered, 1);
+  });
+
+  it("runs all loops that a module exports by name", async () => {
+    const { exitCode, json } = await run(fixture("loops"), "--max-iterations", "0", "--json");
+    assertEquals(exitCode, 0);
+    const names = json[0].report.loops.map((loop: { name: string }) => loop.name);
+    assertEquals(names.sort(), ["mails", "orders"]);
+  });
+
+  it("ends with 1 when a loop fails", async () => {
+    const { exitCode, json } = await run(fixture("failing"), "--json");
+    assertEquals(exitCode, 1);
+    assertEquals(json[0].report.outcome, "failed");
+  });
+
+  it("tells people what runs, on standard error", async () => {
+    const { err, out } = await run(fixture("loops"), "--max-iterations", "0");
+    assertMatch(err, /^running (mails, orders|orders, mails); Ctrl\+C stops it well\n/);
+    assertEquals(out, "");
+  });
+
+  it("runs loops of another copy of the package, told by their shape", async () => {
+    const { exitCode, json } = await runText(
+      `export default [{ name: "own", running: false, run: async () => {}, shutdown: async () => true,
+         [Symbol.asyncDispose]: async () => {} }];`,
+      "--json",
+    );
+    assertEquals(exitCode, 0);
+    assertEquals(json[0].report.loops[0].name, "own");
+  });
+
+  it("gives a group of another copy the process", async () => {
+    const { code } = await runText(
+      `export const group = { loops: [], run: async () => {}, shutdown: async () => true,
+         main: async ({ maxIterations }) => { if (maxIterations !== 7) throw new Error("not passed"); } };
+       export const loop = 1;`,
+      "--max-iterations",
+      "7",
+    );
+    assertEquals(code, 0);
+  });
+
+  it("waits for what is exported as a promise", async () => {
+    const { err } = await runText(`export default Promise.resolve(() => {});`);
+    assertStringIncludes(err, "which needs a mailbox");
+  });
+});
+
+describe("run refuses, in one line and before anything starts,", () => {
+  // deno-fmt-ignore -- a table: a module, arguments, and what is told
+  const modules: readonly (readonly [name: string, text: string, message: RegExp, ...args: string[]])[] = [
+    ["a handler without a mailbox", "export default () => {};", /exports a handler, which needs a mailbox/],
+    ["a module that exports nothing", "", /exports nothing to run: expected a handler .*, got nothing/],
+    ["a module that exports nothing of use", "export const a = 1, b = {};", /got a, b/],
+    ["a default export of no use", "export default 42;", /default export of .* cannot be run: .*, got 42/],
+    ["a class", "export default class Worker {}", /got a class: export an instance/],
+    ["several functions", "export function a() {}\nexport function b() {}", /several functions, a, b: make one/],
+    ["several groups", "const g = () => ({ loops: [], run() {}, main() {} }); export const a = g(), b = g();", /several groups, a, b/],
+    ["half a loop", "export default { run() {}, shutdown() {} };", /is not a Runnable: expected `name`/],
+    ["options that are none", "export default () => {};\nexport const options = 5;", /must be an object/],
+    ["a module that throws", 'throw new TypeError("no tea");', /cannot be loaded: TypeError: no tea/],
+    ["a module with a mistake", "export default {", /cannot be loaded: SyntaxError|cannot be loaded: .*[Ee]xpected|cannot be loaded/],
+    ["a module without its package", 'import "no-such-package-here";', /cannot be loaded: .*no-such-package-here/],
+    ["a policy that is none", "export default () => {};", /Allowed choices are shutdown, restart, ignore/, "--on-failure", "panic"],
+    ["a port that is none", "export default () => {};", /Write a whole number from 0 to 65535/, "--health-port", "99999"],
+    ["a concurrency of nothing", "export default () => {};", /Write a whole number from 1 to 1000/, "--concurrency", "0"],
+    ["a timeout that is none", "export default () => {};", /Write 500ms, 30s, 2m, 1h/, "--shutdown-timeout", "-1"],
+    ["a token that can be guessed", "export default () => {};", /Invalid token: expected at least 16/, "--health-port", "0", "--token", "tea"],
+    ["a mailbox in memory", "export default () => {};", /ends with the process/, "--mailbox", "memory:"],
+    ["an engine nobody knows", "export default () => {};", /Unknown scheme "pigeon"/, "--mailbox", "pigeon:roof"],
+    ["a delay that is longer than the stop", "export default () => {};", /Invalid unreadyDelayMs/, "--mailbox", "sqlite:./never.db", "--unready-delay", "2s", "--shutdown-timeout", "1s"],
+    ["options that the loop refuses", "export default () => {};\nexport const options = { concurrency: -1 };", /Invalid concurrency/, "--mailbox", "sqlite:./never.db"],
+    ["a flag of a loop that is made already", "export default { name: 'a', running: false, run() {}, shutdown() {} };", /--concurrency has no effect here: .* exports loops/, "--concurrency", "2"],
+    ["a flag of a group that is made already", "export default { loops: [], run() {}, main() {} };", /--shutdown-timeout has no effect here: .* a group, so it belongs/, "--shutdown-timeout", "2s"],
+  ];
+  for (const [name, text, message, ...args] of modules) {
+    it(name, async () => {
+      const { code, exitCode, out, err } = await runText(text, ...args);
+      assertEquals({ code, exitCode, out }, { code: 2, exitCode: undefined, out: "" });
+      const [line = "", hint, ...more] = err.trimEnd().split("\n");
+      assertMatch(line, message);
+      assertEquals([hint, more], ["See lastcall run --help", []]);
+      assertEquals(existsSync("never.db"), false);
+    });
+  }
+
+  it("a module that is not there", async () => {
+    const { code, err } = await run("./no_such_worker.ts");
+    assertEquals(code, 2);
+    assertStringIncludes(err, "There is no module ./no_such_worker.ts");
+  });
+
+  it("no module at all", async () => {
+    const { code, err } = await run();
+    assertEquals(code, 2);
+    assertStringIncludes(err, "Missing required argument 'module'");
+  });
+
+  it("and shows where with LASTCALL_DEBUG", async () => {
+    using folder = new TempFolder();
+    writeFileSync(folder.file("worker.mjs"), 'throw new Error("no tea");');
+    const { err } = await lastcall(["run", folder.file("worker.mjs")], {
+      env: { LASTCALL_DEBUG: "1" },
+    });
+    assertStringIncludes(err, "worker.mjs:1");
+  });
+
+  it("a token is never shown", async () => {
+    const { err, out } = await runText("export default 42;", "--token", "s3cret", "--colour");
+    assertEquals(`${err}${out}`.includes("s3cret"), false);
+  });
+});

@@ -1,0 +1,14 @@
+import { describe } from "node:test";
+import { agents } from "./_agents.ts";
+import { basics } from "./_basics.ts";
+import { engines } from "./_engines.ts";
+import { sideBySide } from "./_example.ts";
+import { migration } from "./_migration.ts";
+
+describe("the examples", () => {
+  const it = sideBySide();
+  agents(it); // what takes longest is first
+  basics(it);
+  engines(it);
+  migration(it);
+});

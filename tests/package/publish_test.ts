@@ -1,0 +1,87 @@
+// What the two registries would get, and what they would say to it. Nothing is sent.
+
+import { readFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { test } from "node:test";
+import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
+import { run } from "../../tools/process.ts";
+import { root, runtimeBinary } from "../../tools/runtimes.ts";
+
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+
+interface Packed {
+  readonly size: number;
+  readonly unpackedSize: number;
+  readonly files: readonly { readonly path: string }[];
+}
+
+/** What npm warns of on every machine that is not logged in, and of settings that are the machine's. */
+const NOT_OURS = /requires you to be logged in|^npm warn (Unknown|invalid) \w+ config/;
+
+// Not in a hook: when it fails it fails once. Built before, because npm looks for files first.
+const build = await run(runtimeBinary("node"), ["tools/build.ts"]);
+assertEquals(build.code, 0, build.output);
+const npm = await run("npm", [
+  ...["publish", "--dry-run", "--json"],
+  ...["--offline", "--ignore-scripts"],
+]);
+assert(npm.code === 0, `npm publish --dry-run ended with code ${npm.code}:\n${npm.output}`);
+const json = /^\{$[^]*?^\}$/m.exec(npm.output)?.[0] ?? "{}";
+const packed: Packed = JSON.parse(json)[manifest.name];
+const paths = packed.files.map(({ path }) => path);
+
+test("npm has nothing to warn of", () => {
+  const warnings = npm.output.split("\n").filter((line) => /^npm (warn|error)/i.test(line));
+  assertEquals(warnings.filter((line) => !NOT_OURS.test(line)), []);
+});
+
+test("npm users get the build, and beside it what they read", () => {
+  const others = paths.filter((path) => !path.startsWith("dist/"));
+  assertEquals(others.sort(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
+  for (const path of paths.filter((it) => it.startsWith("dist/") && it !== "dist/NOTICE")) {
+    assertMatch(path, /\.(d\.ts|js|js\.map)$/);
+  }
+});
+
+test("every built module has its map, and every map its module", () => {
+  const modules = paths.filter((path) => path.endsWith(".js"));
+  const maps = paths.filter((path) => path.endsWith(".js.map"));
+  assertEquals(maps.sort(), modules.map((path) => `${path}.map`).sort());
+});
+
+test("nothing in the package tells of the machine that it was built on", () => {
+  for (const path of paths) {
+    assert(!readFileSync(join(root, path), "utf8").includes(root), `${path} names ${root}`);
+  }
+});
+
+test("the package stays small", () => {
+  assertLess(packed.size, 1_500_000);
+  assertLess(packed.unpackedSize, 5_000_000);
+});
+
+test("JSR warns of nothing but of what people bring themselves", async () => {
+  const deno = runtimeBinary("deno");
+  const { code, output } = await run(deno, ["publish", "--dry-run", "--allow-dirty"]);
+  assertEquals(code, 0, output);
+  const warnings = output.split("\n").flatMap((line, i, lines) =>
+    /^(warning|error)\b/i.test(line) ? [lines.slice(i, i + 4).join("\n")] : []
+  );
+  assertEquals(warnings.filter((it) => !isWanted(it)), [], output);
+});
+
+/**
+ * Peers are loaded late and by a name that no tool can see: seen, JSR would make each of them a
+ * dependency of everybody. Deno has no way to say so, and warns.
+ */
+function isWanted(warning: string): boolean {
+  const place = /^warning\[unanalyzable-dynamic-import\].*\n +--> (.+):\d+:\d+\n/.exec(warning);
+  if (place === null) return false;
+  const path = relative(root, place[1]!).replaceAll("\\", "/");
+  // A thread gets modules of the package by their address; the command gets those of its user.
+  if (path === "src/lease/_keeper_thread.ts" || path.startsWith("cli/")) return true;
+  const [, name = ""] = /^const MODULE: string = "(.+)";$/m.exec(
+    readFileSync(join(root, path), "utf8"),
+  ) ?? [];
+  return name in manifest.peerDependencies || /^bun(:|$)/.test(name);
+}

@@ -1,0 +1,149 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import xterm from "@xterm/headless";
+import { detectRuntime } from "../../runtime_adapters/detect.ts";
+
+/** Only a bug lets anything last this long. */
+const SAFETY_MS = 20_000;
+const SIZE = { cols: 80, rows: 16 } as const;
+const RUN_FLAGS = detectRuntime().name === "deno" ? ["run", "-A"] : [];
+const alive = new Set<ChildProcess>();
+process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
+
+/** Why there can be no screen on this machine; undefined where there can. */
+export function whyNoScreen(): string | undefined {
+  const { status } = spawnSync("script", ["--version"]);
+  return status === 0 ? undefined : "this machine has no `script` to make a terminal with";
+}
+
+/** What a terminal of some size shows of what is written to it. */
+export class Screen {
+  readonly #terminal = new xterm.Terminal({ ...SIZE, allowProposedApi: true });
+
+  /** Takes what a program has written. */
+  write(text: string): Promise<void> {
+    return new Promise((resolve) => this.#terminal.write(text, resolve));
+  }
+
+  /** The lines that are seen, without trailing blanks. */
+  get lines(): readonly string[] {
+    const { active } = this.#terminal.buffer;
+    return Array.from({ length: SIZE.rows }, (_, row) => {
+      return active.getLine(active.baseY + row)?.translateToString(true) ?? "";
+    });
+  }
+
+  /** Everything that was printed and is kept, what has scrolled away included. */
+  get history(): readonly string[] {
+    const { active } = this.#terminal.buffer;
+    return Array.from({ length: active.length }, (_, row) => {
+      return active.getLine(row)?.translateToString(true) ?? "";
+    });
+  }
+}
+
+/**
+ * A fixture at a terminal of its own, on the runtime that hosts the test: its keyboard and its screen.
+ */
+export class Seat implements AsyncDisposable {
+  readonly screen: Screen = new Screen();
+  readonly #process: ChildProcess;
+  readonly #ended: Promise<number | null>;
+  readonly #waiting = new Set<() => void>();
+  #over = false;
+  #colored = false;
+
+  private constructor(command: readonly string[], env: Readonly<Record<string, string>>) {
+    const quoted = command.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(" ");
+    const size = `stty cols ${SIZE.cols} rows ${SIZE.rows}`;
+    const { FORCE_COLOR: _color, NODE_TEST_CONTEXT: _context, ...inherited } = process.env;
+    const child = this.#process = spawn(
+      "script",
+      ["--quiet", "--flush", "--return", "--command", `${size}; exec ${quoted}`, "/dev/null"],
+      {
+        stdio: ["pipe", "pipe", "inherit"],
+        env: { ...inherited, TERM: "xterm-256color", NO_COLOR: "", ...env },
+      },
+    );
+    alive.add(child);
+    let written = Promise.resolve();
+    child.stdout!.setEncoding("utf8").on("data", (text: string) => {
+      // deno-lint-ignore no-control-regex -- what paints begins with it
+      this.#colored ||= /\x1b\[[\d;]*[1-9][\d;]*m/.test(text);
+      written = written.then(() => this.screen.write(text)).then(() => this.#look());
+    });
+    this.#ended = new Promise((resolve, reject) => {
+      child.on("error", reject);
+      child.on("close", (code) => {
+        alive.delete(child);
+        written.then(() => {
+          this.#over = true;
+          this.#look();
+          resolve(code);
+        });
+      });
+    });
+  }
+
+  /** Starts `fixtures/<name>.ts`. */
+  static start(name: string, env: Readonly<Record<string, string>> = {}): Seat {
+    const fixture = fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
+    return new Seat([process.execPath, ...RUN_FLAGS, fixture], env);
+  }
+
+  /** Whether anything was painted so far. */
+  get colored(): boolean {
+    return this.#colored;
+  }
+
+  /** Presses Ctrl+C. */
+  interrupt(): void {
+    this.#process.stdin!.write("\x03");
+  }
+
+  /** Waits until the screen shows this. */
+  async shows(pattern: RegExp): Promise<void> {
+    const shown = () => pattern.test(this.screen.lines.join("\n"));
+    await this.#until(() => shown() || this.#over, String(pattern));
+    if (!shown()) throw new Error(`It ended without showing ${pattern}${this.#picture()}`);
+  }
+
+  /** Waits for the end, and returns the exit code. */
+  async exit(): Promise<number | null> {
+    await this.#until(() => this.#over, "its end");
+    return await this.#ended;
+  }
+
+  /** Leaves no process behind, however the test went. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#over) this.#process.kill("SIGKILL");
+    await this.#ended;
+  }
+
+  async #until(condition: () => boolean, what: string): Promise<void> {
+    if (condition()) return;
+    let check!: () => void;
+    let limit!: ReturnType<typeof setTimeout>;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        check = () => condition() && resolve();
+        this.#waiting.add(check);
+        this.#ended.catch(reject);
+        const late = () => reject(new Error(`Waited for ${what}${this.#picture()}`));
+        limit = setTimeout(late, SAFETY_MS);
+      });
+    } finally {
+      clearTimeout(limit);
+      this.#waiting.delete(check);
+    }
+  }
+
+  #look(): void {
+    for (const check of this.#waiting) check();
+  }
+
+  #picture(): string {
+    return `\n── the screen ──\n${this.screen.lines.join("\n")}`;
+  }
+}

@@ -1,0 +1,68 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertFalse, assertMatch } from "@std/assert";
+import { gap } from "../signals/_child.ts";
+import { Seat, whyNoScreen } from "./_screen.ts";
+
+const skip = whyNoScreen() ?? false;
+
+describe("a stop at the terminal", { skip }, () => {
+  it("shows phase, time left, a bar and what is in flight, and what a second Ctrl+C does", async () => {
+    await using seat = Seat.start("busy_kitchen");
+    await seat.shows(/the kitchen is busy/);
+    seat.interrupt();
+    await seat.shows(/^draining ━+─* \d\d\.\d s left of 1 min 0 s · \d in flight · SIGINT$/m);
+    await seat.shows(/^ {2}kitchen {2}roast +\d\.\d s$/m);
+    await seat.shows(/^press Ctrl\+C again to cancel what is in flight$/m);
+    await seat.shows(/^draining .* 1 in flight · SIGINT$/m);
+
+    // Above the view the program goes on printing, and nothing of it is lost.
+    const text = seat.screen.lines.join("\n");
+    assertMatch(text, /soup is served\ncake is served\n/);
+
+    await gap();
+    seat.interrupt();
+    assertEquals(await seat.exit(), 130);
+    const end = seat.screen.history.join("\n").trimEnd();
+    assertEquals(end.split("exit code 130").length, 2, `the report is there once:\n${end}`);
+    assertMatch(end, /forced in [\d.]+ m?s of 60\.0 s \(SIGINT\), exit code 130\n/);
+    assertMatch(end, /kitchen: ended in .* received 3: 2 acknowledged, 1 released/);
+    assertFalse(end.includes("in flight"), "the view is gone");
+  });
+
+  it("gives the whole screen back when the process is ended at once", async () => {
+    await using seat = Seat.start("stubborn_kitchen");
+    await seat.shows(/the kitchen is busy/);
+    seat.interrupt();
+    await seat.shows(/press Ctrl\+C again to cancel/);
+    await gap();
+    seat.interrupt();
+    await seat.shows(/press Ctrl\+C again to end at once/);
+    await gap();
+    seat.interrupt();
+    assertEquals(await seat.exit(), 130);
+    assertFalse(seat.screen.lines.join("\n").includes("press Ctrl+C"));
+    await seat.screen.write(Array.from({ length: 40 }, (_, at) => `line ${at}\r\n`).join(""));
+    assertEquals(seat.screen.lines.at(-2), "line 39", "it scrolls to its last line again");
+  });
+
+  it("has no colours where nobody wants them", async () => {
+    await using seat = Seat.start("busy_kitchen", { NO_COLOR: "1" });
+    await seat.shows(/the kitchen is busy/);
+    seat.interrupt();
+    await seat.shows(/1 in flight/);
+    assertFalse(seat.colored);
+    await gap();
+    seat.interrupt();
+    assertEquals(await seat.exit(), 130);
+  });
+
+  it("is told in lines on a terminal that can only print", async () => {
+    await using seat = Seat.start("busy_kitchen", { TERM: "dumb" });
+    await seat.shows(/the kitchen is busy/);
+    seat.interrupt();
+    await seat.shows(/"source":"lastcall","event":"phase"/);
+    await gap();
+    seat.interrupt();
+    assertEquals(await seat.exit(), 130);
+  });
+});

@@ -1,0 +1,167 @@
+import { describe, it } from "node:test";
+import { assert, assertEquals, assertFalse, assertMatch, assertStringIncludes } from "@std/assert";
+import { deferred } from "../../src/_promises.ts";
+import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import type { Terminal } from "../../src/runtime.ts";
+import { showDrain } from "../../src/terminal/show_drain.ts";
+import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
+import { Screen } from "./_screen.ts";
+
+/** A terminal whose screen can be looked at, or a file. */
+class FakeTerminal implements Terminal {
+  readonly interactive: boolean;
+  readonly color = false;
+  readonly columns: number;
+  readonly rows = 16;
+  readonly screen = new Screen();
+  written = "";
+
+  constructor(options: { readonly interactive: boolean; readonly columns?: number }) {
+    this.interactive = options.interactive;
+    this.columns = options.columns ?? 80;
+  }
+
+  write(text: string): void {
+    this.written += text;
+  }
+
+  async look(): Promise<string> {
+    const text = this.written;
+    this.written = "";
+    await this.screen.write(text.replaceAll("\n", "\r\n"));
+    return this.screen.lines.join("\n").trimEnd();
+  }
+}
+
+/** A group whose work ends when the test says so. */
+class Stage {
+  readonly clock = new VirtualClock();
+  readonly terminal: FakeTerminal;
+  readonly runtime: FakeRuntime;
+  readonly mailbox = new InMemoryMailbox<string>("orders", { clock: this.clock });
+  readonly works = new Map<string, ReturnType<typeof deferred<void>>>();
+  readonly loop = new MailboxLoop<string>({
+    mailbox: this.mailbox,
+    clock: this.clock,
+    concurrency: 1_000,
+    handler: ({ body }) => {
+      const work = deferred();
+      this.works.set(body, work);
+      return work.promise;
+    },
+  });
+  readonly group: LoopGroup;
+
+  constructor(options: { readonly interactive: boolean; readonly columns?: number }) {
+    this.terminal = new FakeTerminal(options);
+    this.runtime = new FakeRuntime({ interactive: true, terminal: this.terminal });
+    this.group = new LoopGroup([this.loop], { clock: this.clock, runtime: this.runtime });
+  }
+
+  async start(ids: readonly string[]): Promise<ReturnType<LoopGroup["run"]>> {
+    for (const id of ids) await this.mailbox.send(id, { id });
+    const run = this.group.run({ installSignals: false });
+    await this.clock.advance(1_000);
+    return run;
+  }
+
+  /** A stop that is under way, with its view. */
+  async stopping(ids: readonly string[]) {
+    const { group, clock, runtime } = this;
+    const view = showDrain(group, { clock, runtime });
+    const run = this.start(ids);
+    await clock.advance(2_000);
+    const stopped = group.shutdown({ timeoutMs: 10_000 });
+    await clock.advance(500);
+    const end = async () => {
+      for (const work of this.works.values()) work.resolve();
+      await clock.until(stopped);
+      view.end(await run);
+    };
+    return { view, end };
+  }
+}
+
+describe("the live view of a stop", () => {
+  it("counts down, and follows the work that ends", async () => {
+    const stage = new Stage({ interactive: true });
+    const { end } = await stage.stopping(["tea", "cake"]);
+    assertMatch(await stage.terminal.look(), /draining ━+─* 9\.5 s left of 10\.0 s · 2 in flight/);
+    await stage.clock.advance(3_000);
+    assertMatch(await stage.terminal.look(), /6\.5 s left of 10\.0 s · 2 in flight/);
+    stage.works.get("tea")!.resolve();
+    await stage.clock.advance(200);
+    const screen = await stage.terminal.look();
+    assertMatch(screen, /6\.3 s left of 10\.0 s · 1 in flight/);
+    assertMatch(screen, /^ {2}orders {2}cake +\d\.\d s$/m);
+    assertFalse(screen.includes("tea"));
+    await end();
+    const last = await stage.terminal.look();
+    assertMatch(last, /^drained in 3\.7 s of 10\.0 s/);
+    assertFalse(last.includes("in flight"));
+    assertEquals(stage.clock.pending, 0, "nothing ticks any more");
+  });
+
+  it("shows the oldest of many, and says how many more there are", async () => {
+    const stage = new Stage({ interactive: true });
+    const { end } = await stage.stopping(Array.from({ length: 500 }, (_, at) => `order ${at}`));
+    const screen = await stage.terminal.look();
+    assertMatch(screen, /· 500 in flight/);
+    assertMatch(screen, /… and \d+ more/);
+    assert(screen.split("\n").filter((line) => line.includes("order")).length <= 8);
+    await end();
+  });
+
+  it("fits a narrow terminal", async () => {
+    const stage = new Stage({ interactive: true, columns: 30 });
+    const { end } = await stage.stopping(["a-very-long-id-that-does-not-fit-into-any-terminal"]);
+    const screen = await stage.terminal.look();
+    for (const line of screen.split("\n")) assert(line.length <= 30, line);
+    assertStringIncludes(screen, "draining 9.5 s left of 10.0 s");
+    await end();
+  });
+
+  it("lets no name or id move the cursor", async () => {
+    const stage = new Stage({ interactive: true });
+    const { end } = await stage.stopping(["\x1b[2Jgone\nnext"]);
+    assertStringIncludes(await stage.terminal.look(), "·[2Jgone·next");
+    await end();
+  });
+});
+
+describe("the lines of a stop", () => {
+  const events = (terminal: FakeTerminal) =>
+    terminal.written.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+
+  it("are one for each change, and at most one a second for work that ends", async () => {
+    const stage = new Stage({ interactive: false });
+    const { end } = await stage.stopping(["a", "b", "c", "d"]);
+    assertEquals(events(stage.terminal).map(({ event, inFlight }) => [event, inFlight]), [
+      ["phase", 4],
+      ["phase", 4],
+    ]);
+    for (const id of ["a", "b"]) stage.works.get(id)!.resolve();
+    await stage.clock.advance(5_000);
+    assertEquals(events(stage.terminal).slice(2).map(({ event, inFlight }) => [event, inFlight]), [
+      ["work", 2],
+    ]);
+    await end();
+    assertEquals(
+      events(stage.terminal).slice(3).map(({ event, phase, state, outcome }) => {
+        return [event, phase ?? state ?? outcome];
+      }),
+      [["loop", "ended"], ["phase", "stopped"], ["report", "drained"]],
+    );
+    assertEquals(stage.clock.pending, 0);
+  });
+
+  it("are as safe as JSON is, whatever an id has in it", async () => {
+    const stage = new Stage({ interactive: false });
+    const { end } = await stage.stopping(["\x1b[2J\n"]);
+    await end();
+    // deno-lint-ignore no-control-regex -- what must not be there
+    assertFalse(/[\x00-\x09\x0b-\x1f]/.test(stage.terminal.written));
+  });
+});
