@@ -7,9 +7,11 @@ import type { LoopGroupOptions } from "../mod.ts";
 
 /** One of the two streams that a command writes to. */
 export interface Sink {
+  /** Writes a text as it is. */
   write(text: string): void;
   /** Whether a person looks at it; false where it is a file or a pipe. */
   readonly interactive: boolean;
+  /** How much fits into a line. */
   readonly columns: number;
 }
 
@@ -19,6 +21,7 @@ export interface Io {
   readonly out: Sink;
   /** For everything that is not the result: errors, questions, progress. */
   readonly err: Sink;
+  /** The environment variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether a person types at standard input. */
   readonly typed: boolean;

@@ -29,6 +29,7 @@ export const consoleLog: Log = {
   error: (message, properties) => console.error(`lastcall: ${message}`, ...extra(properties)),
 };
 
-function extra(properties?: Record<string, unknown>): unknown[] {
-  return properties === undefined ? [] : [properties];
+/** A report comes with its own text, which is all of it that a person wants to read. */
+function extra({ report: _, ...properties }: Record<string, unknown> = {}): unknown[] {
+  return Object.keys(properties).length === 0 ? [] : [properties];
 }

@@ -60,6 +60,7 @@ export function addRun(program: Command, io: Io): void {
       if (flags.healthPort !== undefined) await checkHealth(flags.token);
       const group = await makeGroup(path, what, flags, { ...io.group, ...log });
       note(`running ${group.loops.map(({ name }) => name).join(", ")}; Ctrl+C stops it well`);
+      if (flags.healthPort) note(`look at it on http://localhost:${flags.healthPort}/`);
       await group.main(runOptions(flags));
     });
 }

@@ -138,9 +138,7 @@ export class LoopGroup implements AsyncDisposable {
       flushLibraryLog();
       // What stands on the terminal already is for LogTape alone.
       if (wasRead) giveBack();
-      const { outcome, stopMs, figures } = report;
-      const level = outcome === "drained" ? "info" : "error";
-      log[level](String(report), { outcome, exitCode, stopMs, figures });
+      log[report.outcome === "drained" ? "info" : "error"](String(report), { report });
     } catch (error) {
       view?.end();
       log.error("the group could not run", { error });

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -106,10 +106,11 @@ test("the npm package keeps the lease of a handler that blocks the event loop", 
   for (const result of results) assertStringIncludes(result, "acknowledged 1");
 });
 
+const bin = join(consumer.folder, "node_modules", "lastcall", "dist", "cli", "bin.js");
+
 /** Sends and works off one order with the command as npm installed it. */
 async function useCommand(name: string, ...start: readonly [string, ...string[]]) {
   const [program, ...args] = start;
-  const bin = join(consumer.folder, "node_modules", "lastcall", "dist", "cli", "bin.js");
   const lastcall = (...rest: string[]) => consumer.run(program, ...args, bin, ...rest);
   const mailbox = `sqlite:./${name}.db`;
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
@@ -132,8 +133,28 @@ test("the command works as npm installs it, on all three runtimes", async () => 
 });
 
 test("npm finds the command by its name", async () => {
-  const bin = join(consumer.folder, "node_modules", ".bin", "lastcall");
-  assertStringIncludes(await consumer.run(bin, "help"), "Usage: lastcall");
+  const found = join(consumer.folder, "node_modules", ".bin", "lastcall");
+  assertStringIncludes(await consumer.run(found, "help"), "Usage: lastcall");
+});
+
+test("the command says which package is missing, as wrong usage", async () => {
+  const lastcall = (...args: string[]) =>
+    run(runtimeBinary("node"), [bin, ...args], { cwd: consumer.folder });
+  const worker = ["run", "worker.js", "--mailbox"];
+  // deno-fmt-ignore -- a table: what is asked for, and what is missing
+  const asked: readonly (readonly [string, readonly string[]])[] = [
+    ["ioredis", [...worker, "redis://127.0.0.1:6379"]],
+    ["postgres", ["count", "postgres://127.0.0.1/app"]],
+    ["@nats-io/transport-node", ["peek", "nats://127.0.0.1:4222"]],
+    ["@hono/node-server", [...worker, "sqlite:./never.db", "--health-port", "0"]],
+  ];
+  for (const [name, args] of asked) {
+    const { code, output } = await lastcall(...args);
+    assertEquals(code, 2, output);
+    assertMatch(output, /^error: .*cannot be loaded/);
+    assertStringIncludes(output, `npm install ${name}`);
+  }
+  assertEquals(existsSync(join(consumer.folder, "never.db")), false);
 });
 
 test("a Node that loads no TypeScript says what to do", async (t) => {
@@ -141,11 +162,10 @@ test("a Node that loads no TypeScript says what to do", async (t) => {
   if (node === undefined || !/^v20\./.test(node.version)) {
     return t.skip("this machine has no Node 20");
   }
-  const bin = join(consumer.folder, "node_modules", "lastcall", "dist", "cli", "bin.js");
-  const { code, output } = await run(node.path, [bin, "run", "consumer.ts"], {
-    cwd: consumer.folder,
-  });
+  const lastcall = (...args: string[]) => run(node.path, [bin, ...args], { cwd: consumer.folder });
+  const { code, output } = await lastcall("run", "consumer.ts");
   assertEquals(code, 2);
+  assertMatch((await lastcall("demo")).output, /^error: No SQLite driver .* use Node 22/);
   assertMatch(output, /^error: Node 20\..* TypeScript needs Node 22\.18 or newer, Bun or Deno/);
 });
 
