@@ -11,6 +11,13 @@ import { type Document, documents } from "./_documents.ts";
 const folder = await mkdtemp(join(root, "tests", "docs", "unchecked_"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
+/** The package under the name it has here, and no exports: their types need not be written down. */
+function asOurs(text: string): string {
+  return text.replaceAll('"lastcall', '"@lastcall/lastcall')
+    .replace(/^export default /gm, "void ")
+    .replace(/^export /gm, "");
+}
+
 /** `deno test --doc` runs every snippet but those that it is told to ignore. */
 async function check(ignored: readonly Document[]): Promise<string> {
   const files: string[] = [];
@@ -19,8 +26,7 @@ async function check(ignored: readonly Document[]): Promise<string> {
       if (language !== "ts" || !attributes.includes("ignore")) continue;
       if (!/^import /m.test(text)) continue; // a few lines of a program, which stands beside
       const file = join(folder, `${path.replaceAll("/", "_")}_${line}.ts`);
-      // Readers of npm import the package by the name it has there.
-      await writeFile(file, `${text.replaceAll('"lastcall', '"@lastcall/lastcall')}\nexport {};\n`);
+      await writeFile(file, `${asOurs(text)}\nexport {};\n`);
       files.push(file);
     }
   }
