@@ -1,7 +1,7 @@
 // Where a reader tries things out: an empty project that has the package, and a fresh clone.
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, symlink, utimes, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, symlink, utimes, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import process from "node:process";
 import { assertEquals } from "@std/assert";
@@ -60,7 +60,11 @@ export class Desk implements Disposable {
     const cwd = await this.#folder("clone-");
     const { code, output } = await run("git", ["clone", "--quiet", root, cwd]);
     assertEquals(code, 0, output);
-    await symlink(join(root, "node_modules"), join(cwd, "node_modules"), "dir");
+    // Linked one by one: an install in there would only remove the links.
+    await mkdir(join(cwd, "node_modules"));
+    for (const name of await readdir(join(root, "node_modules"))) {
+      await symlink(join(root, "node_modules", name), join(cwd, "node_modules", name));
+    }
     // Older than what is installed, or `npm start` would install it again.
     await utimes(join(cwd, "package-lock.json"), 0, 0);
     return { cwd, env: this.#environment() };
