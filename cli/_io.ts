@@ -11,6 +11,8 @@ export interface Sink {
   /** Whether a person looks at it; false where it is a file or a pipe. */
   readonly interactive: boolean;
   readonly columns: number;
+  /** How many lines it has, where that is known. */
+  readonly rows?: number;
 }
 
 /** Everything a command reads and writes. */
@@ -62,6 +64,9 @@ function sink(stream: WriteStream): Sink {
     },
     get columns() {
       return stream.columns || 80;
+    },
+    get rows() {
+      return stream.rows || 24;
     },
   };
 }
