@@ -16,6 +16,8 @@ export interface Surroundings {
   readonly runtime?: Runtime;
   /** Hears what is written to standard output, as it is written. */
   readonly onOut?: (text: string) => void;
+  /** The same for standard error. */
+  readonly onErr?: (text: string) => void;
   /** @default {80} */
   readonly columns?: number;
   readonly rows?: number;
@@ -39,15 +41,8 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
   const { columns = 80, rows } = around;
   const size = rows === undefined ? { columns } : { columns, rows };
   const io: Io = {
-    out: {
-      write(text) {
-        out += text;
-        around.onOut?.(text);
-      },
-      interactive,
-      ...size,
-    },
-    err: { write: (text) => void (err += text), interactive, ...size },
+    out: { write: (text) => (out += text, around.onOut?.(text)), interactive, ...size },
+    err: { write: (text) => (err += text, around.onErr?.(text)), interactive, ...size },
     env: around.env ?? {},
     typed: around.lines === undefined,
     lines: async function* () {
