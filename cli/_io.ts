@@ -13,6 +13,8 @@ export interface Sink {
   readonly interactive: boolean;
   /** How much fits into a line. */
   readonly columns: number;
+  /** How many lines it has, where that is known. */
+  readonly rows?: number;
 }
 
 /** Everything a command reads and writes. */
@@ -29,7 +31,7 @@ export interface Io {
   lines(): AsyncIterable<string>;
   /** Asks a person and resolves to what was typed; undefined when there was nothing more to read. */
   ask(question: string): Promise<string | undefined>;
-  /** What `run` and `demo` run on. @default {the runtime of this program, with a watchdog} */
+  /** What `run` and `demo` run on, and where signals come from. @default {this program, with a watchdog} */
   readonly group?: Pick<LoopGroupOptions, "runtime" | "watchdogThresholdMs">;
   /** Resolves when all that was written has been taken. */
   flush(): Promise<void>;
@@ -65,6 +67,9 @@ function sink(stream: WriteStream): Sink {
     },
     get columns() {
       return stream.columns || 80;
+    },
+    get rows() {
+      return stream.rows || 24;
     },
   };
 }

@@ -17,7 +17,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
-import { showDrain } from "../terminal/show_drain.ts";
+import type { DrainView } from "../terminal/drain_view.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
@@ -128,19 +128,19 @@ export class LoopGroup implements AsyncDisposable {
     const { clock, drainView, log, runtime } = this.#config;
     const giveBack = takeUnheard(consoleLog);
     const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
-    const view = drainView ? showDrain(this, { clock, runtime: runtime() }) : undefined;
+    const view = drainView ? this.#showDrain() : undefined;
     let exitCode = 1;
     try {
       const report = await this.#execute(options, true);
       exitCode = report.exitCode;
-      const wasRead = view?.end(report) ?? false;
+      const wasRead = (await view)?.end(report) ?? false;
       await settlesWithin(loaded, LAST_WORDS_MS, clock);
       flushLibraryLog();
       // What stands on the terminal already is for LogTape alone.
       if (wasRead) giveBack();
       log[report.outcome === "drained" ? "info" : "error"](String(report), { report });
     } catch (error) {
-      view?.end();
+      (await view)?.end();
       log.error("the group could not run", { error });
     }
     await settlesWithin(loaded, LAST_WORDS_MS, clock);
@@ -185,6 +185,13 @@ export class LoopGroup implements AsyncDisposable {
   /** Stops the group. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.shutdown();
+  }
+
+  /** Loaded by those who end the process alone, and while nobody waits for it. */
+  async #showDrain(): Promise<DrainView> {
+    const { clock, runtime } = this.#config;
+    const { showDrain } = await import("../terminal/show_drain.ts");
+    return showDrain(this, { clock, runtime: runtime() });
   }
 
   async #execute(options: LoopGroupRunOptions, endsProcess: boolean): Promise<DrainReport> {

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { DrainReport } from "../lifecycle/drain_report.ts";
+import type { Phase } from "../lifecycle/phase.ts";
 import type { Terminal } from "../runtime.ts";
 import type { DrainView, Watchable } from "./drain_view.ts";
 
@@ -23,12 +24,11 @@ export class LineView implements DrainView {
     this.#terminal = terminal;
     this.#clock = clock;
     this.#removers = [
-      group.on("phase", ({ phase, reason }) => {
-        this.#tell("phase", { phase, reason });
-        this.#watchWork();
-      }),
+      group.on("phase", ({ phase, reason }) => this.#onPhase(phase, reason)),
       group.on("loop", ({ loop, state }) => this.#tell("loop", { loop, state })),
     ];
+    const { phase, stop } = group.health();
+    if (stop !== undefined) this.#onPhase(phase, stop.reason);
   }
 
   end(report?: DrainReport): boolean {
@@ -38,6 +38,11 @@ export class LineView implements DrainView {
     const { outcome, exitCode, stopMs, timeoutMs, figures } = report;
     this.#tell("report", { outcome, exitCode, stopMs: Math.round(stopMs), timeoutMs, figures });
     return false;
+  }
+
+  #onPhase(phase: Phase, reason: string): void {
+    this.#tell("phase", { phase, reason });
+    this.#watchWork();
   }
 
   #watchWork(): void {

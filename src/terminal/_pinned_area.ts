@@ -29,13 +29,14 @@ export class PinnedArea {
     return this.#heightFor(this.#terminal.rows);
   }
 
-  /** Shows these lines, the first ones where there are too many. */
+  /** Shows these lines at the bottom, the first ones where there are too many. */
   show(lines: readonly string[]): void {
     const { rows } = this.#terminal;
     const begin = rows === this.#rows ? "" : this.#pin(rows);
     const first = rows - this.#height + 1;
+    const blank = Math.max(0, this.#height - lines.length);
     const drawn = Array.from({ length: this.#height }, (_, at) => {
-      return `${moveTo(first + at)}${CLEAR_LINE}${lines[at] ?? ""}`;
+      return `${moveTo(first + at)}${CLEAR_LINE}${lines[at - blank] ?? ""}`;
     });
     // In one piece, so that nothing can come between.
     this.#terminal.write(`${begin}${SAVE_CURSOR}${drawn.join("")}${RESTORE_CURSOR}`);
