@@ -20,6 +20,28 @@ for (const document of documents) {
   }
 }
 
+for (const runtime of runtimes) {
+  test(`where a document is followed on ${runtime}, the command runs there`, async () => {
+    const told =
+      "```console\n$ lastcall doctor --platform none\n…\nok       runtime     NAME …\n…\n```";
+    const blocks = fencedBlocks(told.replace("NAME", runtime));
+    await follow({ path: "doctor.md", blocks }, runtime, desk);
+  });
+}
+
+for (const [runtime, start] of [["bun", "bun"], ["deno", "deno run -A"]] as const) {
+  test(`the README's program runs on ${runtime} as it says`, async () => {
+    const readme = documents.find(({ path }) => path === "README.md");
+    const program = readme?.blocks.filter(({ markers }) => markers.get("file") === "worker.ts") ??
+      [];
+    const session = fencedBlocks(
+      "```console\n$ lastcall send 'sqlite:./jobs.db?queue=mails' '{\"to\":\"ada\"}'\n…\n" +
+        `$ ${start} worker.ts\na mail to ada\n^C\n…\n\`\`\``,
+    );
+    await follow({ path: "README.md", blocks: [...program, ...session] }, runtime, desk);
+  });
+}
+
 /** What a document can say. */
 const text = `
 <!-- file: src/tea.ts -->
