@@ -33,7 +33,7 @@ export interface MailboxStatus {
   readonly messages?: number;
   /** Messages that failed for good, where it keeps them. */
   readonly deadLetters?: number;
-  /** The latest of them, without what their errors say. */
+  /** The oldest of them, without what their errors say; not where the engine shows none. */
   readonly letters?: readonly LetterStatus[];
 }
 
@@ -54,6 +54,26 @@ export interface AgentStatusLine {
   readonly updatedAt?: number;
 }
 
+/** All loops together. */
+export interface Totals {
+  readonly loops: number;
+  /** How many of them can take work, have ended well, or need none. */
+  readonly ready: number;
+  readonly inFlight: number;
+  /** The age of the oldest work under way. */
+  readonly oldestMs: number;
+  readonly figures: Figures;
+  /** What they acknowledged a second, once that is known. */
+  readonly perSecond?: number;
+}
+
+/** How many were left out of an event, so that it stays small. Those in trouble are never the first to go. */
+export interface LeftOut {
+  readonly loops: number;
+  readonly mailboxes: number;
+  readonly agents: number;
+}
+
 /** Everything about a group. */
 export interface Status extends HealthSnapshot {
   /** When it was looked at, in milliseconds since the Unix epoch. */
@@ -62,8 +82,14 @@ export interface Status extends HealthSnapshot {
   readonly runtime?: string;
   /** Whether a token opens the controls: drain, resume and redrive. */
   readonly controls: boolean;
+  /** All loops together, those that were left out included. */
+  readonly totals: Totals;
   readonly loops: readonly LoopStatus[];
   readonly mailboxes: readonly MailboxStatus[];
-  /** Agents and peers, where there is a board. */
+  /** Agents and peers, where there is a board: as it said last. */
   readonly agents?: readonly AgentStatusLine[];
+  /** False while the board cannot be asked. */
+  readonly boardReachable?: boolean;
+  /** What an event leaves out; `/status` leaves nothing out. */
+  readonly leftOut?: LeftOut;
 }
