@@ -28,8 +28,9 @@ const jsr = await readManifest("deno.json");
 const npm = await readManifest("package.json");
 const notice =
   "Includes parts of @std/async, copyright 2018-2026 the Deno authors, of eventsource-parser,\n" +
-  "copyright 2026 Espen Hovlandsdal, and commander, copyright 2011 TJ Holowaychuk; MIT licenses\n" +
-  "all: the terms are those of the LICENSE file.\n";
+  "copyright 2026 Espen Hovlandsdal, of commander, copyright 2011 TJ Holowaychuk, and in its live\n" +
+  "page of Preact, copyright 2015-present Jason Miller; MIT licenses all: the terms are those of the\n" +
+  "LICENSE file.\n";
 const RELATIVE_IMPORT = /(?:from|import)\s*\(?\s*"(\.[^"]*)"/g;
 const peers = Object.keys(npm.peerDependencies ?? {});
 

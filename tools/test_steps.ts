@@ -32,12 +32,13 @@ export const stepNames: readonly string[] = [
   "deno",
   "package",
   "docs",
+  "page",
   "chaos",
   "doc",
 ];
 
 /** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
-const HEAVY: readonly string[] = ["package", "docs", "chaos"];
+const HEAVY: readonly string[] = ["package", "docs", "page", "chaos"];
 
 /** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {

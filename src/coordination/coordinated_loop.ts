@@ -64,6 +64,11 @@ export class CoordinatedLoop extends BaseLoop {
     return this.#inner.inFlight ?? [];
   }
 
+  /** What the agent works off. */
+  get mailbox(): Runnable["mailbox"] {
+    return this.#inner.mailbox;
+  }
+
   /** What became of the messages, those that the stop has drained included. */
   get figures(): Figures {
     return sumFigures([this.#inner.figures ?? NO_FIGURES, this.#drained()]);

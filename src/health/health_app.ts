@@ -1,14 +1,14 @@
 import { Hono } from "hono";
-import { bearerAuth } from "hono/bearer-auth";
-import { checkInterval, show } from "../_checks.ts";
-import { settlesWithin } from "../_promises.ts";
-import { type Clock, systemClock } from "../clock.ts";
+import { checkInterval } from "../_checks.ts";
+import { systemClock } from "../clock.ts";
 import { libraryLog } from "../library_log.ts";
-import type { Log } from "../log.ts";
+import { Broadcast } from "./_broadcast.ts";
 import { callChecks, type CheckResult, groupChecks, liveChecks } from "./_checks.ts";
+import { addControls } from "./_controls.ts";
+import { furtherMetrics } from "./_further_metrics.ts";
 import { groupMetrics } from "./_group_metrics.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
-import type { Metric } from "./metric_source.ts";
+import { StatusSource } from "./_status_source.ts";
 
 /** The default of {@linkcode HealthOptions.checkTimeoutMs}. */
 const CHECK_TIMEOUT_MS = 1_000;
@@ -22,8 +22,18 @@ const CHECK_TIMEOUT_MS = 1_000;
  * | `/health/live` | 200, or 503 when a loop gives no sign of life; stays 200 while draining |
  * | `/health/ready` | 200, or 503 while starting, stopping, drained, or when a loop or a check is in trouble |
  * | `/metrics` | Prometheus text |
- * | `/status` | everything about the group, as JSON |
- * | `POST /drain`, `POST /resume` | with a `token` only: stop and go on taking work |
+ * | `/` | a page for people, which shows all of it as it happens |
+ * | `/status` | everything about the group, as JSON: a {@linkcode Status} |
+ * | `/events` | the same as server-sent events: at once, every second, and at every change |
+ *
+ * With a `token`, and asked with it as the bearer:
+ *
+ * | path | answer |
+ * |---|---|
+ * | `/controls` | 200: the token is right |
+ * | `POST /drain`, `POST /resume` | takes no more work, and takes work again |
+ * | `/dead-letters?mailbox=…` | dead letters with what their errors say |
+ * | `POST /redrive?mailbox=…` | sends dead letters back, up to 1 000 |
  *
  * `?verbose` gives the first two one line per check.
  *
@@ -39,8 +49,19 @@ const CHECK_TIMEOUT_MS = 1_000;
  * ```
  */
 export function healthApp(group: Inspectable, options: HealthOptions = {}): Hono {
+  return hostedHealth(group, options, false).app;
+}
+
+/** The app, and how its streams are ended by a server that is its own. */
+export function hostedHealth(
+  group: Inspectable,
+  options: HealthOptions,
+  hosted = true,
+): { readonly app: Hono; readonly events: Broadcast } {
   const { checks = {}, token, clock = systemClock, log = libraryLog } = options;
   const timeoutMs = checkInterval("checkTimeoutMs", options.checkTimeoutMs ?? CHECK_TIMEOUT_MS);
+  const source = new StatusSource(group, options, timeoutMs);
+  const events = new Broadcast(group, source, { hosted, clock, log });
   const app = new Hono();
 
   app.get("/health/live", ({ req }) => {
@@ -56,8 +77,6 @@ export function healthApp(group: Inspectable, options: HealthOptions = {}): Hono
     return answer([...own, ...others], req.query("verbose"));
   });
 
-  app.get("/status", (context) => context.json(group.health()));
-
   app.get("/metrics", async () => {
     const { exposition } = await import("./_exposition.ts");
     const metrics = [...groupMetrics(group), ...await furtherMetrics(options, clock, log)];
@@ -65,82 +84,49 @@ export function healthApp(group: Inspectable, options: HealthOptions = {}): Hono
     return new Response(text, { headers: { "content-type": contentType } });
   });
 
-  if (token !== undefined) {
-    app.on("POST", ["/drain", "/resume"], bearerAuth({ token: checkToken(token) }));
-    app.post("/drain", (context) => {
-      group.drain().catch((error) => log.error("the group could not be drained", { error }));
-      return context.json({ status: "draining" }, 202);
+  app.get("/status", async (context) => context.json(await source.look(), 200, NOT_KEPT));
+
+  app.get("/events", ({ json }) => {
+    if (events.full) return json({ error: "too many watch already" }, 503, NOT_KEPT);
+    return new Response(events.stream(), { headers: STREAM });
+  });
+
+  app.get("/", async () => {
+    const { PAGE, PAGE_POLICY } = await import("./_page.ts");
+    return new Response(PAGE, {
+      headers: { ...PAGE_HEADERS, "content-security-policy": PAGE_POLICY },
     });
-    app.post("/resume", (context) => {
-      group.resume();
-      return context.json({ status: "resumed" });
-    });
-  }
-  return app;
+  });
+
+  if (token !== undefined) addControls(app, group, source, { token, timeoutMs, clock, log });
+  return { app, events };
 }
+
+const NOT_KEPT = { "cache-control": "no-store" };
+
+/** Nobody on the way may keep events, wait for more of them, or compress them. */
+const STREAM = {
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-store, no-transform",
+  "x-accel-buffering": "no",
+};
+
+const PAGE_HEADERS = {
+  ...NOT_KEPT,
+  "content-type": "text/html; charset=utf-8",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+};
 
 const JSON_TYPE = { "content-type": "application/json" };
 
 function answer(results: readonly CheckResult[], verbose: string | undefined): Response {
   const healthy = results.every(({ ok }) => ok);
   const status = healthy ? 200 : 503;
-  const headers = { "cache-control": "no-store" };
   if (verbose === undefined) {
     const body = `{"status":"${healthy ? "healthy" : "unhealthy"}"}`;
-    return new Response(body, { status, headers: { ...headers, ...JSON_TYPE } });
+    return new Response(body, { status, headers: { ...NOT_KEPT, ...JSON_TYPE } });
   }
   const lines = results.map(({ name, ok, why }) => ok ? `ok ${name}` : `FAILED ${name}: ${why}`);
-  return new Response(`${lines.join("\n")}\n`, { status, headers });
-}
-
-/** What takes too long, or fails, is left out: the other numbers are still worth having. */
-async function furtherMetrics(
-  { mailboxes = [], metrics = [] }: HealthOptions,
-  clock: Clock,
-  log: Log,
-): Promise<readonly Metric[]> {
-  const sources = [
-    ...metrics.map((source) => async () => await source.metrics()),
-    ...mailboxes.map(
-      (mailbox) => async () => [mailboxMetric([mailbox.name, await mailbox.approximateCount()])],
-    ),
-  ];
-  const collected = await Promise.all(sources.map(async (collect) => {
-    let found: readonly Metric[] = [];
-    const collecting = collect().then((metrics) => void (found = metrics), (error) => {
-      log.warn("some metrics could not be collected", { error });
-    });
-    await settlesWithin(collecting, CHECK_TIMEOUT_MS, clock);
-    return found;
-  }));
-  return merged(collected.flat());
-}
-
-function mailboxMetric([mailbox, value]: readonly [string, number]): Metric {
-  return {
-    name: "lastcall_mailbox_messages",
-    help: "Messages in a mailbox, whatever their state.",
-    type: "gauge",
-    samples: [{ labels: { mailbox }, value }],
-  };
-}
-
-/** Each name once, with the samples of all. */
-function merged(metrics: readonly Metric[]): readonly Metric[] {
-  const byName = new Map<string, Metric>();
-  for (const metric of metrics) {
-    const samples = [...byName.get(metric.name)?.samples ?? [], ...metric.samples];
-    byName.set(metric.name, { ...metric, samples });
-  }
-  return [...byName.values()];
-}
-
-/** A short one is guessed. */
-function checkToken(token: string): string {
-  if (typeof token === "string" && /^[\w.~+/=-]{16,}$/.test(token)) return token;
-  throw new TypeError(
-    `Invalid token: expected at least 16 letters, digits or one of -._~+/=, got ${
-      typeof token === "string" ? `${token.length} characters` : show(token)
-    }`,
-  );
+  return new Response(`${lines.join("\n")}\n`, { status, headers: NOT_KEPT });
 }

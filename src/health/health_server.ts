@@ -1,7 +1,13 @@
+import { onAbort } from "../_promises.ts";
+import { type Clock, systemClock } from "../clock.ts";
 import type { HttpServer, Runtime } from "../runtime.ts";
 import type { Support } from "../lifecycle/support.ts";
-import { healthApp } from "./health_app.ts";
+import type { Broadcast } from "./_broadcast.ts";
+import { hostedHealth } from "./health_app.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
+
+/** Whoever has not read the last event by then does not read. */
+const LAST_WORDS_MS = 1_000;
 
 /** Serves the health of a group, from before its loops start until after they have stopped. */
 export class HealthServer implements Support {
@@ -9,6 +15,8 @@ export class HealthServer implements Support {
   readonly #runtime: Runtime;
   readonly #fetch: (request: Request) => Response | Promise<Response>;
   readonly #place: { readonly port: number; readonly hostname: string };
+  readonly #events: Broadcast;
+  readonly #clock: Clock;
   #server: HttpServer | undefined;
 
   constructor(
@@ -17,8 +25,10 @@ export class HealthServer implements Support {
     place: { readonly port: number; readonly hostname: string },
     options: HealthOptions,
   ) {
-    const app = healthApp(group, options);
+    const { app, events } = hostedHealth(group, options);
     this.#fetch = (request) => app.fetch(request);
+    this.#events = events;
+    this.#clock = options.clock ?? systemClock;
     this.#runtime = runtime;
     this.#place = place;
   }
@@ -34,8 +44,18 @@ export class HealthServer implements Support {
     }
   }
 
-  async stop(context: { readonly signal: AbortSignal }): Promise<void> {
-    await this.#server?.close(context);
-    this.#server = undefined;
+  /** A page that somebody left open must not hold the stop: its stream gets an end, and soon is cut off. */
+  async stop({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    this.#events.close();
+    const cutOff = new AbortController();
+    const unlink = onAbort(signal, () => cutOff.abort());
+    const cancel = this.#clock.schedule(LAST_WORDS_MS, () => cutOff.abort());
+    try {
+      await this.#server?.close({ signal: cutOff.signal });
+    } finally {
+      unlink();
+      cancel();
+      this.#server = undefined;
+    }
   }
 }

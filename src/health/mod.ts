@@ -6,5 +6,20 @@
  */
 
 export { healthApp } from "./health_app.ts";
-export type { HealthCheck, HealthOptions, Inspectable } from "./health_options.ts";
+export type {
+  AgentBoard,
+  HealthCheck,
+  HealthOptions,
+  Inspectable,
+  WatchedMailbox,
+} from "./health_options.ts";
+export type {
+  AgentStatusLine,
+  LeftOut,
+  LetterStatus,
+  LoopStatus,
+  MailboxStatus,
+  Status,
+  Totals,
+} from "./status.ts";
 export type { Metric, MetricSample, MetricSource } from "./metric_source.ts";

@@ -26,6 +26,7 @@ export interface LoopStatus extends LoopHealth {
 
 /** How one mailbox is doing. */
 export interface MailboxStatus {
+  /** What logs, loops and metrics call it. */
   readonly name: string;
   /** False while its engine cannot be asked; then no number is known. */
   readonly reachable: boolean;
@@ -33,14 +34,17 @@ export interface MailboxStatus {
   readonly messages?: number;
   /** Messages that failed for good, where it keeps them. */
   readonly deadLetters?: number;
-  /** The latest of them, without what their errors say. */
+  /** The oldest of them, without what their errors say; not where the engine shows none. */
   readonly letters?: readonly LetterStatus[];
 }
 
 /** A dead letter, as far as everybody may know it. */
 export interface LetterStatus {
+  /** That of the message. */
   readonly id: string;
+  /** Why it was buried, as `max_deliveries`. */
   readonly reason: string;
+  /** How often it was delivered before. */
   readonly deliveryCount: number;
   /** Milliseconds since the Unix epoch. */
   readonly deadAt: number;
@@ -48,10 +52,38 @@ export interface LetterStatus {
 
 /** An agent of the board that the process takes part in. */
 export interface AgentStatusLine {
+  /** Unique on its board. */
   readonly agentId: string;
+  /** Its state, or why there is none to tell: `unknown`, `stale`, `corrupt`. */
   readonly status: string;
   /** Milliseconds since the Unix epoch. */
   readonly updatedAt?: number;
+}
+
+/** All loops together. */
+export interface Totals {
+  /** How many there are. */
+  readonly loops: number;
+  /** How many of them can take work, have ended well, or need none. */
+  readonly ready: number;
+  /** All work under way. */
+  readonly inFlight: number;
+  /** The age of the oldest work under way. */
+  readonly oldestMs: number;
+  /** What became of all their messages. */
+  readonly figures: Figures;
+  /** What they acknowledged a second, once that is known. */
+  readonly perSecond?: number;
+}
+
+/** How many were left out of an event, so that it stays small. Those in trouble are never the first to go. */
+export interface LeftOut {
+  /** Loops that the event does not name. */
+  readonly loops: number;
+  /** Mailboxes that the event does not name. */
+  readonly mailboxes: number;
+  /** Agents that the event does not name. */
+  readonly agents: number;
 }
 
 /** Everything about a group. */
@@ -62,8 +94,16 @@ export interface Status extends HealthSnapshot {
   readonly runtime?: string;
   /** Whether a token opens the controls: drain, resume and redrive. */
   readonly controls: boolean;
+  /** All loops together, those that were left out included. */
+  readonly totals: Totals;
+  /** In the order of the group. */
   readonly loops: readonly LoopStatus[];
+  /** Those of the loops and those that the options name, each once. */
   readonly mailboxes: readonly MailboxStatus[];
-  /** Agents and peers, where there is a board. */
+  /** Agents and peers, where there is a board: as it said last. */
   readonly agents?: readonly AgentStatusLine[];
+  /** False while the board cannot be asked. */
+  readonly boardReachable?: boolean;
+  /** What an event leaves out; `/status` leaves nothing out. */
+  readonly leftOut?: LeftOut;
 }

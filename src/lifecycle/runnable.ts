@@ -1,5 +1,6 @@
 import { checkCount, checkDuration, show } from "../_checks.ts";
 import type { CancelledError } from "../errors.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Figures } from "./figures.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 
@@ -59,6 +60,8 @@ export interface Runnable extends AsyncDisposable {
   readonly inFlight?: readonly InFlight[];
   /** What became of the messages it received. */
   readonly figures?: Figures;
+  /** What it works off. */
+  readonly mailbox?: Pick<Mailbox<never>, "name" | "approximateCount"> | undefined;
   /** Ends work in flight now instead of at the deadline. */
   cancel?(reason: CancelledError): void;
   /** Takes no new work until `resume`; resolves when nothing is in flight. */

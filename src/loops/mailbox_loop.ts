@@ -112,6 +112,11 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     return this.#current?.ready ?? true;
   }
 
+  /** Where the messages come from. */
+  get mailbox(): Mailbox<T, R> {
+    return this.#config.mailbox;
+  }
+
   /** What keeps the messages leased, with its counters. */
   get leases(): LeaseExtender {
     return this.#config.extender;

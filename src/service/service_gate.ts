@@ -15,7 +15,7 @@ export interface ServiceGateOptions {
   /**
    * Requests that are answered also while the gate is closed, as those of probes.
    *
-   * @default {the paths of `healthApp`: `/health/…`, `/metrics`, `/status`, `/drain` and `/resume`}
+   * @default {the paths of `healthApp`, except its page: `/health/…`, `/metrics`, `/status`, `/events`, `/drain` and those beside it}
    */
   readonly exempt?: (request: Request) => boolean;
   /** What the ages of requests are measured by. @default {systemClock} */
@@ -188,6 +188,9 @@ export class ServiceGate implements MetricSource {
   }
 }
 
+const PROBES =
+  /^\/(health(\/.*)?|metrics|status|events|controls|drain|resume|redrive|dead-letters)$/;
+
 function isProbe(request: Request): boolean {
-  return /^\/(health(\/.*)?|metrics|status|drain|resume)$/.test(new URL(request.url).pathname);
+  return PROBES.test(new URL(request.url).pathname);
 }

@@ -1,55 +1,11 @@
 import { describe, it } from "node:test";
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
 import { StepLoop } from "../../src/loops/step_loop.ts";
-import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
-import type { Log } from "../../src/log.ts";
 import { healthApp } from "../../src/health/mod.ts";
 import type { HealthOptions } from "../../src/health/mod.ts";
-import { FakeRuntime, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
-import { deferred } from "../../src/_promises.ts";
-
-/** A group on a virtual clock with one mailbox loop, and the app that tells how it is doing. */
-class Clinic {
-  readonly clock = new VirtualClock();
-  readonly mailbox = new FaultyMailbox<string>("jobs", { clock: this.clock });
-  readonly logged: string[] = [];
-  readonly log: Log = {
-    debug: () => {},
-    info: () => {},
-    warn: (message) => void this.logged.push(message),
-    error: (message) => void this.logged.push(message),
-  };
-  readonly work = deferred();
-  readonly loop = new MailboxLoop<string>({
-    mailbox: this.mailbox,
-    handler: () => this.work.promise,
-    clock: this.clock,
-    log: this.log,
-  });
-  readonly group = new LoopGroup([this.loop], {
-    clock: this.clock,
-    runtime: new FakeRuntime(),
-    log: this.log,
-    watchdogThresholdMs: 60_000,
-    unreadyDelayMs: 1_000,
-  });
-
-  app(options: HealthOptions = {}): ReturnType<typeof healthApp> {
-    return healthApp(this.group, { clock: this.clock, log: this.log, ...options });
-  }
-
-  async start(): Promise<void> {
-    const running = this.group.run();
-    running.catch(() => {});
-    await this.clock.advance(10);
-  }
-
-  async stop(): Promise<void> {
-    this.work.resolve();
-    await this.clock.until(this.group.shutdown());
-  }
-}
+import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
+import { Clinic } from "./_clinic.ts";
 
 async function read(response: Response | Promise<Response>): Promise<[number, string]> {
   const { status } = await response;
@@ -181,14 +137,23 @@ describe("the health of a group", () => {
     assertEquals(asked, 1);
     await clinic.stop();
   });
+});
 
-  it("tells everything as JSON", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    const status = await (await clinic.app().request("/status")).json();
-    assertEquals(status, JSON.parse(JSON.stringify(clinic.group.health())));
-    assertEquals([status.phase, status.loops[0].name], ["running", "jobs"]);
-    await clinic.stop();
+describe("the page of a group", () => {
+  it("is one document whose policy allows its own script and style, and no other host", async () => {
+    const response = await new Clinic().app().request("/");
+    const page = await response.text();
+    assertEquals(response.status, 200);
+    assertMatch(response.headers.get("content-type") ?? "", /^text\/html/);
+    const policy = response.headers.get("content-security-policy") ?? "";
+    for (const element of ["script", "style"]) {
+      const [, text = ""] = new RegExp(`<${element}[^>]*>([^]*?)</${element}>`).exec(page) ?? [];
+      const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+      const hash = btoa(String.fromCharCode(...new Uint8Array(digest)));
+      assert(policy.includes(`${element}-src 'sha256-${hash}'`), policy);
+    }
+    assertMatch(policy, /default-src 'none'.*connect-src 'self'.*frame-ancestors 'none'/);
+    assert(!/unsafe|https?:/.test(policy), policy);
   });
 });
 
@@ -223,7 +188,7 @@ describe("the metrics of a group", () => {
     await clinic.mailbox.sendMany(["one", "two"]);
     await clinic.clock.advance(2_000);
     const during = await metrics(clinic, { mailboxes: [clinic.mailbox] });
-    assertMatch(during, /lastcall_loop_in_flight\{loop="jobs"\} 1\n/);
+    assertMatch(during, /lastcall_loop_in_flight\{loop="jobs"\} 2\n/);
     assertMatch(during, /lastcall_loop_oldest_work_seconds\{loop="jobs"\} [12]\n/);
     assertMatch(during, /lastcall_mailbox_messages\{mailbox="jobs"\} 2\n/);
     clinic.work.resolve();
@@ -261,46 +226,5 @@ describe("the metrics of a group", () => {
     assertMatch(text, /pool_retries_total\{reason="terminating"\} 3\n/);
     assert(!text.includes("lastcall_mailbox_messages"));
     assertEquals(clinic.logged, ["some metrics could not be collected"]);
-  });
-});
-
-describe("draining by request", () => {
-  const token = "0123456789abcdef";
-  const authorized = { method: "POST", headers: { authorization: `Bearer ${token}` } };
-
-  it("does not exist without a token", async () => {
-    const clinic = new Clinic();
-    for (const path of ["/drain", "/resume"]) {
-      assertEquals((await clinic.app().request(path, authorized)).status, 404);
-    }
-  });
-
-  it("needs the token, and takes it from POST alone", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    const app = clinic.app({ token });
-    const headers = { authorization: "Bearer 0123456789abcdeX" };
-    assertEquals((await app.request("/drain", { method: "POST" })).status, 401);
-    assertEquals((await app.request("/drain", { method: "POST", headers })).status, 401);
-    assertEquals((await app.request("/drain", { headers: authorized.headers })).status, 404);
-    assert(!clinic.group.health().drained);
-    await clinic.stop();
-  });
-
-  it("turns readiness red until work is taken again", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    const app = clinic.app({ token });
-    assertEquals((await app.request("/drain", authorized)).status, 202);
-    assertEquals(await read(app.request("/health/ready")), UNHEALTHY);
-    assertMatch((await read(app.request("/health/ready?verbose")))[1], /FAILED phase: drained/);
-    assertEquals((await app.request("/resume", authorized)).status, 200);
-    assertEquals(await read(app.request("/health/ready")), HEALTHY);
-    await clinic.stop();
-  });
-
-  it("refuses a token that can be guessed, without repeating it", () => {
-    const error = assertThrows(() => new Clinic().app({ token: "secret" }), TypeError);
-    assert(!error.message.includes("secret"));
   });
 });

@@ -1,0 +1,50 @@
+import type { AgentStatusLine, LoopStatus, MailboxStatus, Status } from "./status.ts";
+
+/** More than these nobody reads, and every watcher gets them every second. */
+const MOST = { loops: 100, mailboxes: 50, agents: 100 } as const;
+/** All work under way that an event names. */
+const MOST_WORK = 400;
+
+/** What an event tells: those in trouble first, then those at work, and how many more there are. */
+export function excerpt(status: Status): Status {
+  const { agents } = status;
+  const loops = busiest(status.loops, MOST.loops, urgencyOfLoop);
+  const mailboxes = busiest(status.mailboxes, MOST.mailboxes, urgencyOfMailbox);
+  const someAgents = agents && busiest(agents, MOST.agents, urgencyOfAgent);
+  const each = Math.max(1, Math.floor(MOST_WORK / Math.max(1, loops.length)));
+  return {
+    ...status,
+    loops: loops.map((loop) => ({ ...loop, work: loop.work.slice(0, each) })),
+    mailboxes,
+    ...(someAgents && { agents: someAgents }),
+    leftOut: {
+      loops: status.loops.length - loops.length,
+      mailboxes: status.mailboxes.length - mailboxes.length,
+      agents: (agents?.length ?? 0) - (someAgents?.length ?? 0),
+    },
+  };
+}
+
+/** The first `most` by urgency, in the order they had. */
+function busiest<T>(all: readonly T[], most: number, urgency: (it: T) => number): readonly T[] {
+  if (all.length <= most) return all;
+  const ranked = all.map((it, place) => ({ it, place, urgency: urgency(it) }));
+  return ranked.sort((a, b) => b.urgency - a.urgency || a.place - b.place)
+    .slice(0, most).sort((a, b) => a.place - b.place).map(({ it }) => it);
+}
+
+/** Of two at work, the one with the older work matters more. */
+function urgencyOfLoop({ state, ready, inFlight, oldestMs }: LoopStatus): number {
+  if (state === "failed" || state === "hung" || state === "backing_off") return Infinity;
+  if (!ready && state === "running") return Number.MAX_VALUE;
+  return inFlight > 0 ? 1 + oldestMs : 0;
+}
+
+function urgencyOfMailbox({ reachable, deadLetters = 0, messages = 0 }: MailboxStatus): number {
+  if (!reachable) return Infinity;
+  return deadLetters > 0 ? Number.MAX_VALUE : messages;
+}
+
+function urgencyOfAgent({ status }: AgentStatusLine): number {
+  return ["shutdown_complete", "running", "shutting_down"].indexOf(status) + 1 || 4;
+}
