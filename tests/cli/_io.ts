@@ -14,6 +14,8 @@ export interface Surroundings {
   /** Whether standard output and standard error are terminals. */
   readonly interactive?: boolean;
   readonly runtime?: Runtime;
+  /** Hears what is written to standard error, as it is written. */
+  readonly onErr?: (text: string) => void;
 }
 
 /** How it ended and what it wrote. */
@@ -33,7 +35,7 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
   const interactive = around.interactive ?? around.answer !== undefined;
   const io: Io = {
     out: { write: (text) => void (out += text), interactive, columns: 80 },
-    err: { write: (text) => void (err += text), interactive, columns: 80 },
+    err: { write: (text) => (err += text, around.onErr?.(text)), interactive, columns: 80 },
     env: around.env ?? {},
     typed: around.lines === undefined,
     lines: async function* () {

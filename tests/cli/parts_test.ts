@@ -33,6 +33,8 @@ test("progress is a bar where the end is known, and a count where it is not", ()
   assertEquals(progressLine("sending", 0, 0, 10), `sending  ${"█".repeat(24)}  0 of 0`);
 });
 
+const never = new AbortController().signal;
+
 test("batches hold what is there, up to their size, and what comes late comes in the next", async () => {
   async function* source() {
     yield* [1, 2, 3];
@@ -40,8 +42,8 @@ test("batches hold what is there, up to their size, and what comes late comes in
     yield 4;
   }
   const found: number[][] = [];
-  for await (const batch of batches(source(), 2)) found.push(batch);
+  for await (const batch of batches(source(), 2, never)) found.push(batch);
   assertEquals(found, [[1, 2], [3], [4]]);
-  for await (const batch of batches((async function* () {})(), 2)) found.push(batch);
+  for await (const batch of batches((async function* () {})(), 2, never)) found.push(batch);
   assertEquals(found.length, 3);
 });
