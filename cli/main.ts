@@ -48,8 +48,6 @@ export async function main(args: readonly string[], io: Io = processIo()): Promi
     const explained = explain(error);
     tell(explained, io, args, commandOf(program, args));
     return explained.exitCode;
-  } finally {
-    await io.flush();
   }
 }
 
