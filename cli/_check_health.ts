@@ -1,20 +1,41 @@
+import { createServer } from "node:net";
 import { LoopGroup } from "../mod.ts";
 import { defaultRuntime } from "../src/runtime.ts";
-import { textOf, usageError } from "./_errors.ts";
+import { CliError, textOf, usageError } from "./_errors.ts";
 
 /** Not a literal: an optional peer need not be there when imports are checked. */
 const NODE_SERVER: string = "@hono/node-server";
 
-/** Refuses `--health-port` where its packages are not installed, and a token that is none. */
-export async function checkHealth(token?: string): Promise<void> {
+/** What was asked for. */
+export interface HealthPlan {
+  readonly healthPort?: number;
+  readonly healthHost?: string;
+  readonly token?: string;
+}
+
+/** Refuses a port where nothing can listen, for want of packages too, and a token that is none. */
+export async function checkHealth({ healthPort, healthHost, token }: HealthPlan): Promise<void> {
+  if (healthPort === undefined) return;
   const { healthApp } = await load("hono", () => import("../src/health/mod.ts"));
   if (defaultRuntime().name === "node") await load(NODE_SERVER, () => import(NODE_SERVER));
-  if (token === undefined) return;
   try {
-    healthApp(new LoopGroup([]), { token });
+    healthApp(new LoopGroup([]), token === undefined ? {} : { token });
   } catch (error) {
     throw usageError(textOf(error), { cause: error });
   }
+  await checkPort(healthPort, healthHost ?? "0.0.0.0");
+}
+
+/** Listens there for a moment. */
+function checkPort(port: number, host: string): Promise<void> {
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      const message = `Nothing can listen at ${host}:${port}: ${textOf(error)}`;
+      reject(new CliError("failed", message, { cause: error }));
+    });
+    server.listen(port, host, () => server.close(() => resolve()));
+  });
 }
 
 async function load<T>(name: string, load: () => Promise<T>): Promise<T> {

@@ -7,21 +7,29 @@ import { isMailboxError } from "../mod.ts";
 export const EXIT = { done: 0, failed: 1, usage: 2 } as const;
 
 /** What programs can tell failures apart by, with `--json`. */
-export type FailureCode = "usage" | "failed" | "not_found" | "unavailable" | "unexpected";
+export type FailureCode =
+  | "usage"
+  | "failed"
+  | "not_found"
+  | "unavailable"
+  | "interrupted"
+  | "unexpected";
 
 /** A failure that is told in one line, without a stack. */
 export class CliError extends Error {
   override readonly name = "CliError";
   readonly code: FailureCode;
+  /** What the process ends with. */
+  readonly exitCode: number;
 
-  constructor(code: FailureCode, message: string, options?: ErrorOptions) {
+  constructor(
+    code: FailureCode,
+    message: string,
+    options: ErrorOptions & { readonly exitCode?: number } = {},
+  ) {
     super(message, options);
     this.code = code;
-  }
-
-  /** What the process ends with. */
-  get exitCode(): number {
-    return this.code === "usage" ? EXIT.usage : EXIT.failed;
+    this.exitCode = options.exitCode ?? (code === "usage" ? EXIT.usage : EXIT.failed);
   }
 }
 

@@ -26,4 +26,4 @@ Exit codes:
   1      failed: the engine is away, a loop failed, it is not there or not ready
   2      wrong usage; nothing has happened
   124    of run: the deadline passed with work left
-  128+n  of run: forced by signal n`;
+  128+n  ended by signal n; of run: forced by it`;

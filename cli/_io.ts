@@ -1,5 +1,6 @@
 // What a command sees of the world around it. Tests pass their own.
 
+import { writeSync } from "node:fs";
 import process from "node:process";
 import { createInterface } from "node:readline";
 import type { WriteStream } from "node:tty";
@@ -33,35 +34,27 @@ export interface Io {
   ask(question: string): Promise<string | undefined>;
   /** What `run` and `demo` run on, and where signals come from. @default {this program, with a watchdog} */
   readonly group?: Pick<LoopGroupOptions, "runtime" | "watchdogThresholdMs">;
-  /** Resolves when all that was written has been taken. */
-  flush(): Promise<void>;
 }
 
 /** The streams of this process. */
 export function processIo(): Io {
   const { stdin, stdout, stderr, env } = process;
-  // Whoever reads only the beginning, as `head` does, has what it wanted.
-  for (const stream of [stdout, stderr]) {
-    stream.on("error", (error: { code?: string }) => process.exit(error.code === "EPIPE" ? 0 : 1));
-  }
   return {
-    out: sink(stdout),
-    err: sink(stderr),
+    out: sink(1, stdout),
+    err: sink(2, stderr),
     env,
     typed: stdin.isTTY === true,
     lines: () => createInterface({ input: stdin, crlfDelay: Infinity }),
     ask,
-    flush: async () => {
-      for (const stream of [stdout, stderr]) {
-        await new Promise<void>((resolve) => stream.write("", () => resolve()));
-      }
-    },
   };
 }
 
-function sink(stream: WriteStream): Sink {
+function sink(fd: number, stream: WriteStream): Sink {
   return {
-    write: (text) => void stream.write(text),
+    write(text) {
+      const bytes = new TextEncoder().encode(text);
+      for (let at = 0; at < bytes.length;) at += writeSome(fd, bytes.subarray(at));
+    },
     get interactive() {
       return stream.isTTY === true;
     },
@@ -72,6 +65,22 @@ function sink(stream: WriteStream): Sink {
       return stream.rows || 24;
     },
   };
+}
+
+const nothing = new Int32Array(new SharedArrayBuffer(4));
+
+/** Writes before it returns: not every runtime writes to a pipe what it has when the process ends. */
+function writeSome(fd: number, bytes: Uint8Array): number {
+  try {
+    return writeSync(fd, bytes);
+  } catch (error) {
+    const { code } = error as { readonly code?: string };
+    // Whoever reads only the beginning, as `head` does, has what it wanted.
+    if (code === "EPIPE") process.exit(0);
+    if (code !== "EAGAIN") throw error;
+    Atomics.wait(nothing, 0, 0, 5); // a pipe is full: its reader needs a moment
+    return 0;
+  }
 }
 
 function ask(question: string): Promise<string | undefined> {

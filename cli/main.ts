@@ -58,8 +58,6 @@ export async function main(args: readonly string[], io: Io = processIo()): Promi
     const explained = explain(error);
     tell(explained, io, args, commandOf(program, args));
     return explained.exitCode;
-  } finally {
-    await io.flush();
   }
 }
 

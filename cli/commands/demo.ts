@@ -40,7 +40,7 @@ export function addDemo(program: Command, io: Io): void {
     )
     .action(async (options: Options, command: Command) => {
       const { json } = printer(io, command);
-      if (options.healthPort !== undefined) await checkHealth();
+      await checkHealth(options);
       const url = `sqlite:${
         encodeURI(options.file).replaceAll("?", "%3F").replaceAll("#", "%23")
       }?queue=orders`;

@@ -1,10 +1,11 @@
 import { type Command, Option } from "commander";
-import { type DeadLetter, redrive } from "../../mod.ts";
+import { type DeadLetter, MAX_BATCH, redrive } from "../../mod.ts";
 import { confirm } from "../_confirm.ts";
 import { lettersOf, peekLetters } from "../_dead_letters.ts";
 import { ageText, parseCount } from "../_duration.ts";
 import { CliError, usageError } from "../_errors.ts";
 import { examples, MAILBOXES } from "../_help.ts";
+import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
 import { onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
 import { counted, oneLine, printer } from "../_print.ts";
@@ -81,8 +82,14 @@ function addShow(dlq: Command, io: Io): void {
       }
       if (more.length > 0) throw usageError("One at a time: give one id");
       await withMailbox(url, { create: false }, async (opened) => {
-        const letter = (await peekLetters(lettersOf(opened))).find((it) => it.id === id);
-        if (letter === undefined) throw notFound([id]);
+        const letters = await peekLetters(lettersOf(opened));
+        const letter = letters.find((it) => it.id === id);
+        if (letter === undefined) {
+          throw letters.length < MAX_BATCH ? notFound([id]) : new CliError(
+            "not_found",
+            `None of the ${MAX_BATCH} oldest dead letters has the id ${id}, and no others can be seen`,
+          );
+        }
         printer(io, command).result(letter, describe(letter));
       });
     });
@@ -137,16 +144,22 @@ function addRedrive(dlq: Command, io: Io): void {
       const missing = new Set(rest);
       const print = printer(io, command);
       const bar = progress(io, "redriving", print.json);
+      const interrupted = interruption(io);
       await withMailbox(url, { create: false }, async (opened) => {
         const total = await lettersOf(opened).letters.approximateCount();
         let seen = 0;
         const only = ({ id, reason }: DeadLetter<unknown>) => {
+          // Letters that were looked at are given back on the way out.
+          interrupted.signal.throwIfAborted();
           bar.to(++seen, total);
           if (choice.reason !== undefined && !choice.reason.includes(reason)) return false;
           return missing.delete(id) || rest.length === 0;
         };
         const maxMessages = Math.min(choice.limit ?? Infinity, missing.size || Infinity);
-        const redriven = await redrive(opened, { only, maxMessages }).finally(() => bar.end());
+        const redriven = await redrive(opened, { only, maxMessages }).finally(() => {
+          bar.end();
+          interrupted.end();
+        });
         print.result({ redriven }, `sent ${counted(redriven, "dead letter")} back`);
         const limited = redriven === choice.limit;
         if (missing.size > 0 && !limited) throw notFound([...missing]);

@@ -57,7 +57,7 @@ export function addRun(program: Command, io: Io): void {
       if (what.kind === "group") return await what.group.main(runOptions(flags));
       const { json, note } = printer(io, command);
       const log = json ? { log: jsonLog(io) } : {};
-      if (flags.healthPort !== undefined) await checkHealth(flags.token);
+      await checkHealth(flags);
       const group = await makeGroup(path, what, flags, { ...io.group, ...log });
       note(`running ${group.loops.map(({ name }) => name).join(", ")}; Ctrl+C stops it well`);
       if (flags.healthPort) note(`look at it on http://localhost:${flags.healthPort}/`);

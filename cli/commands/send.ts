@@ -1,10 +1,10 @@
 import { type Command, Option } from "commander";
-import { setTimeout as sleep } from "node:timers/promises";
-import { isMailboxError, type Mailbox, type SendOptions } from "../../mod.ts";
+import { isMailboxError, type Mailbox, type SendOptions, systemClock } from "../../mod.ts";
 import { batches } from "../_batches.ts";
 import { parseDuration } from "../_duration.ts";
 import { CliError, explain, textOf, usageError } from "../_errors.ts";
 import { examples, MAILBOXES } from "../_help.ts";
+import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
 import { takeMailbox, withMailbox } from "../_mailbox.ts";
 import { counted, type Print, printer } from "../_print.ts";
@@ -96,10 +96,11 @@ async function sendLines(
   read: (text: string, where: string) => unknown,
 ): Promise<void> {
   const bar = progress(io, "sending", print.json);
+  const interrupted = interruption(io);
   let sent = 0;
   let line = 0;
   try {
-    for await (const batch of batches(io.lines(), BATCH)) {
+    for await (const batch of batches(io.lines(), BATCH, interrupted.signal)) {
       const bodies: unknown[] = [];
       let bad: unknown;
       for (const text of batch) {
@@ -112,7 +113,7 @@ async function sendLines(
           break;
         }
       }
-      for (const id of await sendPatiently(mailbox, bodies, options, print)) {
+      for (const id of await sendPatiently(mailbox, bodies, options, print, interrupted.signal)) {
         sent++;
         if (print.json) print.result({ id }, "");
       }
@@ -121,12 +122,14 @@ async function sendLines(
     }
   } catch (error) {
     bar.end();
-    const { code } = explain(error);
-    throw new CliError(
-      code === "usage" ? "failed" : code,
-      `${textOf(error)}; sent before it: ${counted(sent, "message")}`,
-      { cause: error },
-    );
+    const { code, exitCode } = explain(error);
+    const message = `${textOf(error)}; sent before it: ${counted(sent, "message")}`;
+    // Something has happened, so it is more than wrong usage.
+    throw code === "usage"
+      ? new CliError("failed", message, { cause: error })
+      : new CliError(code, message, { cause: error, exitCode });
+  } finally {
+    interrupted.end();
   }
   bar.end();
   if (!print.json) print.result(sent, `sent ${counted(sent, "message")}`);
@@ -138,6 +141,7 @@ async function sendPatiently(
   bodies: readonly unknown[],
   options: Options,
   print: Print,
+  signal: AbortSignal,
 ): Promise<readonly string[]> {
   const ids: string[] = [];
   let size = bodies.length;
@@ -152,7 +156,7 @@ async function sendPatiently(
       if (size === 1) {
         if (!told) print.note("The mailbox is full: waiting for room. Ctrl+C ends it.");
         told = true;
-        await sleep(FULL_PAUSE_MS);
+        await systemClock.sleep(FULL_PAUSE_MS, { signal });
       }
       size = Math.ceil(size / 2);
     }

@@ -52,7 +52,6 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
       err += question;
       return Promise.resolve(around.answer);
     },
-    flush: () => Promise.resolve(),
     // A watchdog would go on after what is only the end of a fake process.
     ...(around.runtime ? { group: { runtime: around.runtime, watchdogThresholdMs: null } } : {}),
   };

@@ -1,6 +1,7 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { openMailbox } from "../../mod.ts";
+import { FakeRuntime } from "../../src/testing/mod.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { lastcall } from "./_io.ts";
 
@@ -121,6 +122,21 @@ describe("dlq redrive", () => {
     const url = await withLetters(folder, letters);
     const { err } = await lastcall(["dlq", "redrive", url], { interactive: true });
     assertStringIncludes(err, "redriving  ████████░░░░░░░░░░░░░░░░  1 of 3");
+  });
+
+  it("gives back on Ctrl+C what it was looking at", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, letters);
+    const runtime = new FakeRuntime();
+    const ended = await lastcall(["dlq", "redrive", url, "--reason", "nothing like that"], {
+      interactive: true,
+      // The progress of the first letter is the moment.
+      onErr: () => runtime.send("SIGINT"),
+      runtime,
+    });
+    assertEquals(ended.code, 130);
+    assertEquals(runtime.listening, 0);
+    assertEquals((await lastcall(["dlq", "redrive", url])).out, "sent 3 dead letters back\n");
   });
 
   it("refuses a limit that is none", async () => {

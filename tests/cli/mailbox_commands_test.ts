@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { openMailbox } from "../../mod.ts";
+import { FakeRuntime } from "../../src/testing/mod.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { lastcall } from "./_io.ts";
 
@@ -113,6 +114,22 @@ describe("send", () => {
       /^error: Line 3 is not JSON: x\. .*; sent before it: 1 message\n/,
     );
     assertEquals(await bodies(place(folder)), [1]);
+  });
+
+  it("tells on Ctrl+C how many were sent, and ends like one that was interrupted", async () => {
+    using folder = new TempFolder();
+    const runtime = new FakeRuntime();
+    async function* lines() {
+      yield* ["1", "2"];
+      await using mailbox = await openMailbox(place(folder));
+      await mailbox.receive({ waitTimeMs: 10_000 }); // both have arrived
+      runtime.send("SIGINT");
+      await new Promise(() => {}); // nothing comes any more, and nothing ends
+    }
+    const { code, err } = await lastcall(["send", place(folder)], { lines: lines(), runtime });
+    assertEquals(code, 130);
+    assertEquals(err, "error: Stopped by SIGINT; sent before it: 2 messages\n");
+    assertEquals(runtime.listening, 0);
   });
 
   it("shows a person how far it is", async () => {

@@ -33,15 +33,22 @@ test("progress is a bar where the end is known, and a count where it is not", ()
   assertEquals(progressLine("sending", 0, 0, 10), `sending  ${"█".repeat(24)}  0 of 0`);
 });
 
+const never = new AbortController().signal;
+
 test("batches hold what is there, up to their size, and what comes late comes in the next", async () => {
+  const found: number[][] = [];
+  let release = () => {};
+  const later = new Promise<void>((resolve) => release = resolve);
   async function* source() {
     yield* [1, 2, 3];
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await later;
     yield 4;
   }
-  const found: number[][] = [];
-  for await (const batch of batches(source(), 2)) found.push(batch);
+  for await (const batch of batches(source(), 2, never)) {
+    found.push(batch);
+    if (batch.includes(3)) release();
+  }
   assertEquals(found, [[1, 2], [3], [4]]);
-  for await (const batch of batches((async function* () {})(), 2)) found.push(batch);
+  for await (const batch of batches((async function* () {})(), 2, never)) found.push(batch);
   assertEquals(found.length, 3);
 });

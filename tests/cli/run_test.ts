@@ -1,4 +1,8 @@
+import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -10,6 +14,9 @@ import { type Ended, lastcall } from "./_io.ts";
 const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
 
 afterEach(() => ShutdownCoordinator.reset());
+
+/** A mailbox that no test may make. */
+const NEVER = `sqlite:${join(tmpdir(), `lastcall-never-${crypto.randomUUID()}.db`)}`;
 
 type Ran = Ended & { readonly exitCode: number | undefined };
 
@@ -122,8 +129,8 @@ describe("run refuses, in one line and before anything starts,", () => {
     ["a token that can be guessed", "export default () => {};", /Invalid token: expected at least 16/, "--health-port", "0", "--token", "tea"],
     ["a mailbox in memory", "export default () => {};", /ends with the process/, "--mailbox", "memory:"],
     ["an engine nobody knows", "export default () => {};", /Unknown scheme "pigeon"/, "--mailbox", "pigeon:roof"],
-    ["a delay that is longer than the stop", "export default () => {};", /Invalid unreadyDelayMs/, "--mailbox", "sqlite:./never.db", "--unready-delay", "2s", "--shutdown-timeout", "1s"],
-    ["options that the loop refuses", "export default () => {};\nexport const options = { concurrency: -1 };", /Invalid concurrency/, "--mailbox", "sqlite:./never.db"],
+    ["a delay that is longer than the stop", "export default () => {};", /Invalid unreadyDelayMs/, "--mailbox", NEVER, "--unready-delay", "2s", "--shutdown-timeout", "1s"],
+    ["options that the loop refuses", "export default () => {};\nexport const options = { concurrency: -1 };", /Invalid concurrency/, "--mailbox", NEVER],
     ["a flag of a loop that is made already", "export default { name: 'a', running: false, run() {}, shutdown() {} };", /--concurrency has no effect here: .* exports loops/, "--concurrency", "2"],
     ["a flag of a group that is made already", "export default { loops: [], run() {}, main() {} };", /--shutdown-timeout has no effect here: .* a group, so it belongs/, "--shutdown-timeout", "2s"],
   ];
@@ -134,7 +141,7 @@ describe("run refuses, in one line and before anything starts,", () => {
       const [line = "", hint, ...more] = err.trimEnd().split("\n");
       assertMatch(line, message);
       assertEquals([hint, more], ["See lastcall run --help", []]);
-      assertEquals(existsSync("never.db"), false);
+      assertEquals(existsSync(NEVER.slice("sqlite:".length)), false);
     });
   }
 
@@ -142,6 +149,17 @@ describe("run refuses, in one line and before anything starts,", () => {
     const { code, err } = await run("./no_such_worker.ts");
     assertEquals(code, 2);
     assertStringIncludes(err, "There is no module ./no_such_worker.ts");
+  });
+
+  it("a port that somebody else has", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const args = ["--health-port", String(port), "--health-host", "127.0.0.1"];
+    const { code, exitCode, err } = await run(fixture("loops"), ...args);
+    server.close();
+    assertEquals([code, exitCode], [1, undefined]);
+    assertMatch(err, new RegExp(`^error: Nothing can listen at 127.0.0.1:${port}: .*\n$`));
   });
 
   it("no module at all", async () => {
