@@ -57,7 +57,6 @@ async function openKitchen(
 ): Promise<void> {
   const style = paint(io, io.out);
   const tell = (text: string) => json ? undefined : io.out.write(`${text}\n`);
-  let closing = false;
   let closingTime: ReturnType<typeof setTimeout> | undefined;
   const group = kitchenOn({
     orders,
@@ -65,12 +64,8 @@ async function openKitchen(
     ...io.group,
     ...(options.healthPort === undefined ? {} : { healthPort: options.healthPort }),
     health: { mailboxes: [orders] },
-    log: json ? jsonLog(io) : reportTo(tell),
-    say(text) {
-      // At a terminal a stop is shown as it goes, and nothing is written into that.
-      if (closing && io.err.interactive) return;
-      tell(text.startsWith(" ") ? style("dim", text) : text);
-    },
+    log: json ? jsonLog(io) : reportTo(tell, io.err.interactive),
+    say: (text) => tell(text.startsWith(" ") ? style("dim", text) : text),
     support: [{
       name: "order book",
       async stop() {
@@ -82,7 +77,6 @@ async function openKitchen(
     }],
   });
   group.on("phase", ({ phase, reason }) => {
-    closing = phase !== "starting" && phase !== "running";
     if (!io.err.interactive) tell(`> ${phase} (${reason})`);
   });
   await welcome(orders, options, tell, style);
@@ -109,7 +103,10 @@ async function welcome(
   tell("Press Ctrl+C for the last call.\n");
 }
 
-/** The report at the end belongs to what is shown; what goes wrong meanwhile too. */
-function reportTo(tell: (text: string) => void): Log {
-  return { ...silentLog, info: tell, warn: tell, error: tell };
+/** The report belongs to what is shown, and what goes wrong too; at a terminal `main()` shows it. */
+function reportTo(tell: (text: string) => void, atTerminal: boolean): Log {
+  const take: Log["info"] = (text, { report } = {}) => {
+    if (report === undefined || !atTerminal) tell(text);
+  };
+  return { ...silentLog, info: take, warn: take, error: take };
 }
