@@ -1,4 +1,7 @@
 import type { TraceContext } from "../telemetry/trace_context.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import type { Lease } from "../lease/lease.ts";
+import { LeaseExtender } from "../lease/lease_extender.ts";
 import type { Delivery } from "./engine.ts";
 import { isMailboxError } from "./errors.ts";
 import type { DeadLetter, DeadLetterReason, Mailbox, Message } from "./mailbox.ts";
@@ -33,7 +36,12 @@ export interface RedriveOptions<T> {
   readonly maxMessages?: number;
   /** Which ones; the others stay. */
   readonly only?: (letter: DeadLetter<T>) => boolean;
+  /** Where time comes from. @default {systemClock} */
+  readonly clock?: Clock;
 }
+
+/** How long a letter is hidden from others while it is looked at; it is extended before that is over. */
+const HIDDEN_MS = 60_000;
 
 /**
  * Sends dead letters back to where they came from, oldest first, and returns how many. A letter leaves
@@ -43,18 +51,24 @@ export async function redrive<T>(
   mailbox: Mailbox<T>,
   options: RedriveOptions<T> = {},
 ): Promise<number> {
-  const { maxMessages = Infinity, only = () => true } = options;
+  const { maxMessages = Infinity, only = () => true, clock = systemClock } = options;
   const { deadLetters } = mailbox;
   if (deadLetters === undefined) {
     throw new TypeError(`Mailbox "${mailbox.name}" keeps no dead letters`);
   }
-  const held: Message<DeadLetter<T>>[] = [];
+  const leases = new LeaseExtender({ clock, offThread: false }).leases({
+    mailbox: deadLetters as Mailbox<unknown>,
+    visibilityTimeoutMs: HIDDEN_MS,
+  });
+  // What is passed over stays hidden to the end: it would come again, and again.
+  const held: { readonly message: Message<DeadLetter<T>>; readonly lease: Lease }[] = [];
   let redriven = 0;
   try {
     while (redriven < maxMessages) {
-      const [message] = await deadLetters.receive({ visibilityTimeoutMs: 60_000 });
+      const [message] = await deadLetters.receive({ visibilityTimeoutMs: HIDDEN_MS });
       if (message === undefined) break;
-      held.push(message);
+      const lease = leases.take(message as Message<unknown>);
+      held.push({ message, lease });
       const { body: letter } = message;
       if (!("body" in letter) || !only(letter)) continue;
       const { id, replyTo, body, trace } = letter;
@@ -63,12 +77,16 @@ export async function redrive<T>(
         ...(replyTo === undefined ? {} : { replyTo }),
         ...(trace === undefined ? {} : { trace }),
       });
+      await lease.stop();
       await message.acknowledge();
       held.pop();
       redriven++;
     }
   } finally {
-    for (const message of held) await giveBack(message);
+    for (const { message, lease } of held) {
+      await lease.stop();
+      await giveBack(message);
+    }
   }
   return redriven;
 }

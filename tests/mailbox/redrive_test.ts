@@ -53,6 +53,29 @@ describe("redrive", () => {
     assertEquals(await lettersThere(mailbox), [1]);
   });
 
+  it("looks at each letter once, however long that takes", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new InMemoryMailbox<number>("orders", { clock });
+    await withLetters(mailbox, [1, 2, 3, 4]);
+    const { deadLetters } = mailbox;
+    const receive = deadLetters.receive.bind(deadLetters);
+    deadLetters.receive = async (options) => {
+      await clock.sleep(25_000);
+      return await receive(options);
+    };
+    const seen: unknown[] = [];
+    const only = ({ body }: { body?: number }) => {
+      seen.push(body);
+      if (seen.length > 4) throw new Error(`${body} came again`);
+      return false;
+    };
+    assertEquals(await clock.until(redrive(mailbox, { only, clock })), 0);
+    assertEquals(seen, [1, 2, 3, 4]);
+    deadLetters.receive = receive;
+    assertEquals(await lettersThere(mailbox), [1, 2, 3, 4]);
+    assertEquals(clock.pending, 0);
+  });
+
   it("cannot be had where there are no dead letters", async () => {
     const mailbox = new NullMailbox<number>("nowhere");
     assertEquals(await redrive(mailbox), 0);
