@@ -6,7 +6,6 @@
 
 import type { Runtime, SignalName, Terminal } from "../src/runtime.ts";
 import { keepAlive } from "./_process.ts";
-import { serve } from "./_serve_deno.ts";
 import { startThread, watchEventLoop } from "./_thread.ts";
 
 /** The few members that are needed, so that the other runtimes need no types of Deno's. */
@@ -71,6 +70,12 @@ function size(): { readonly columns: number; readonly rows: number } {
     return { columns: 80, rows: 24 };
   }
 }
+
+/** Loaded by those who serve. */
+const serve: Runtime["serve"] = async (handler, options) => {
+  const module = await import("./_serve_deno.ts");
+  return await module.serve(handler, options);
+};
 
 /** The runtime adapter for Deno. */
 export const denoRuntime: Runtime = {

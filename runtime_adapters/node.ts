@@ -6,7 +6,12 @@
 
 import type { Runtime } from "../src/runtime.ts";
 import { processRuntime } from "./_process.ts";
-import { serve } from "./_serve_node.ts";
+
+/** Loaded by those who serve. */
+const serve: Runtime["serve"] = async (handler, options) => {
+  const module = await import("./_serve_node.ts");
+  return await module.serve(handler, options);
+};
 
 /** The runtime adapter for Node. */
 export const nodeRuntime: Runtime = { ...processRuntime("node"), serve };
