@@ -4,12 +4,12 @@ import type { Log } from "../../src/log.ts";
 import { healthApp } from "../../src/health/mod.ts";
 import type { HealthOptions } from "../../src/health/mod.ts";
 import { FakeRuntime, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
-import { deferred } from "../../src/_promises.ts";
+import { type Deferred, deferred } from "../../src/_promises.ts";
 
 /** A group on a virtual clock with one mailbox loop, and the app that tells how it is doing. */
 export class Clinic {
-  readonly clock = new VirtualClock();
-  readonly mailbox = new FaultyMailbox<string>("jobs", { clock: this.clock });
+  readonly clock: VirtualClock = new VirtualClock();
+  readonly mailbox: FaultyMailbox<string> = new FaultyMailbox("jobs", { clock: this.clock });
   readonly logged: string[] = [];
   readonly log: Log = {
     debug: () => {},
@@ -17,11 +17,11 @@ export class Clinic {
     warn: (message) => void this.logged.push(message),
     error: (message) => void this.logged.push(message),
   };
-  readonly work = deferred();
+  readonly work: Deferred<void> = deferred();
   /** The bodies that the handler got, in order. */
   readonly handled: string[] = [];
   #failure: Error | undefined;
-  readonly loop = new MailboxLoop<string>({
+  readonly loop: MailboxLoop<string> = new MailboxLoop({
     mailbox: this.mailbox,
     handler: async ({ body }) => {
       this.handled.push(body);
@@ -33,7 +33,7 @@ export class Clinic {
     concurrency: 4,
     deadLetter: { maxDeliveries: 1 },
   });
-  readonly group = new LoopGroup([this.loop], {
+  readonly group: LoopGroup = new LoopGroup([this.loop], {
     clock: this.clock,
     runtime: new FakeRuntime(),
     log: this.log,

@@ -141,7 +141,7 @@ describe("the events of a group", () => {
     await clinic.clock.settle();
     assertEquals(watcher.phases, ["running", "unready"], "without waiting for the next second");
     assertEquals(watcher.last?.status.stop?.remainingMs, 10_000);
-    await clinic.clock.advance(9_500);
+    await clinic.clock.advance(8_500);
     assertEquals(watcher.phases, ["running", "unready", "draining", "cancelling"]);
     assertEquals(watcher.last?.status.loops[0]?.work[0]?.id, "tea");
     assert(!watcher.ended);
