@@ -17,7 +17,7 @@ export interface Mood {
 /** The marks, which are drawn and never read aloud. */
 export const MARKS: Readonly<Record<Tone, string>> = {
   good: "M3.5 8.5l3 3 6-7",
-  busy: "M8 3.5v5l3 2",
+  busy: "M3.6 8h.1M8 8h.1M12.4 8h.1",
   bad: "M8 3v6.5M8 12.4v.1",
   quiet: "M4 8h8",
 };

@@ -24,8 +24,9 @@ const dist = join(root, "dist");
 const jsr = await readManifest("deno.json");
 const npm = await readManifest("package.json");
 const notice =
-  "Includes parts of @std/async, copyright 2018-2026 the Deno authors, and of eventsource-parser,\n" +
-  "copyright 2026 Espen Hovlandsdal; MIT licenses both: the terms are those of the LICENSE file.\n";
+  "Includes parts of @std/async, copyright 2018-2026 the Deno authors, of eventsource-parser,\n" +
+  "copyright 2026 Espen Hovlandsdal, and in its live page of Preact, copyright 2015-present Jason\n" +
+  "Miller; MIT licenses all: the terms are those of the LICENSE file.\n";
 const peers = Object.keys(npm.peerDependencies ?? {});
 
 await rm(dist, { recursive: true, force: true });

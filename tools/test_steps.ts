@@ -28,13 +28,14 @@ export const stepNames: readonly string[] = [
   "bun",
   "deno",
   "package",
+  "page",
   "chaos",
   "doc",
   "publish",
 ];
 
 /** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
-const HEAVY: readonly string[] = ["package", "chaos"];
+const HEAVY: readonly string[] = ["package", "page", "chaos"];
 
 /** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {

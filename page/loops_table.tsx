@@ -1,0 +1,141 @@
+// The loops, and what each is working on.
+
+import { Fragment, type JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { LoopStatus, Status } from "../src/health/status.ts";
+import { BASE } from "./connection.ts";
+import type { Tone } from "./mood.ts";
+import { Badge, Cell, RowHeader, Section, Table } from "./parts.tsx";
+import { count, duration, plain, rate, several } from "./words.ts";
+
+const COLUMNS = [
+  "Loop",
+  "State",
+  "#In flight",
+  "#Oldest",
+  "#Per second",
+  "#Done",
+  "#Retried",
+  "#Given back",
+  "#Buried",
+  "#Leases extended",
+] as const;
+
+/** One row for each loop. */
+export function LoopsTable({ status }: { readonly status: Status }): JSX.Element {
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (name: string) => {
+    const next = new Set(opened);
+    if (!next.delete(name)) next.add(name);
+    setOpened(next);
+  };
+  const left = status.leftOut?.loops ?? 0;
+  return (
+    <Section id="loops" heading="Loops">
+      {status.loops.length === 0
+        ? <p class="more">There are none.</p>
+        : (
+          <Table caption="Loops and what became of their messages" columns={COLUMNS}>
+            {status.loops.map((loop) => (
+              <Fragment key={loop.name}>
+                <Loop
+                  loop={loop}
+                  open={opened.has(loop.name)}
+                  onToggle={() => toggle(loop.name)}
+                />
+              </Fragment>
+            ))}
+          </Table>
+        )}
+      {left > 0 && (
+        <p class="more">
+          and {several(left, "more loop")} with less to tell; <a href={`${BASE}status`}>status</a>
+          {" "}
+          has all
+        </p>
+      )}
+    </Section>
+  );
+}
+
+function Loop(
+  { loop, open, onToggle }: {
+    readonly loop: LoopStatus;
+    readonly open: boolean;
+    readonly onToggle: () => void;
+  },
+): JSX.Element {
+  const { name, mailbox, inFlight, oldestMs, perSecond, figures, leases } = loop;
+  const details = `work-${name}`;
+  return (
+    <>
+      <tr role="row">
+        <RowHeader>
+          {inFlight > 0
+            ? (
+              <button
+                type="button"
+                class="toggle"
+                aria-expanded={open}
+                aria-controls={open ? details : undefined}
+                onClick={onToggle}
+              >
+                {name}
+              </button>
+            )
+            : <span class="name">{name}</span>}
+          {mailbox !== undefined && mailbox !== name && <small>from {mailbox}</small>}
+        </RowHeader>
+        <Cell label="State">
+          <Badge tone={toneOf(loop)}>{stateOf(loop)}</Badge>
+        </Cell>
+        <Cell label="#In flight">{count(inFlight)}</Cell>
+        <Cell label="#Oldest">{inFlight > 0 ? duration(oldestMs) : undefined}</Cell>
+        <Cell label="#Per second">{perSecond === undefined ? undefined : rate(perSecond)}</Cell>
+        <Cell label="#Done">{figures && count(figures.acknowledged)}</Cell>
+        <Cell label="#Retried">{figures && count(figures.nacked)}</Cell>
+        <Cell label="#Given back">{figures && count(figures.released)}</Cell>
+        <Cell label="#Buried" tone={figures?.deadLettered ? "busy" : undefined}>
+          {figures && count(figures.deadLettered)}
+        </Cell>
+        <Cell label="#Leases extended" tone={leases?.losses ? "bad" : undefined}>
+          {leases && `${count(leases.attempts)}${leases.losses ? `, ${leases.losses} lost` : ""}`}
+        </Cell>
+      </tr>
+      {open && inFlight > 0 && (
+        <tr role="row" id={details} class="details">
+          <td role="cell" colSpan={COLUMNS.length}>
+            <Work loop={loop} />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function Work({ loop: { name, work, inFlight } }: { readonly loop: LoopStatus }): JSX.Element {
+  const more = inFlight - work.length;
+  return (
+    <>
+      <ol class="work" aria-label={`The oldest work of ${name}`}>
+        {work.map(({ id, ageMs }) => (
+          <li key={id}>
+            <code>{id}</code> <span>{duration(ageMs)}</span>
+          </li>
+        ))}
+      </ol>
+      {more > 0 && <p class="more">and {count(more)} more</p>}
+    </>
+  );
+}
+
+function stateOf({ state, ready, restarts }: LoopStatus): string {
+  const word = state === "running" && !ready ? "not ready" : plain(state);
+  return restarts > 0 ? `${word}, ${several(restarts, "restart")}` : word;
+}
+
+function toneOf({ state, ready }: LoopStatus): Tone {
+  if (state === "running") return ready ? "good" : "bad";
+  if (state === "failed" || state === "hung") return "bad";
+  return state === "ended" ? "quiet" : "busy";
+}

@@ -1,0 +1,86 @@
+// All loops and mailboxes in a few numbers.
+
+import type { ComponentChildren, JSX } from "preact";
+import type { Status } from "../src/health/status.ts";
+import type { Tone } from "./mood.ts";
+import { count, duration, rate } from "./words.ts";
+
+/** The first things one wants to know. */
+export function Overview(
+  { status, rates }: { readonly status: Status; readonly rates: readonly number[] },
+): JSX.Element {
+  const { totals, mailboxes } = status;
+  const { figures } = totals;
+  const sum = (numbers: readonly (number | undefined)[]) =>
+    numbers.reduce<number>((total, it) => total + (it ?? 0), 0);
+  const dead = sum(mailboxes.map(({ deadLetters }) => deadLetters));
+  const away = mailboxes.filter(({ reachable }) => !reachable).length;
+  return (
+    <section aria-label="Overview">
+      <dl class="tiles">
+        <Tile
+          name="Loops ready"
+          note={totals.ready < totals.loops ? `${count(totals.loops - totals.ready)} not` : "all"}
+          tone={totals.ready < totals.loops ? "bad" : undefined}
+        >
+          {count(totals.ready)}
+          <small>/{count(totals.loops)}</small>
+        </Tile>
+        <Tile
+          name="In flight"
+          note={totals.inFlight > 0 ? `oldest ${duration(totals.oldestMs)}` : "nothing"}
+        >
+          {count(totals.inFlight)}
+        </Tile>
+        <Tile name="Done a second" note={<Sparkline values={rates} />}>
+          {totals.perSecond === undefined ? "–" : rate(totals.perSecond)}
+        </Tile>
+        <Tile name="Done" note={`${count(figures.nacked)} retried`}>
+          {count(figures.acknowledged)}
+        </Tile>
+        <Tile
+          name="Queued"
+          note={away > 0 ? `${count(away)} away` : `in ${count(mailboxes.length)}`}
+          tone={away > 0 ? "bad" : undefined}
+        >
+          {count(sum(mailboxes.map(({ messages }) => messages)))}
+        </Tile>
+        <Tile
+          name="Dead letters"
+          note={dead > 0 ? "see below" : "none"}
+          tone={dead > 0 ? "busy" : undefined}
+        >
+          {count(dead)}
+        </Tile>
+      </dl>
+    </section>
+  );
+}
+
+function Tile(
+  { name, note, tone, children }: {
+    readonly name: string;
+    readonly note: ComponentChildren;
+    readonly tone?: Tone | undefined;
+    readonly children: ComponentChildren;
+  },
+): JSX.Element {
+  return (
+    <div class={`tile ${tone ?? ""}`}>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+      <dd class="note">{note}</dd>
+    </div>
+  );
+}
+
+/** The last minute as a line; the number beside it says the same. */
+function Sparkline({ values }: { readonly values: readonly number[] }): JSX.Element {
+  const most = Math.max(1, ...values);
+  const points = values.map((value, i) => `${i + 60 - values.length},${11 - 10 * value / most}`);
+  return (
+    <svg class="sparkline" viewBox="0 0 60 12" preserveAspectRatio="none" aria-hidden="true">
+      <polyline points={points.join(" ")} />
+    </svg>
+  );
+}

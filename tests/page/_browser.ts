@@ -1,0 +1,151 @@
+// A browser that looks at the live page of a group, and notes what the page should not do.
+
+import { assertEquals } from "@std/assert";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { LoopGroup, type LoopGroupOptions, type Runnable, silentLog } from "../../mod.ts";
+import type { HealthOptions } from "../../src/health/mod.ts";
+import { deferred } from "../../src/_promises.ts";
+import { freePort } from "../engines/_servers.ts";
+
+/** Right, and long enough. */
+export const TOKEN = "0123456789abcdef";
+
+/** A group that runs and serves its page. */
+export class Stage implements AsyncDisposable {
+  readonly group: LoopGroup;
+  readonly port: number;
+  readonly #run: Promise<unknown>;
+
+  private constructor(group: LoopGroup, port: number, run: Promise<unknown>) {
+    this.group = group;
+    this.port = port;
+    this.#run = run;
+  }
+
+  static async start(
+    loops: readonly Runnable[],
+    options: LoopGroupOptions & { readonly health?: HealthOptions } = {},
+  ): Promise<Stage> {
+    const port = options.healthPort ?? await freePort();
+    const running = deferred();
+    const group = new LoopGroup(loops, {
+      healthHost: "127.0.0.1",
+      log: silentLog,
+      watchdogThresholdMs: null,
+      ...options,
+      healthPort: port,
+    });
+    group.on("phase", ({ phase }) => phase === "running" && running.resolve());
+    const run = group.run({ installSignals: false });
+    await Promise.race([running.promise, run]);
+    return new Stage(group, port, run);
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.group.shutdown({ timeoutMs: 1_000 });
+    await this.#run;
+  }
+}
+
+/** One look at a page, in a context of its own. */
+export class Look implements AsyncDisposable {
+  readonly page: Page;
+  readonly #requests: string[] = [];
+  readonly #errors: string[] = [];
+  readonly #url: string;
+  readonly #expected: RegExp | undefined;
+
+  private constructor(page: Page, url: string, expected: RegExp | undefined) {
+    this.page = page;
+    this.#url = url;
+    this.#expected = expected;
+    page.on("request", (request) => this.#requests.push(request.url()));
+    page.on("pageerror", (error) => this.#errors.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") {
+        this.#errors.push(message.text());
+      }
+    });
+  }
+
+  /** Opens the page. `expected` are errors that belong to what is tried out. */
+  static async at(
+    browser: Browser,
+    url: string,
+    options: BrowserContextOptions & { readonly expected?: RegExp } = {},
+  ): Promise<Look> {
+    const { expected, ...contextOptions } = options;
+    const context = await browser.newContext({ reducedMotion: "reduce", ...contextOptions });
+    const page = await context.newPage();
+    page.setDefaultTimeout(15_000);
+    const look = new Look(page, url, expected);
+    await page.goto(url);
+    await page.getByRole("heading", { name: "Loops" }).waitFor();
+    return look;
+  }
+
+  /** The row of a table that begins with this. */
+  row(table: string | RegExp, name: string): ReturnType<Page["locator"]> {
+    const row = this.page.getByRole("table", { name: table }).getByRole("row");
+    return row.filter({ has: this.page.getByRole("rowheader", { name, exact: false }) });
+  }
+
+  /** Gives the token, by the keyboard alone. */
+  async unlock(token: string): Promise<void> {
+    const { page } = this;
+    await page.getByRole("button", { name: "Unlock controls" }).press("Enter");
+    await page.getByLabel("Token").fill(token);
+    await page.keyboard.press("Enter");
+  }
+
+  /** Whether it kept to itself: no other host was asked, and nothing went wrong. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.page.context().close();
+    const { origin } = new URL(this.#url);
+    const foreign = this.#requests.filter((url) => !url.startsWith(origin) && !/^data:/.test(url));
+    assertEquals(foreign, []);
+    assertEquals(this.#errors.filter((text) => !this.#expected?.test(text)), []);
+  }
+}
+
+/** Texts whose contrast with what is behind them is less than people need, as `ratio text`. */
+export async function faintTexts(page: Page): Promise<readonly string[]> {
+  return await page.evaluate(() => {
+    type Colour = readonly [number, number, number, number];
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true })!;
+    const parse = (css: string): Colour => {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = css;
+      canvas.fillRect(0, 0, 1, 1);
+      const [r = 0, g = 0, b = 0, a = 0] = canvas.getImageData(0, 0, 1, 1).data;
+      return [r, g, b, a / 255];
+    };
+    const behind = (element: Element | null): Colour => {
+      if (element === null) return [255, 255, 255, 1];
+      const colour = parse(getComputedStyle(element).backgroundColor);
+      return colour[3] > 0.99 ? colour : behind(element.parentElement);
+    };
+    const light = ([r, g, b]: Colour) => {
+      const [red = 0, green = 0, blue = 0] = [r, g, b].map((value) => {
+        const part = value / 255;
+        return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+      });
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const faint: string[] = [];
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const element = texts.currentNode.parentElement!;
+      const text = texts.currentNode.textContent?.trim() ?? "";
+      if (text === "" || element.closest("script, noscript, style, :disabled")) continue;
+      const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+      if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${text}`);
+    }
+    return faint;
+  });
+}
