@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
 import type { Tone } from "./mood.ts";
-import { count, duration, rate } from "./words.ts";
+import { count, duration, rate, several } from "./words.ts";
 
 /** The first things one wants to know. */
 export function Overview(
@@ -40,7 +40,9 @@ export function Overview(
         </Tile>
         <Tile
           name="Queued"
-          note={away > 0 ? `${count(away)} away` : `in ${count(mailboxes.length)}`}
+          note={away > 0
+            ? `${count(away)} away`
+            : `in ${several(mailboxes.length, "mailbox", "mailboxes")}`}
           tone={away > 0 ? "bad" : undefined}
         >
           {count(sum(mailboxes.map(({ messages }) => messages)))}

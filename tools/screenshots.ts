@@ -14,7 +14,7 @@ import { root } from "./runtimes.ts";
 
 const folder = process.argv[2] ?? join(root, "docs", "images");
 const token = "a-token-for-pictures";
-const WIDE = { width: 1_120, height: 800 };
+const WIDE = { width: 1_120, height: 880 };
 
 const path = findChromium();
 if (path === undefined) throw new Error("There is no Chromium here: name one in LASTCALL_CHROMIUM");

@@ -1,5 +1,6 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { deferred } from "../../src/_promises.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { Clinic } from "./_clinic.ts";
 
@@ -117,9 +118,13 @@ describe("the controls of a group", () => {
     const { clock } = clinic;
     const never = () => new Promise<never>(() => {});
     const frozen = new InMemoryMailbox<string>("frozen", { clock });
-    Object.defineProperty(frozen, "deadLetters", { value: { peek: never } });
+    const held = deferred();
+    Object.defineProperty(frozen, "deadLetters", {
+      value: { peek: () => (held.resolve(), never()) },
+    });
     const asked = clinic.app({ token, mailboxes: [frozen] })
       .request("/dead-letters?mailbox=frozen", { headers });
+    await held.promise;
     await clock.advance(1_000);
     assertEquals((await asked).status, 503);
   });

@@ -139,6 +139,24 @@ describe("the health of a group", () => {
   });
 });
 
+describe("the page of a group", () => {
+  it("is one document whose policy allows its own script and style, and no other host", async () => {
+    const response = await new Clinic().app().request("/");
+    const page = await response.text();
+    assertEquals(response.status, 200);
+    assertMatch(response.headers.get("content-type") ?? "", /^text\/html/);
+    const policy = response.headers.get("content-security-policy") ?? "";
+    for (const element of ["script", "style"]) {
+      const [, text = ""] = new RegExp(`<${element}[^>]*>([^]*?)</${element}>`).exec(page) ?? [];
+      const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+      const hash = btoa(String.fromCharCode(...new Uint8Array(digest)));
+      assert(policy.includes(`${element}-src 'sha256-${hash}'`), policy);
+    }
+    assertMatch(policy, /default-src 'none'.*connect-src 'self'.*frame-ancestors 'none'/);
+    assert(!/unsafe|https?:/.test(policy), policy);
+  });
+});
+
 describe("the metrics of a group", () => {
   async function metrics(clinic: Clinic, options?: HealthOptions): Promise<string> {
     const response = await clinic.app(options).request("/metrics");

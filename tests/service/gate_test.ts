@@ -169,7 +169,7 @@ describe("ServiceGate", () => {
   it("answers probes while it is closed, and does not wait for them", async () => {
     const gate = new ServiceGate();
     gate.close();
-    for (const path of ["/health/live", "/health", "/metrics", "/status", "/resume"]) {
+    for (const path of ["/health/live", "/health", "/metrics", "/status", "/events", "/resume"]) {
       const answer = await gate.handle(request(path), () => new Response("well"));
       assertEquals([path, answer.status, gate.count], [path, 200, 0]);
       await answer.body?.cancel();
