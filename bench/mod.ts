@@ -21,6 +21,7 @@ import { manyLeases } from "./many_leases.ts";
 import { manyLoops } from "./many_loops.ts";
 import { serviceOverhead } from "./service_overhead.ts";
 import { size } from "./size.ts";
+import { status } from "./status.ts";
 import { stopLatency } from "./stop_latency.ts";
 
 const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
@@ -42,6 +43,7 @@ const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
   many_leases: manyLeases,
   service_overhead: serviceOverhead,
   health_ready: healthReady,
+  status,
   coordination,
 };
 

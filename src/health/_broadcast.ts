@@ -79,11 +79,7 @@ export class Broadcast {
     this.#watchers.add(watcher);
     if (this.#watchers.size === 1) this.#begin();
     watcher.enqueue(new TextEncoder().encode(RETRY));
-    try {
-      if (!this.#closed) await this.#source.look(); // nothing may be known of the engines yet
-    } catch (error) {
-      this.#options.log.error("the status could not be told", { error });
-    }
+    if (!this.#closed) await this.#source.informed(); // nothing may be known of the engines yet
     if (this.#watchers.has(watcher)) this.#send([watcher]);
   }
 

@@ -39,8 +39,13 @@ export class StatusSource {
 
   /** Everything, with the engines asked where what is known of them is old. Waits for none that is away. */
   async look(): Promise<Status> {
-    await Promise.all(this.#refresh());
+    await this.informed();
     return this.known();
+  }
+
+  /** Resolves when what is known is fresh, as far as it can be. */
+  async informed(): Promise<void> {
+    await Promise.all(this.#refresh());
   }
 
   /** Everything as far as it is known at this moment; engines are asked for the next time. */

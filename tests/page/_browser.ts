@@ -1,3 +1,5 @@
+/// <reference lib="dom" />
+
 // A browser that looks at the live page of a group, and notes what the page should not do.
 
 import { assertEquals } from "@std/assert";

@@ -1,3 +1,5 @@
+/// <reference lib="dom" />
+
 import { after, describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
