@@ -91,6 +91,24 @@ describe("the controls of a group", () => {
     await clinic.stop();
   });
 
+  it("do not send round for ever what fails again at once", async () => {
+    const { clock, log } = new Clinic();
+    const boomerang = new InMemoryMailbox<string>("boomerang", { clock });
+    const { deadLetters } = boomerang;
+    let sent = 0;
+    const bury = async (body: string, { id = "" } = {}) => {
+      if (++sent > 20) throw new Error("round and round");
+      const letter = { id, body, reason: "again", deliveryCount: 1, enqueuedAt: 0, deadAt: 0 };
+      return await deadLetters.send(letter);
+    };
+    Object.defineProperty(boomerang, "send", { value: bury });
+    for (const id of ["a", "b", "c"]) await bury(id, { id });
+    const app = new Clinic().app({ token, mailboxes: [boomerang], clock, log });
+    const response = await app.request("/redrive?mailbox=boomerang", authorized);
+    assertEquals((await response.json()).redriven, 3);
+    assertEquals(await deadLetters.approximateCount(), 3);
+  });
+
   it("say which mailbox they miss", async () => {
     const app = new Clinic().app({
       token,

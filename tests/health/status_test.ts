@@ -148,7 +148,10 @@ describe("the status of a group", () => {
     await clock.advance(1_100);
     assertEquals((await statusOf(app)).mailboxes, away, "without any wait");
     assertEquals(frozen.asked, 1, "who does not answer is not asked at every look");
-    assertEquals(clinic.logged.length, 2, "each is told once");
+    await clock.advance(4_000);
+    assertEquals((await statusOf(app)).mailboxes, away, "nor while it is asked again");
+    assertEquals([frozen.asked, clinic.logged.length], [2, 2], "each is told once");
+    await clock.advance(400);
 
     mailbox.restoreConnection();
     ask = () => Promise.resolve(7);
