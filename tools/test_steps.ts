@@ -114,7 +114,7 @@ function nodeStep(name: string, paths: readonly string[], concurrency: number): 
 
 function jsrSteps(): readonly Step[] {
   const deno = runtimeBinary("deno");
-  const documented = ["mod.ts", "src", "runtime_adapters", "README.md", "ARCHITECTURE.md"]
+  const documented = ["mod.ts", "src", "runtime_adapters", "README.md", "ARCHITECTURE.md", "docs"]
     .filter((path) => existsSync(join(root, path)));
   return [
     {
