@@ -1,7 +1,7 @@
 // Drain and resume, for whoever has the token.
 
 import type { JSX, TargetedSubmitEvent } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./access.ts";
 import { Confirm, Result } from "./parts.tsx";
 
@@ -16,19 +16,34 @@ export interface ControlsProps {
 
 /** The form for the token, or what it opens. */
 export function Controls(props: ControlsProps): JSX.Element {
+  const section = useRef<HTMLElement>(null);
+  // Whoever works with the keyboard is not sent back to the top when a button makes room for another.
+  const stay = () => section.current?.focus();
+  const onToken = (token: string | undefined) => {
+    props.onToken(token);
+    stay();
+  };
   return (
-    <section class="controls" aria-label="Controls">
+    <section ref={section} class="controls" aria-label="Controls" tabIndex={-1}>
       {props.token === undefined
-        ? <TokenForm onToken={props.onToken} />
-        : <Buttons {...props} token={props.token} />}
+        ? <TokenForm onToken={onToken} onCancel={stay} />
+        : <Buttons {...props} onToken={onToken} token={props.token} />}
     </section>
   );
 }
 
-function TokenForm({ onToken }: Pick<ControlsProps, "onToken">): JSX.Element {
+function TokenForm(
+  { onToken, onCancel }: Pick<ControlsProps, "onToken"> & { readonly onCancel: () => void },
+): JSX.Element {
   const [open, setOpen] = useState(false);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => input.current?.focus(), [open, problem]);
+  const cancel = () => {
+    setOpen(false);
+    onCancel();
+  };
   const check = async (event: TargetedSubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const token = String(new FormData(event.currentTarget).get("token")).trim();
@@ -44,18 +59,18 @@ function TokenForm({ onToken }: Pick<ControlsProps, "onToken">): JSX.Element {
     <form onSubmit={check}>
       <label for="token">Token</label>
       <input
+        ref={input}
         id="token"
         name="token"
         type="password"
         required
-        autofocus
         autocomplete="off"
         spellcheck={false}
         aria-invalid={problem !== ""}
         aria-describedby="token-problem"
       />
       <button type="submit" class="strong" disabled={busy}>Unlock</button>
-      <button type="button" onClick={() => setOpen(false)}>Cancel</button>
+      <button type="button" onClick={cancel}>Cancel</button>
       <p id="token-problem" class="problem" aria-live="polite">{problem}</p>
     </form>
   );

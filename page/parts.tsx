@@ -1,7 +1,7 @@
 // Small pieces that many parts of the page are made of.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { MARKS, type Tone } from "./mood.ts";
 
 /** A state: a mark and a word, in a colour. */
@@ -92,7 +92,7 @@ export function Cell(
   );
 }
 
-/** Asks before something is done that others notice. */
+/** Asks before something is done that others notice. Closed, it gives the focus back where it was. */
 export function Confirm(
   { question, text, action, onAnswer }: {
     readonly question: string;
@@ -102,14 +102,20 @@ export function Confirm(
   },
 ): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} aria-labelledby="question" onClose={() => onAnswer(false)}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="question"
+      onClose={() => onAnswer(dialog.current?.returnValue === "yes")}
+    >
       <h2 id="question">{question}</h2>
       <p>{text}</p>
       <div class="buttons">
-        <button type="button" autofocus onClick={() => onAnswer(false)}>Cancel</button>
-        <button type="button" class="strong" onClick={() => onAnswer(true)}>{action}</button>
+        <button type="button" autofocus onClick={() => dialog.current?.close()}>Cancel</button>
+        <button type="button" class="strong" onClick={() => dialog.current?.close("yes")}>
+          {action}
+        </button>
       </div>
     </dialog>
   );
@@ -118,6 +124,6 @@ export function Confirm(
 /** What came of an action: who pressed the button hears it next. */
 export function Result({ text }: { readonly text: string }): JSX.Element {
   const element = useRef<HTMLParagraphElement>(null);
-  useEffect(() => element.current?.focus(), [text]);
+  useLayoutEffect(() => element.current?.focus(), [text]);
   return <p ref={element} class="result" tabIndex={-1}>{text}</p>;
 }

@@ -1,6 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { HealthOptions, Status } from "../../src/health/mod.ts";
+import { excerpt } from "../../src/health/_excerpt.ts";
+import type { HealthOptions, LoopStatus, Status } from "../../src/health/mod.ts";
 import { HealthServer } from "../../src/health/health_server.ts";
 import type { RequestHandler } from "../../src/runtime.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
@@ -186,6 +187,39 @@ describe("the events of a group", () => {
     await clinic.clock.settle();
     assertEquals([late.ended, late.last?.name, late.last?.status.phase], [true, "end", "stopped"]);
     assertEquals(clinic.clock.pending, 0);
+  });
+
+  it("stay small with 1,000 loops: those in trouble, then the oldest work, and how many more", async () => {
+    const base: Status = await (await new Clinic().app().request("/status")).json();
+    const loops = Array.from({ length: 1_000 }, (_, i): LoopStatus => ({
+      name: `loop-${i}`,
+      state: i === 998 ? "failed" : "running",
+      ready: i !== 999,
+      inFlight: i % 2 === 0 ? 20 : 0,
+      oldestMs: i % 2 === 0 ? i : 0,
+      restarts: 0,
+      work: Array.from({ length: i % 2 === 0 ? 20 : 0 }, (_, n) => ({ id: `m${n}`, ageMs: i })),
+    }));
+    const mailboxes = Array.from({ length: 1_000 }, (_, i) => ({
+      name: `mailbox-${i}`,
+      reachable: i !== 7,
+      messages: i,
+    }));
+    const agents = Array.from({ length: 1_000 }, (_, i) => ({
+      agentId: `agent-${i}`,
+      status: i === 500 ? "stale" : "running",
+    }));
+    const event = excerpt({ ...base, loops, mailboxes, agents });
+    const names = event.loops.map(({ name }) => name);
+    assertEquals(names.length, 100);
+    assertEquals(names.slice(-2), ["loop-998", "loop-999"], "in trouble");
+    assertEquals([names[0], names.includes("loop-801")], ["loop-802", false], "old work first");
+    assertEquals(event.loops.map(({ work }) => work.length).slice(0, 2), [4, 4]);
+    assert(event.mailboxes.some(({ name }) => name === "mailbox-7"));
+    assert(event.agents?.some(({ agentId }) => agentId === "agent-500"));
+    assertEquals(event.leftOut, { loops: 900, mailboxes: 950, agents: 900 });
+    const weight = JSON.stringify(event).length;
+    assert(weight < 100_000, `an event weighs ${weight} bytes`);
   });
 
   it("are told to a hundred, and to the next that there are too many", async () => {

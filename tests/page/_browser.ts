@@ -100,7 +100,8 @@ export class Look implements AsyncDisposable {
   async unlock(token: string): Promise<void> {
     const { page } = this;
     await page.getByRole("button", { name: "Unlock controls" }).press("Enter");
-    await page.getByLabel("Token").fill(token);
+    await page.locator("#token:focus").waitFor();
+    await page.keyboard.type(token);
     await page.keyboard.press("Enter");
   }
 

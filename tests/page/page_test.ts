@@ -136,6 +136,7 @@ describe("the live page", { skip }, () => {
     await dialog.waitFor();
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
+    assert(await drain.evaluate((it) => it === document.activeElement), "the focus is back");
     assert(!stage.group.health().drained, "nobody said yes");
 
     await drain.press("Enter");
