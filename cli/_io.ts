@@ -14,6 +14,8 @@ export interface Sink {
   readonly interactive: boolean;
   /** How much fits into a line. */
   readonly columns: number;
+  /** How many lines it has, where that is known. */
+  readonly rows?: number;
 }
 
 /** Everything a command reads and writes. */
@@ -58,6 +60,9 @@ function sink(fd: number, stream: WriteStream): Sink {
     },
     get columns() {
       return stream.columns || 80;
+    },
+    get rows() {
+      return stream.rows || 24;
     },
   };
 }

@@ -46,7 +46,7 @@ export function paint(io: Io, sink: Sink): Paint {
 }
 
 /** Columns as wide as their widest cell; on a terminal the last one ends with the line. */
-function table(columns: Row, rows: readonly Row[], sink: Sink, style: Paint): string {
+export function table(columns: Row, rows: readonly Row[], sink: Sink, style: Paint): string {
   const clean = rows.map((row) => row.map(oneLine));
   const widths = columns.map((name, at) =>
     Math.max(name.length, ...clean.map((row) => row[at]!.length))

@@ -41,7 +41,11 @@ export function progressLine(
 ): string {
   const rate = elapsedMs >= 1_000 ? ` · ${Math.round(done / (elapsedMs / 1_000))} a second` : "";
   if (total === undefined || total < done) return `${what}  ${done}${rate}`;
+  return `${what}  ${bar(done, total)}  ${done} of ${total}${rate}`;
+}
+
+/** `██████░░░░` */
+export function bar(done: number, total: number): string {
   const filled = total === 0 ? WIDTH : Math.floor(WIDTH * done / total);
-  const bar = "█".repeat(filled) + "░".repeat(WIDTH - filled);
-  return `${what}  ${bar}  ${done} of ${total}${rate}`;
+  return "█".repeat(filled) + "░".repeat(WIDTH - filled);
 }

@@ -2,10 +2,13 @@ import { Command, CommanderError } from "commander";
 import { addCount } from "./commands/count.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
+import { addDrain } from "./commands/drain.ts";
 import { addPeek } from "./commands/peek.ts";
 import { addPurge } from "./commands/purge.ts";
+import { addResume } from "./commands/resume.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
+import { addStatus } from "./commands/status.ts";
 import { type CliError, EXIT, explain } from "./_errors.ts";
 import { EXIT_CODES } from "./_help.ts";
 import { type Io, processIo } from "./_io.ts";
@@ -20,6 +23,9 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addCount,
   addPurge,
   addDlq,
+  addStatus,
+  addDrain,
+  addResume,
   addDemo,
 ];
 

@@ -14,8 +14,13 @@ export interface Surroundings {
   /** Whether standard output and standard error are terminals. */
   readonly interactive?: boolean;
   readonly runtime?: Runtime;
-  /** Hears what is written to standard error, as it is written. */
+  /** Hears what is written to standard output, as it is written. */
+  readonly onOut?: (text: string) => void;
+  /** The same for standard error. */
   readonly onErr?: (text: string) => void;
+  /** @default {80} */
+  readonly columns?: number;
+  readonly rows?: number;
 }
 
 /** How it ended and what it wrote. */
@@ -33,9 +38,11 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
   let out = "";
   let err = "";
   const interactive = around.interactive ?? around.answer !== undefined;
+  const { columns = 80, rows } = around;
+  const size = rows === undefined ? { columns } : { columns, rows };
   const io: Io = {
-    out: { write: (text) => void (out += text), interactive, columns: 80 },
-    err: { write: (text) => (err += text, around.onErr?.(text)), interactive, columns: 80 },
+    out: { write: (text) => (out += text, around.onOut?.(text)), interactive, ...size },
+    err: { write: (text) => (err += text, around.onErr?.(text)), interactive, ...size },
     env: around.env ?? {},
     typed: around.lines === undefined,
     lines: async function* () {

@@ -1,0 +1,132 @@
+// A status as people read it.
+
+import type { FailedCheck, StatusAnswer } from "./_health_client.ts";
+import { ageText } from "./_duration.ts";
+import type { Sink } from "./_io.ts";
+import { counted, oneLine, type Paint, type Row, table } from "./_print.ts";
+
+/** What was found out about a group. */
+export interface Report extends StatusAnswer {
+  /** The checks that keep it from being ready. */
+  readonly failed: readonly FailedCheck[];
+}
+
+/** Of the work in flight so much is shown; `--json` has what the health app tells. */
+const MOST_WORK = 10;
+
+/** Why no work should be sent there, in a few words; undefined when it should. */
+export function whyNotReady({ ready, phase, drained, stop, failed }: Report): string | undefined {
+  if (ready) return undefined;
+  if (phase !== "running") {
+    if (stop === undefined) return phase;
+    const left = `${ageText(stop.remainingMs)} of ${ageText(stop.timeoutMs)} left`;
+    return `${phase} (${oneLine(stop.reason)}), ${left}`;
+  }
+  if (drained) return "drained: it takes no work until it is resumed";
+  return failed.map(({ name, why }) => `${oneLine(name)}: ${oneLine(why)}`).join("; ") ||
+    "a loop cannot take work";
+}
+
+/** The status in one line, without what changes all the time. */
+export function statusLine(report: Report): string {
+  const { loops, phase } = report;
+  const why = whyNotReady(report);
+  const state = why === undefined ? `ready, ${phase}` : `not ready: ${phase}`;
+  const dead = report.mailboxes?.reduce((sum, it) => sum + (it.deadLetters ?? 0), 0) ?? 0;
+  return [
+    report.drained && phase === "running" ? "not ready: drained" : state,
+    counted(loops.length, "loop"),
+    `${inFlightOf(report)} in flight`,
+    ...(dead > 0 ? [counted(dead, "dead letter")] : []),
+  ].join(", ");
+}
+
+/** How much is under way in all. */
+export function inFlightOf({ loops }: StatusAnswer): number {
+  return loops.reduce((sum, { inFlight }) => sum + inFlight, 0);
+}
+
+/** Everything about it, as lines. */
+export function statusLines(
+  base: string,
+  report: Report,
+  sink: Sink,
+  style: Paint,
+): readonly string[] {
+  const why = whyNotReady(report);
+  const state = why === undefined ? style("green", "ready") : style("red", `not ready: ${why}`);
+  const on = report.runtime === undefined ? "" : `, on ${oneLine(report.runtime)}`;
+  const tables = [loopTable(report), workTable(report), mailboxTable(report), agentTable(report)];
+  const shown = tables.filter(({ rows }) => rows.length > 0)
+    .map(({ columns, rows }) => `\n${table(columns, rows, sink, style)}`.trimEnd());
+  const head = `${base}  ${state}${why === undefined ? `, ${report.phase}${on}` : ""}`;
+  return [head, ...shown].join("\n").split("\n");
+}
+
+interface Table {
+  readonly columns: Row;
+  readonly rows: readonly Row[];
+}
+
+function loopTable({ loops }: StatusAnswer): Table {
+  const rates = loops.some(({ perSecond }) => perSecond !== undefined);
+  const restarts = loops.some((it) => it.restarts > 0);
+  const mailboxes = loops.some(({ mailbox }) => mailbox !== undefined);
+  const figures = loops.some((it) => it.figures !== undefined);
+  const only = (wanted: boolean, ...cells: string[]) => wanted ? cells : [];
+  return {
+    columns: [
+      ...["LOOP", "STATE", "READY", "IN FLIGHT", "OLDEST"],
+      ...only(figures, "DONE", "FAILED"),
+      ...only(rates, "A SECOND"),
+      ...only(restarts, "RESTARTS"),
+      ...only(mailboxes, "MAILBOX"),
+    ],
+    rows: loops.map((loop) => [
+      loop.name,
+      loop.state,
+      loop.ready ? "yes" : "no",
+      `${loop.inFlight}`,
+      loop.inFlight > 0 ? ageText(loop.oldestMs) : "",
+      ...only(
+        figures,
+        `${loop.figures?.acknowledged ?? ""}`,
+        `${loop.figures === undefined ? "" : loop.figures.nacked + loop.figures.deadLettered}`,
+      ),
+      ...only(rates, loop.perSecond?.toFixed(1) ?? ""),
+      ...only(restarts, `${loop.restarts}`),
+      ...only(mailboxes, loop.mailbox ?? ""),
+    ]),
+  };
+}
+
+function workTable(report: StatusAnswer): Table {
+  const work = report.loops.flatMap(({ name, work = [] }) => work.map((it) => ({ ...it, name })))
+    .sort((a, b) => b.ageMs - a.ageMs);
+  const rows = work.slice(0, MOST_WORK).map(({ id, name, ageMs }) => [id, name, ageText(ageMs)]);
+  const more = inFlightOf(report) - rows.length;
+  if (rows.length > 0 && more > 0) rows.push([`… and ${more} more`, "", ""]);
+  return { columns: ["IN FLIGHT", "LOOP", "AGE"], rows };
+}
+
+function mailboxTable({ mailboxes = [] }: StatusAnswer): Table {
+  return {
+    columns: ["MAILBOX", "MESSAGES", "DEAD LETTERS"],
+    rows: mailboxes.map(({ name, reachable, messages, deadLetters }) =>
+      reachable
+        ? [name, `${messages ?? ""}`, `${deadLetters ?? ""}`]
+        : [name, "away: its engine does not answer", ""]
+    ),
+  };
+}
+
+function agentTable({ agents = [], at = Date.now() }: StatusAnswer): Table {
+  return {
+    columns: ["AGENT", "STATUS", "SINCE"],
+    rows: agents.map(({ agentId, status, updatedAt }) => [
+      agentId,
+      status,
+      updatedAt === undefined ? "" : ageText(at - updatedAt),
+    ]),
+  };
+}

@@ -1,0 +1,190 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { FakeRuntime } from "../../src/testing/mod.ts";
+import { healthUrl } from "../../cli/_health_url.ts";
+import { deferred } from "../../src/_promises.ts";
+import { freePort } from "../engines/_servers.ts";
+import { answering } from "./_answering.ts";
+import { lastcall } from "./_io.ts";
+import { startWorker } from "./_worker.ts";
+
+describe("lastcall status", () => {
+  it("shows a group that is ready, with what is in flight, and exits 0", async () => {
+    await using worker = await startWorker(["tea", "soup"]);
+    const { code, out, err } = await lastcall(["status", worker.url]);
+    assertEquals({ code, err }, { code: 0, err: "" });
+    assertMatch(out, new RegExp(`^${worker.url}  ready, running`));
+    assertMatch(out, /LOOP +STATE +READY +IN FLIGHT/);
+    assertMatch(out, /orders +running +yes +2 /);
+    assertEquals(out.includes("\x1b"), false);
+  });
+
+  it("gives programs everything in one line with --json", async () => {
+    await using worker = await startWorker(["tea"]);
+    const { code, json } = await lastcall(["status", `127.0.0.1:${worker.port}`, "--json"]);
+    assertEquals(code, 0);
+    const [{ ready, phase, failed, loops }] = json;
+    assertEquals({ ready, phase, failed }, { ready: true, phase: "running", failed: [] });
+    assertEquals([loops[0].name, loops[0].inFlight], ["orders", 1]);
+  });
+
+  it("exits 1 when it is not ready, and says why: drained", async () => {
+    await using worker = await startWorker();
+    await worker.group.drain();
+    const { code, out, err } = await lastcall(["status", worker.url]);
+    assertEquals(code, 1);
+    assertStringIncludes(out, "not ready: drained");
+    assertEquals(
+      err,
+      `error: ${worker.url} is not ready: drained: it takes no work until it is resumed\n`,
+    );
+  });
+
+  it("exits 1 when a check of the health app fails, and names it", async () => {
+    await using worker = await startWorker([], { checks: { database: () => false } });
+    const { code, err, json } = await lastcall(["status", worker.url, "--json"]);
+    assertEquals(code, 1);
+    assertEquals(json[0].failed, [{ name: "database", why: "failed" }]);
+    assertEquals(JSON.parse(err).error.code, "failed");
+  });
+
+  it("tells how far a stop is", async () => {
+    await using worker = await startWorker(["tea"]);
+    const stopped = worker.group.shutdown();
+    const { code, out } = await lastcall(["status", worker.url]);
+    assertEquals(code, 1);
+    assertMatch(
+      out,
+      /not ready: (unready|draining) \(shutdown\(\) was called\), 30 s of 30 s left/,
+    );
+    worker.finish();
+    await stopped;
+  });
+
+  it("shows rates, mailboxes, work and agents where the health app tells of them", async () => {
+    const loop = { name: "a", state: "running", ready: true, inFlight: 30, oldestMs: 65_000 };
+    await using server = await answering({
+      ...{ live: true, ready: true, phase: "running", drained: false, at: 10_000, runtime: "bun" },
+      loops: [{
+        ...loop,
+        restarts: 1,
+        perSecond: 4.25,
+        mailbox: "jobs",
+        work: [{ id: "order-7", ageMs: 65_000 }],
+        figures: { received: 9, acknowledged: 5, nacked: 1, deadLettered: 2 },
+      }],
+      mailboxes: [
+        { name: "jobs", reachable: true, messages: 12, deadLetters: 2 },
+        { name: "mails", reachable: false },
+      ],
+      agents: [{ agentId: "w-1", status: "stale", updatedAt: 7_000 }],
+    });
+    const { out } = await lastcall(["status", server.url]);
+    assertMatch(out, /ready, running, on bun/);
+    assertMatch(out, /a +running +yes +30 +1 min +5 +3 +4\.[23] +1 +jobs/);
+    assertMatch(out, /order-7 +a +1 min\n… and 29 more/);
+    assertMatch(out, /jobs +12 +2\nmails +away/);
+    assertMatch(out, /w-1 +stale +3 s/);
+  });
+
+  it("exits 1 when nobody answers, with another code for programs", async () => {
+    const port = await freePort();
+    const { code, out, err } = await lastcall(["status", `:${port}`]);
+    assertEquals({ code, out }, { code: 1, out: "" });
+    assertEquals(
+      err,
+      `error: Nothing answers at http://localhost:${port}: the connection is refused\n`,
+    );
+    const json = await lastcall(["status", `:${port}`, "--json"]);
+    assertEquals(JSON.parse(json.err).error.code, "unavailable");
+  });
+
+  it("exits 1 when what answers is no health app", async () => {
+    await using other = await answering({ hello: "world" });
+    const { code, err } = await lastcall(["status", other.url]);
+    assertEquals(code, 1);
+    assertStringIncludes(
+      err,
+      "is no health app of lastcall: its /status answers 200 with something",
+    );
+    await using none = await answering(undefined);
+    assertStringIncludes((await lastcall(["status", none.url])).err, "its /status answers 404");
+  });
+
+  it("refuses what is no address before it asks anybody", async () => {
+    for (const url of ["redis://localhost", "http://", "a b", "http://me:secret@host"]) {
+      const { code, err } = await lastcall(["status", url]);
+      assertEquals(code, 2, url);
+      assertEquals(err.includes("secret"), false);
+    }
+    assertEquals((await lastcall(["status"])).code, 2);
+  });
+
+  it("takes the address in every form that people write", () => {
+    const cases = [
+      ["localhost:8080", "http://localhost:8080"],
+      [":8080", "http://localhost:8080"],
+      ["http://h:1/", "http://h:1"],
+      ["https://h/base", "https://h/base"],
+      ["https://h/base/status", "https://h/base"],
+      ["h:1/health/ready", "http://h:1"],
+      ["[::1]:8080", "http://[::1]:8080"],
+    ] as const;
+    for (const [given, base] of cases) assertEquals(healthUrl(given), base);
+  });
+});
+
+describe("lastcall status --watch", () => {
+  it("writes a line at every change until Ctrl+C, and exits 0", async () => {
+    await using worker = await startWorker(["tea"]);
+    const runtime = new FakeRuntime();
+    const [first, second] = [deferred(), deferred()];
+    const lines: string[] = [];
+    const watching = lastcall(["status", worker.url, "--watch", "--every", "5ms"], {
+      runtime,
+      onOut: (text) => {
+        lines.push(text.replace(/^\S+ /, ""));
+        if (lines.length === 1) first.resolve();
+        if (text.includes("drained")) second.resolve();
+      },
+    });
+    await first.promise;
+    void worker.group.drain();
+    await second.promise;
+    runtime.send("SIGINT");
+    assertEquals((await watching).code, 0);
+    assertEquals(lines, [
+      "ready, running, 1 loop, 1 in flight\n",
+      "not ready: drained, 1 loop, 1 in flight\n",
+    ]);
+    assertEquals(runtime.listening, 0);
+  });
+
+  it("goes on while nobody answers", async () => {
+    const runtime = new FakeRuntime();
+    const port = await freePort();
+    const { code, json } = await lastcall(
+      ["status", `:${port}`, "--watch", "--every", "5ms", "--json"],
+      { runtime, onOut: () => runtime.send("SIGTERM") },
+    );
+    assertEquals(code, 0);
+    assertEquals(json.map(({ error }) => error.code), ["unavailable"]);
+  });
+
+  it("draws over itself on a terminal, no wider and no higher than that", async () => {
+    await using worker = await startWorker(["tea"]);
+    const runtime = new FakeRuntime();
+    let draws = 0;
+    const { out } = await lastcall(["status", worker.url, "--watch", "--every", "5ms"], {
+      runtime,
+      interactive: true,
+      rows: 4,
+      columns: 30,
+      onOut: () => ++draws === 2 && runtime.send("SIGINT"),
+    });
+    const [, second = ""] = out.split("\x1b[3A\r\x1b[J");
+    const shown = second.replace(/\x1b\[\d+m/g, "").split("\n").slice(0, 3);
+    assertEquals(shown[2], "… and 2 more lines");
+    assertEquals(shown.every((line) => line.length <= 30), true, second);
+  });
+});
