@@ -1,6 +1,6 @@
 // A group that answers probes, with work that goes on until the test says so.
 
-import { type HealthOptions } from "../../src/health/mod.ts";
+import type { HealthOptions } from "../../src/health/mod.ts";
 import { InMemoryMailbox, LoopGroup, MailboxLoop, silentLog } from "../../mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { freePort } from "../engines/_servers.ts";

@@ -1,0 +1,144 @@
+import { describe, it } from "node:test";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { FakeRuntime } from "../../src/testing/mod.ts";
+import { freePort } from "../engines/_servers.ts";
+import { lastcall } from "./_io.ts";
+import { startWorker, TOKEN } from "./_worker.ts";
+
+const env = { token: TOKEN };
+const withToken = ["--token", TOKEN];
+
+describe("lastcall drain", () => {
+  it("waits until nothing is in flight, tells what is left, and exits 0", async () => {
+    await using worker = await startWorker(["tea", "soup"], env);
+    const { code, out, err } = await lastcall(["drain", worker.url, ...withToken], {
+      // One is done at every line that tells of it.
+      onErr: () => worker.finish(),
+    });
+    assertEquals(code, 0);
+    assertMatch(out, /is drained: nothing is in flight, after \d+ m?s\n$/);
+    assertMatch(
+      err,
+      /^draining, 2 in flight: orders 2, the oldest for .*\ndraining, 1 in flight: /,
+    );
+    assertEquals(worker.group.health().drained, true);
+  });
+
+  it("draws a bar on a terminal, and takes it away", async () => {
+    await using worker = await startWorker(["tea", "soup"], env);
+    const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
+      interactive: true,
+      onErr: () => worker.finish(),
+    });
+    assertEquals(code, 0);
+    assertMatch(err, /draining +░{24} +0 of 2, 2 left, \d/);
+    assertMatch(err, /draining +█{12}░{12} +1 of 2, 1 left, \d/);
+    assertEquals(err.endsWith("\r\x1b[J"), true);
+  });
+
+  it("gives programs one line with --json", async () => {
+    await using worker = await startWorker([], env);
+    const { code, json, err } = await lastcall(["drain", worker.url, ...withToken, "--json"]);
+    const [{ state, inFlight, waitedMs }] = json;
+    assertEquals({ code, err, state, inFlight }, {
+      code: 0,
+      err: "",
+      state: "drained",
+      inFlight: 0,
+    });
+    assertEquals(typeof waitedMs, "number");
+  });
+
+  it("does not wait with --no-wait", async () => {
+    await using worker = await startWorker(["tea"], env);
+    const { code, out } = await lastcall(["drain", worker.url, ...withToken, "--no-wait"]);
+    assertEquals({ code, out }, { code: 0, out: `${worker.url} is draining\n` });
+  });
+
+  it("exits 1 when the time is up, and says what is left", async () => {
+    await using worker = await startWorker(["tea"], env);
+    const { code, out, err } = await lastcall(
+      ["drain", worker.url, ...withToken, "--timeout", "20ms"],
+    );
+    assertEquals({ code, out }, { code: 1, out: "" });
+    assertStringIncludes(err, "error: Not drained within 20 ms: ");
+    assertStringIncludes(err, "goes on draining with 1 in flight");
+  });
+
+  it("stops waiting on Ctrl+C, and says that the drain goes on", async () => {
+    await using worker = await startWorker(["tea"], env);
+    const runtime = new FakeRuntime();
+    const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
+      runtime,
+      onErr: () => runtime.send("SIGINT"),
+    });
+    assertEquals(code, 1);
+    assertStringIncludes(err, "goes on draining with 1 in flight");
+    assertEquals(runtime.listening, 0);
+  });
+
+  it("says so when somebody resumes it meanwhile", async () => {
+    await using worker = await startWorker(["tea"], env);
+    const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
+      onErr: () => worker.group.resume(),
+    });
+    assertEquals(code, 1);
+    assertStringIncludes(err, "was resumed by somebody");
+  });
+
+  it("says so when it goes away meanwhile", async () => {
+    await using worker = await startWorker(["tea"], env);
+    let stopped: Promise<unknown> | undefined;
+    const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
+      onErr: () => stopped ??= worker.group.shutdown({ timeoutMs: 50 }),
+    });
+    await stopped;
+    assertEquals(code, 1);
+    assertStringIncludes(err, "does not answer any more, the last time with 1 in flight");
+  });
+
+  it("refuses a wrong token, none, and one that cannot be one, and names none of them", async () => {
+    await using worker = await startWorker([], env);
+    const wrong = await lastcall(["drain", worker.url, "--token", "another-token-of-mine"]);
+    assertEquals(wrong.code, 1);
+    assertStringIncludes(wrong.err, "refuses the token");
+    const none = await lastcall(["drain", worker.url]);
+    assertEquals(none.code, 2);
+    assertStringIncludes(none.err, "LASTCALL_TOKEN");
+    const odd = await lastcall(["drain", worker.url, "--token", "öäü\n"]);
+    assertEquals(odd.code, 2);
+    assertEquals([wrong, none, odd].some(({ err }) => /of-mine|öäü/.test(err)), false);
+    assertEquals(worker.group.health().drained, false);
+  });
+
+  it("says what to do where the group was started without a token", async () => {
+    await using worker = await startWorker();
+    const { code, err } = await lastcall(["drain", worker.url, ...withToken]);
+    assertEquals(code, 1);
+    assertStringIncludes(err, "does not drain for anybody: start it with a token");
+  });
+
+  it("exits 1 when nobody is there", async () => {
+    const { code, err } = await lastcall(["drain", `:${await freePort()}`, ...withToken]);
+    assertEquals(code, 1);
+    assertStringIncludes(err, "the connection is refused");
+  });
+});
+
+describe("lastcall resume", () => {
+  it("lets a drained group take work again", async () => {
+    await using worker = await startWorker([], env);
+    await lastcall(["drain", worker.url, ...withToken]);
+    const { code, out } = await lastcall(["resume", worker.url, ...withToken]);
+    assertEquals({ code, out }, { code: 0, out: `${worker.url} takes work again\n` });
+    assertEquals(worker.group.health().ready, true);
+  });
+
+  it("needs the token too", async () => {
+    await using worker = await startWorker();
+    assertEquals((await lastcall(["resume", worker.url])).code, 2);
+    const { code, err } = await lastcall(["resume", worker.url, ...withToken]);
+    assertEquals(code, 1);
+    assertStringIncludes(err, "does not resume for anybody");
+  });
+});
