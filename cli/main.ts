@@ -1,4 +1,5 @@
 import { Command, CommanderError } from "commander";
+import { addAgents } from "./commands/agents.ts";
 import { addCount } from "./commands/count.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
@@ -26,6 +27,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addStatus,
   addDrain,
   addResume,
+  addAgents,
   addDemo,
 ];
 
