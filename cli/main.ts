@@ -3,6 +3,7 @@ import { addAgents } from "./commands/agents.ts";
 import { addCount } from "./commands/count.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
+import { addDoctor } from "./commands/doctor.ts";
 import { addDrain } from "./commands/drain.ts";
 import { addPeek } from "./commands/peek.ts";
 import { addPurge } from "./commands/purge.ts";
@@ -28,6 +29,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addDrain,
   addResume,
   addAgents,
+  addDoctor,
   addDemo,
 ];
 

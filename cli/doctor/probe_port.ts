@@ -1,0 +1,61 @@
+import { createServer } from "node:net";
+import { textOf } from "../_errors.ts";
+import { askStatus } from "../_health_client.ts";
+import { checkHealthPackages } from "../_health_packages.ts";
+import { type Finding, ok, problem, warning } from "./finding.ts";
+import type { Settings } from "./settings.ts";
+
+/** Whether probes can be answered: the packages are there, and the port is free. */
+export async function probePort({ healthPort, healthHost }: Settings): Promise<readonly Finding[]> {
+  if (healthPort === undefined) return [];
+  return [await packages(), await port(healthPort, healthHost)].filter((it) => it !== undefined);
+}
+
+async function packages(): Promise<Finding | undefined> {
+  try {
+    await checkHealthPackages();
+    return undefined;
+  } catch (error) {
+    return problem("health", {
+      found: textOf(error),
+      why: "run would end with exit code 2",
+      change: "install it",
+    });
+  }
+}
+
+async function port(healthPort: number, host: string): Promise<Finding> {
+  const place = `${host}:${healthPort}`;
+  const code = await listening(healthPort, host);
+  if (code === undefined) return ok("port", `${place} is free for probes`);
+  if (code === "EACCES") {
+    return problem("port", {
+      found: `${place} may not be listened at`,
+      why: "ports below 1024 need a privilege",
+      change: "--health-port 8080",
+    });
+  }
+  if (code !== "EADDRINUSE") {
+    return problem("port", {
+      found: `nothing can listen at ${place}: ${code}`,
+      why: "the group could not start",
+      change: "--health-host, to an address of this machine",
+    });
+  }
+  const ours = await askStatus(`http://127.0.0.1:${healthPort}`).then(() => true, () => false);
+  const found = `${place} is taken${ours ? " by a group of lastcall" : ""}`;
+  const why = "two cannot listen at one port: the second one does not start";
+  const change = `another --health-port${ours ? ", unless that is this worker already" : ""}`;
+  return (ours ? warning : problem)("port", { found, why, change });
+}
+
+/** Listens for a moment; the code of what went wrong, if something did. */
+function listening(healthPort: number, host: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (error: { code?: string; message: string }) => {
+      resolve(error.code ?? error.message);
+    });
+    server.listen(healthPort, host, () => server.close(() => resolve(undefined)));
+  });
+}
