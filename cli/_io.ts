@@ -32,7 +32,7 @@ export interface Io {
   lines(): AsyncIterable<string>;
   /** Asks a person and resolves to what was typed; undefined when there was nothing more to read. */
   ask(question: string): Promise<string | undefined>;
-  /** What `run` and `demo` run on. @default {the runtime of this program, with a watchdog} */
+  /** What `run` and `demo` run on, and where signals come from. @default {this program, with a watchdog} */
   readonly group?: Pick<LoopGroupOptions, "runtime" | "watchdogThresholdMs">;
 }
 

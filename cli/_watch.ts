@@ -14,7 +14,7 @@ export interface Interruption {
 /** Listens for it until its end; without that a signal would end the process at once. */
 export function interruption(io: Io): Interruption {
   const abort = new AbortController();
-  const runtime = io.runtime ?? defaultRuntime();
+  const runtime = io.group?.runtime ?? defaultRuntime();
   const removers = runtime.stopSignals.map((name) => runtime.onSignal(name, () => abort.abort()));
   return {
     signal: abort.signal,

@@ -30,7 +30,9 @@ left. All of that must fit into the grace of the platform, which kills the proce
   kubernetes 30s, ecs 30s, docker 10s, cloud-run 10s, fly 5s, deno-deploy 5s, systemd 90s
 
 The settings are those of run, by flag or by environment. The module is not loaded, and nothing is
-changed or made. Exit code 0: all well, or warnings only. 1: problems.`;
+made that is not there, but for the streams of a mailbox on NATS.
+
+Exit code 0: all well, or warnings only. 1: problems.`;
 
 /** `lastcall doctor`: whether a worker could stop well with these settings, here. */
 export function addDoctor(program: Command, io: Io): void {

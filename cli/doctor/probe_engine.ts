@@ -1,8 +1,9 @@
-import { type Capabilities, type Mailbox, silentLog, systemClock } from "../../mod.ts";
+import { type Mailbox, silentLog, systemClock } from "../../mod.ts";
 import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/mailbox_url.ts";
 import { explain, textOf } from "../_errors.ts";
 import { open } from "../_mailbox.ts";
 import { counted } from "../_print.ts";
+import { checkCapabilities } from "./check_capabilities.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 import { checkFile } from "./mailbox_file.ts";
 import type { Settings } from "./settings.ts";
@@ -23,7 +24,10 @@ export async function probeEngine({ mailbox: url }: Settings): Promise<readonly 
     const options = { log: silentLog, migrate: false };
     const mailbox = await open(url, false, options);
     try {
-      return [await roundTrip(mailbox, placeOf(parsed)), ...limits(mailbox.capabilities)];
+      return [
+        await roundTrip(mailbox, placeOf(parsed)),
+        ...checkCapabilities(mailbox.capabilities),
+      ];
     } finally {
       await mailbox.close();
     }
@@ -56,35 +60,18 @@ async function roundTrip(mailbox: Mailbox<unknown>, place: string): Promise<Find
   });
 }
 
-function limits({ fencedAck, restoresAttempts, fifo }: Capabilities): readonly Finding[] {
-  const lacks = [
-    ...(fencedAck ? [] : ["cannot refuse a stale receipt by itself"]),
-    ...(restoresAttempts ? [] : ["counts a delivery that a stop gave back"]),
-  ];
-  if (lacks.length === 0) {
-    return fifo ? [] : [ok("capabilities", "messages may come out of order")];
-  }
-  return [warning("capabilities", {
-    found: `the engine ${lacks.join(", and ")}`,
-    why: fencedAck
-      ? "messages may become dead letters by stops alone"
-      : "a worker that was suspended may settle what somebody else works on by now",
-    change: fencedAck
-      ? "a higher --max-deliveries"
-      : "handlers whose work may be done twice; or SQLite, Redis, PostgreSQL or Deno KV",
-  })];
-}
-
 function unreachable(error: unknown): Finding {
-  const { message } = explain(error);
+  const { message, code } = explain(error);
   // PostgreSQL answers, and has nothing of ours yet.
   if (/version 0 and this package needs/.test(textOf(error))) {
     return ok("engine", "the server answers; its tables will be made when the worker starts");
   }
   return problem("engine", {
     found: message,
-    why: "the worker could not start, or would wait for it and not be ready",
-    change: "--mailbox, or whatever keeps this machine from reaching it",
+    why: "the worker could not start with it",
+    change: code === "usage"
+      ? "what is said there"
+      : "--mailbox, or whatever keeps this machine from reaching it",
   });
 }
 

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
 import { textOf } from "../_errors.ts";
 import { askStatus } from "../_health_client.ts";
-import { checkHealthPackages } from "../_health_packages.ts";
+import { checkHealth } from "../_check_health.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 import type { Settings } from "./settings.ts";
 
@@ -13,7 +13,7 @@ export async function probePort({ healthPort, healthHost }: Settings): Promise<r
 
 async function packages(): Promise<Finding | undefined> {
   try {
-    await checkHealthPackages();
+    await checkHealth();
     return undefined;
   } catch (error) {
     return problem("health", {

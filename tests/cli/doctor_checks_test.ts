@@ -1,8 +1,10 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { LoopGroup, silentLog, StepLoop } from "../../mod.ts";
+import { FULL_CAPABILITIES } from "../../src/mailbox/mailbox.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
 import { graceFor, headroomMs, timeoutFor, workTimeMs } from "../../cli/doctor/budget.ts";
+import { checkCapabilities } from "../../cli/doctor/check_capabilities.ts";
 import { checkDrain } from "../../cli/doctor/check_drain.ts";
 import { checkGrace } from "../../cli/doctor/check_grace.ts";
 import { checkLease } from "../../cli/doctor/check_lease.ts";
@@ -232,6 +234,20 @@ describe("the watchdog against the longest work", () => {
     [{ processingTimeMs: 720_000 }, "problem", /watchdogThresholdMs: 1440000/],
     [{ watchdogThresholdMs: null }, "warning"],
   ]);
+});
+
+describe("what an engine can do", () => {
+  const level = (lacks: Partial<typeof FULL_CAPABILITIES>) =>
+    checkCapabilities({ ...FULL_CAPABILITIES, ...lacks })[0]?.level;
+
+  it("is nothing to speak of where it is everything", () => assertEquals(level({}), undefined));
+
+  it("is mentioned where order is all it lacks", () => assertEquals(level({ fifo: false }), "ok"));
+
+  it("is a warning where a stale receipt or a stop can do harm", () => {
+    assertEquals(level({ fencedAck: false, fifo: false }), "warning");
+    assertEquals(level({ restoresAttempts: false }), "warning");
+  });
 });
 
 describe("the runtime", () => {
