@@ -8,6 +8,8 @@ export interface Live {
   show(lines: readonly string[]): void;
   /** Removes what is drawn. */
   clear(): void;
+  /** Leaves it there, and goes on below. */
+  leave(): void;
 }
 
 /** Draws on a terminal; whoever calls has made sure that it is one. */
@@ -23,6 +25,11 @@ export function live(sink: Sink): Live {
     },
     clear() {
       sink.write(back());
+      drawn = 0;
+    },
+    leave() {
+      // The terminal has written ^C at the beginning of the line.
+      sink.write("\n");
       drawn = 0;
     },
   };

@@ -22,7 +22,7 @@ export function whyNotReady({ ready, phase, drained, stop, failed }: Report): st
     const left = `${ageText(stop.remainingMs)} of ${ageText(stop.timeoutMs)} left`;
     return `${phase} (${oneLine(stop.reason)}), ${left}`;
   }
-  if (drained) return "drained: it takes no work until it is resumed";
+  if (drained) return "drained, until it is resumed";
   return failed.map(({ name, why }) => `${oneLine(name)}: ${oneLine(why)}`).join("; ") ||
     "a loop cannot take work";
 }

@@ -102,6 +102,7 @@ async function watchBoard(io: Io, board: Board, json: boolean): Promise<void> {
   } finally {
     stop();
     interrupted.end();
+    screen?.leave();
   }
 }
 

@@ -80,4 +80,5 @@ async function watchStatus(io: Io, base: string, everyMs: number, json: boolean)
     const { message, code } = away ? found : { message: "", code: "" };
     io.out.write(`${JSON.stringify(away ? { error: { message, code } } : found)}\n`);
   });
+  screen?.leave();
 }

@@ -36,7 +36,7 @@ describe("lastcall status", () => {
     assertStringIncludes(out, "not ready: drained");
     assertEquals(
       err,
-      `error: ${worker.url} is not ready: drained: it takes no work until it is resumed\n`,
+      `error: ${worker.url} is not ready: drained, until it is resumed\n`,
     );
   });
 
