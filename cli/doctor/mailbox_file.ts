@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { openMailbox, silentLog } from "../../mod.ts";
 import type { MailboxUrl } from "../../src/engines/mailbox_url.ts";
+import { CliError, explain } from "../_errors.ts";
 import { type Finding, ok, problem } from "./finding.ts";
 
 /** What there is to say of the file before it is opened; undefined when it can be. */
@@ -14,7 +15,7 @@ export async function checkFile(url: MailboxUrl): Promise<Finding | undefined> {
   if (file === undefined) return undefined;
   const barred = barrier(file);
   if (barred !== undefined || existsSync(file)) return barred;
-  await tryOut(url.href);
+  await tryOut(url.href, file);
   return ok("engine", `${file} will be made when the worker starts`);
 }
 
@@ -45,14 +46,18 @@ function barrier(file: string): Finding | undefined {
 }
 
 /** The same mailbox for a moment elsewhere: whether there is a driver, and whether the URL is good. */
-async function tryOut(url: string): Promise<void> {
+async function tryOut(url: string, file: string): Promise<void> {
   const [place = "", query] = url.split(/\?(.*)/s);
   const folder = await mkdtemp(join(tmpdir(), "lastcall-doctor-"));
+  const elsewhere = join(folder, "mailbox");
   try {
-    const path = encodeURI(join(folder, "mailbox")).replaceAll("?", "%3F").replaceAll("#", "%23");
+    const path = encodeURI(elsewhere).replaceAll("?", "%3F").replaceAll("#", "%23");
     const scheme = place.slice(0, place.indexOf(":"));
     const there = `${scheme}:${path}${query === undefined ? "" : `?${query}`}`;
     await (await openMailbox(there, { log: silentLog })).close();
+  } catch (error) {
+    const { code, message } = explain(error);
+    throw new CliError(code, message.replaceAll(elsewhere, file), { cause: error });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

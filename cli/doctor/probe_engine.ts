@@ -70,7 +70,7 @@ function unreachable(error: unknown): Finding {
     found: message,
     why: "the worker could not start with it",
     change: code === "usage"
-      ? "what is said there"
+      ? "what it says"
       : "--mailbox, or whatever keeps this machine from reaching it",
   });
 }
