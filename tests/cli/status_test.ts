@@ -136,21 +136,23 @@ describe("lastcall status", () => {
 
 describe("lastcall status --watch", () => {
   it("writes a line at every change until Ctrl+C, and exits 0", async () => {
-    await using worker = await startWorker(["tea"]);
+    const [looked, drained] = [deferred(), deferred()];
+    let looks = 0;
+    await using worker = await startWorker(["tea"], {
+      checks: { looks: () => ++looks === 3 ? looked.resolve() : undefined },
+    });
     const runtime = new FakeRuntime();
-    const [first, second] = [deferred(), deferred()];
     const lines: string[] = [];
     const watching = lastcall(["status", worker.url, "--watch", "--every", "5ms"], {
       runtime,
       onOut: (text) => {
         lines.push(text.replace(/^\S+ /, ""));
-        if (lines.length === 1) first.resolve();
-        if (text.includes("drained")) second.resolve();
+        if (text.includes("drained")) drained.resolve();
       },
     });
-    await first.promise;
+    await looked.promise;
     void worker.group.drain();
-    await second.promise;
+    await drained.promise;
     runtime.send("SIGINT");
     assertEquals((await watching).code, 0);
     assertEquals(lines, [
