@@ -16,8 +16,7 @@ export interface HealthPlan {
 /** Refuses a port where nothing can listen, for want of packages too, and a token that is none. */
 export async function checkHealth({ healthPort, healthHost, token }: HealthPlan): Promise<void> {
   if (healthPort === undefined) return;
-  const { healthApp } = await load("hono", () => import("../src/health/mod.ts"));
-  if (defaultRuntime().name === "node") await load(NODE_SERVER, () => import(NODE_SERVER));
+  const { healthApp } = await loadHealth();
   try {
     healthApp(new LoopGroup([]), token === undefined ? {} : { token });
   } catch (error) {
@@ -26,8 +25,15 @@ export async function checkHealth({ healthPort, healthHost, token }: HealthPlan)
   await checkPort(healthPort, healthHost ?? "0.0.0.0");
 }
 
+/** Loads what answers probes, or says which package is missing. */
+export async function loadHealth(): Promise<typeof import("../src/health/mod.ts")> {
+  const health = await load("hono", () => import("../src/health/mod.ts"));
+  if (defaultRuntime().name === "node") await load(NODE_SERVER, () => import(NODE_SERVER));
+  return health;
+}
+
 /** Listens there for a moment. */
-function checkPort(port: number, host: string): Promise<void> {
+export function checkPort(port: number, host: string): Promise<void> {
   const server = createServer();
   return new Promise((resolve, reject) => {
     server.once("error", (error) => {

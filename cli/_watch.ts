@@ -1,26 +1,8 @@
 // What goes on until Ctrl+C.
 
 import { systemClock } from "../mod.ts";
-import { defaultRuntime } from "../src/runtime.ts";
+import { interruption } from "./_interruption.ts";
 import type { Io } from "./_io.ts";
-
-/** Ctrl+C, or another signal that asks for a stop, as a signal to listen to. */
-export interface Interruption {
-  readonly signal: AbortSignal;
-  /** Listens no more. */
-  end(): void;
-}
-
-/** Listens for it until its end; without that a signal would end the process at once. */
-export function interruption(io: Io): Interruption {
-  const abort = new AbortController();
-  const runtime = io.group?.runtime ?? defaultRuntime();
-  const removers = runtime.stopSignals.map((name) => runtime.onSignal(name, () => abort.abort()));
-  return {
-    signal: abort.signal,
-    end: () => removers.forEach((remove) => remove()),
-  };
-}
 
 /** Looks again and again until it is interrupted. */
 export async function watch(

@@ -4,10 +4,11 @@ import { type BoardFlags, checkAgentIds, openBoard } from "../_board.ts";
 import { ageText, parseDuration } from "../_duration.ts";
 import { CliError, usageError } from "../_errors.ts";
 import { examples } from "../_help.ts";
+import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
 import { live } from "../_live.ts";
 import { counted, oneLine, paint, printer, type Row, table } from "../_print.ts";
-import { interruption, pause } from "../_watch.ts";
+import { pause } from "../_watch.ts";
 
 interface Flags extends BoardFlags {
   readonly watch?: boolean;

@@ -6,10 +6,11 @@ import { CliError } from "../_errors.ts";
 import { askStatus, order, type StatusAnswer, tokenOption } from "../_health_client.ts";
 import { healthUrl } from "../_health_url.ts";
 import { examples } from "../_help.ts";
+import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
 import { printer } from "../_print.ts";
 import { inFlightOf } from "../_status_text.ts";
-import { interruption, pause } from "../_watch.ts";
+import { pause } from "../_watch.ts";
 
 interface Flags {
   readonly token?: string;
@@ -74,7 +75,10 @@ async function drained(io: Io, base: string, timeoutMs: number, json: boolean): 
         if (!signal.aborted && ++failures >= PATIENCE) throw gone(base, last, error);
       }
       const elapsedMs = Math.round(systemClock.monotonic() - began);
-      if (signal.aborted) throw failed(stillDraining("Not waited for to the end", base, last));
+      if (signal.aborted) {
+        const { code, exitCode } = signal.reason as CliError;
+        throw new CliError(code, stillDraining("Not waited for", base, last), { exitCode });
+      }
       if (last?.drained && failures === 0 && inFlightOf(last) === 0) return elapsedMs;
       if (last?.drained === false && failures === 0) {
         throw failed(`${base} was resumed by somebody: it takes work again`);

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import { parseDuration } from "../_duration.ts";
-import { CliError, explain } from "../_errors.ts";
+import { CliError, explain, usageError } from "../_errors.ts";
 import { askReady, askStatus } from "../_health_client.ts";
 import { healthUrl } from "../_health_url.ts";
 import { examples } from "../_help.ts";
@@ -36,6 +36,7 @@ export function addStatus(program: Command, io: Io): void {
     )
     .action(async (url: string, flags: Flags, command: Command) => {
       const base = healthUrl(url);
+      if (flags.every < 1) throw usageError("--every must be above 0, as 500ms or 5s");
       const { json } = printer(io, command);
       if (flags.watch) return await watchStatus(io, base, flags.every, json);
       const report = await look(base);

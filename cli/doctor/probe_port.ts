@@ -1,7 +1,6 @@
-import { createServer } from "node:net";
 import { textOf } from "../_errors.ts";
 import { askStatus } from "../_health_client.ts";
-import { checkHealth } from "../_check_health.ts";
+import { checkPort, loadHealth } from "../_check_health.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 import type { Settings } from "./settings.ts";
 
@@ -13,7 +12,7 @@ export async function probePort({ healthPort, healthHost }: Settings): Promise<r
 
 async function packages(): Promise<Finding | undefined> {
   try {
-    await checkHealth();
+    await loadHealth();
     return undefined;
   } catch (error) {
     return problem("health", {
@@ -26,7 +25,7 @@ async function packages(): Promise<Finding | undefined> {
 
 async function port(healthPort: number, host: string): Promise<Finding> {
   const place = `${host}:${healthPort}`;
-  const code = await listening(healthPort, host);
+  const code = await checkPort(healthPort, host).then(() => undefined, codeOf);
   if (code === undefined) return ok("port", `${place} is free for probes`);
   if (code === "EACCES") {
     return problem("port", {
@@ -49,13 +48,7 @@ async function port(healthPort: number, host: string): Promise<Finding> {
   return (ours ? warning : problem)("port", { found, why, change });
 }
 
-/** Listens for a moment; the code of what went wrong, if something did. */
-function listening(healthPort: number, host: string): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", (error: { code?: string; message: string }) => {
-      resolve(error.code ?? error.message);
-    });
-    server.listen(healthPort, host, () => server.close(() => resolve(undefined)));
-  });
+/** What the system calls it. */
+function codeOf({ cause, message }: Error): string {
+  return (cause as { readonly code?: string } | undefined)?.code ?? message;
 }

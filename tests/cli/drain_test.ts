@@ -72,7 +72,7 @@ describe("lastcall drain", () => {
       runtime,
       onErr: () => runtime.send("SIGINT"),
     });
-    assertEquals(code, 1);
+    assertEquals(code, 130);
     assertStringIncludes(err, "goes on draining with 1 in flight");
     assertEquals(runtime.listening, 0);
   });

@@ -118,6 +118,7 @@ describe("lastcall status", () => {
       assertEquals(err.includes("secret"), false);
     }
     assertEquals((await lastcall(["status"])).code, 2);
+    assertEquals((await lastcall(["status", ":8080", "--watch", "--every", "0s"])).code, 2);
   });
 
   it("takes the address in every form that people write", () => {
