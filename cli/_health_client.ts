@@ -43,7 +43,7 @@ export async function askStatus(base: string, signal?: AbortSignal): Promise<Sta
   );
 }
 
-/** What keeps it from being ready: nothing, or the checks that `/health/ready` names. */
+/** Whether `/health/ready` is red, and the checks that it names then. */
 export async function askReady(
   base: string,
   signal?: AbortSignal,
@@ -54,7 +54,7 @@ export async function askReady(
     const [, name, why] = /^FAILED (.+?): (.*)$/.exec(line) ?? [];
     return name === undefined || why === undefined ? [] : [{ name, why }];
   });
-  return { ready: response.status === 200, failed };
+  return { ready: response.status !== 503, failed };
 }
 
 /** Tells it to drain, or to go on. */

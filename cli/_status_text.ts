@@ -31,10 +31,9 @@ export function whyNotReady({ ready, phase, drained, stop, failed }: Report): st
 export function statusLine(report: Report): string {
   const { loops, phase } = report;
   const why = whyNotReady(report);
-  const state = why === undefined ? `ready, ${phase}` : `not ready: ${phase}`;
   const dead = report.mailboxes?.reduce((sum, it) => sum + (it.deadLetters ?? 0), 0) ?? 0;
   return [
-    report.drained && phase === "running" ? "not ready: drained" : state,
+    why === undefined ? `ready, ${phase}` : `not ready: ${phase === "running" ? why : phase}`,
     counted(loops.length, "loop"),
     `${inFlightOf(report)} in flight`,
     ...(dead > 0 ? [counted(dead, "dead letter")] : []),

@@ -40,6 +40,13 @@ describe("lastcall status", () => {
     );
   });
 
+  it("takes the word of the group where there is no readiness probe", async () => {
+    const status = { live: true, ready: true, phase: "running", drained: false, loops: [] };
+    await using server = await answering(status, 404);
+    const { code, out } = await lastcall(["status", server.url]);
+    assertEquals({ code, out }, { code: 0, out: `${server.url}  ready, running\n` });
+  });
+
   it("exits 1 when a check of the health app fails, and names it", async () => {
     await using worker = await startWorker([], { checks: { database: () => false } });
     const { code, err, json } = await lastcall(["status", worker.url, "--json"]);
@@ -158,7 +165,7 @@ describe("lastcall status --watch", () => {
     assertEquals((await watching).code, 0);
     assertEquals(lines, [
       "ready, running, 1 loop, 1 in flight\n",
-      "not ready: drained, 1 loop, 1 in flight\n",
+      "not ready: drained, until it is resumed, 1 loop, 1 in flight\n",
     ]);
     assertEquals(runtime.listening, 0);
   });
