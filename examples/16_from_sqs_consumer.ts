@@ -2,7 +2,7 @@
  * 16. Moving over from sqs-consumer. The queue stays where it is, and so may the handler.
  *
  *     node examples/16_from_sqs_consumer.ts
- *     MAILBOX_URL=sqs:https://sqs.eu-west-1.amazonaws.com/123456789012/orders node examples/16_from_sqs_consumer.ts
+ *     MAILBOX_URL="sqs:orders?region=eu-west-1" node examples/16_from_sqs_consumer.ts
  *
  * | there                                      | here                                                   |
  * | ------------------------------------------ | ------------------------------------------------------ |
