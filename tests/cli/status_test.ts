@@ -195,7 +195,7 @@ describe("lastcall status --watch", () => {
     const [, second = ""] = out.split("\x1b[3A\r\x1b[J");
     // deno-lint-ignore no-control-regex -- colours take no place
     const shown = second.replace(/\x1b\[\d+m/g, "").split("\n").slice(0, 3);
-    assertEquals(shown[2], "… and 2 more lines");
+    assertMatch(shown[2] ?? "", /^… and \d more lines$/);
     assertEquals(shown.every((line) => line.length <= 30), true, second);
   });
 });
