@@ -5,6 +5,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Bus, openDirectoryBoard } from "../../src/coordination/mod.ts";
 import { boardCases } from "./_board_cases.ts";
 import { makeFolder } from "./_folder.ts";
+import { realTime } from "../mailbox/_hosts.ts";
 
 describe("a board in a directory", () => {
   for (const { name, run } of boardCases) {
@@ -16,7 +17,7 @@ describe("a board in a directory", () => {
           board,
           another: () => openDirectoryBoard(folder.path, options),
           corrupt: (id) => writeFile(join(folder.path, `${id}.json`), '{"agent_id": "wor'),
-          pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+          pass: realTime,
           async [Symbol.asyncDispose]() {
             await board.close();
             await folder[Symbol.asyncDispose]();

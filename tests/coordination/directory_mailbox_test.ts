@@ -13,7 +13,7 @@ import {
 import { DirectoryEngine } from "../../src/coordination/directory/directory_engine.ts";
 import { silentLog } from "../../src/log.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../src/testing/mod.ts";
-import { hostMailboxCases } from "../mailbox/_hosts.ts";
+import { hostMailboxCases, realTime } from "../mailbox/_hosts.ts";
 import { makeFolder } from "./_folder.ts";
 
 const make: MakeMailbox = async (options) => {
@@ -24,7 +24,7 @@ const make: MakeMailbox = async (options) => {
   return {
     mailbox: await open(),
     tickMs: 100,
-    pass: (ms) => systemClock.sleep(ms),
+    pass: realTime,
     sibling: open,
     async sendRaw(body) {
       const path = join(folder.path, "orders");

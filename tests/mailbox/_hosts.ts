@@ -2,7 +2,7 @@ import { appendFileSync } from "node:fs";
 import process from "node:process";
 import { before, it } from "node:test";
 import { assertEquals } from "@std/assert";
-import type { Clock } from "../../src/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { deferred } from "../../src/_promises.ts";
 import { jsonCodec } from "../../src/mailbox/codec.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
@@ -21,6 +21,14 @@ import {
 } from "../../src/testing/mod.ts";
 import { type CaseRecord, CONFORMANCE_FILE } from "../../tools/conformance.ts";
 import type { RuntimeName } from "../../tools/runtimes.ts";
+
+/**
+ * Lets real time pass, by the clock of whoever keeps the messages: a timer may end up to a millisecond
+ * before that has gone as far.
+ */
+export async function realTime(ms: number): Promise<void> {
+  await systemClock.sleep(ms === 0 ? 0 : ms + 2);
+}
 
 /** A fixture on the virtual clock, for any mailbox that takes a clock. */
 export function onVirtualClock(

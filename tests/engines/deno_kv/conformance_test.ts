@@ -6,7 +6,7 @@ import { DenoKvMailbox } from "../../../src/engines/deno_kv/mod.ts";
 import { Store } from "../../../src/engines/deno_kv/_store.ts";
 import { silentLog } from "../../../src/log.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { hostMailboxCases, realTime } from "../../mailbox/_hosts.ts";
 import { gate, openStore, TempFolder } from "./_kv.ts";
 
 const make: MakeMailbox = async (options) => {
@@ -18,7 +18,7 @@ const make: MakeMailbox = async (options) => {
   return {
     mailbox: await open(),
     tickMs: 1_000, // by the clock on the wall, and every call waits for a disk
-    pass: (ms) => systemClock.sleep(ms),
+    pass: realTime,
     sibling: open,
     async sendRaw(body) {
       const store = new Store(await openStore(path), true, systemClock, 5_000);

@@ -6,7 +6,7 @@ import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
 import { silentLog } from "../../../src/log.ts";
 import { mailboxCases, type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { hostMailboxCases, realTime } from "../../mailbox/_hosts.ts";
 import { cleanUp, gate, uniqueName, url } from "./_nats.ts";
 
 const make: MakeMailbox = async (options) => {
@@ -16,7 +16,7 @@ const make: MakeMailbox = async (options) => {
   return {
     mailbox: await open(),
     tickMs: 100,
-    pass: (ms) => systemClock.sleep(ms),
+    pass: realTime,
     sibling: open,
     async sendRaw(body) {
       const backend = new Backend(url, {

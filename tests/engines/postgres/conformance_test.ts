@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { hostMailboxCases, realTime } from "../../mailbox/_hosts.ts";
 import { observer, options as server, ownSchema, url } from "./_shared.ts";
 
 const schema = ownSchema();
@@ -27,16 +27,6 @@ const make: MakeMailbox = async (options) => {
     maxBodyBytes,
   };
 };
-
-/** Timers may be a moment too early. */
-async function realTime(ms: number): Promise<void> {
-  const endsAt = performance.now() + ms;
-  do await new Promise((resolve) =>
-    setTimeout(resolve, Math.max(0, endsAt - performance.now()))
-  ); while (
-    performance.now() < endsAt
-  );
-}
 
 describe("PostgresMailbox", { ...server, concurrency: 4 }, () => {
   hostMailboxCases(make, { engine: "PostgreSQL", together: 4 });

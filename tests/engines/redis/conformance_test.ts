@@ -7,7 +7,7 @@ import { RedisEngine } from "../../../src/engines/redis/redis_engine.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { hostMailboxCases, realTime } from "../../mailbox/_hosts.ts";
 import { cleanUp, gate, uniqueName, url } from "./_redis.ts";
 
 const make: MakeMailbox = async (options) => {
@@ -17,7 +17,7 @@ const make: MakeMailbox = async (options) => {
   return {
     mailbox: await open(),
     tickMs: 100,
-    pass: (ms) => systemClock.sleep(ms),
+    pass: realTime,
     sibling: open,
     async sendRaw(body) {
       const client = new Redis(url);

@@ -1,10 +1,9 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { SendMessageCommand } from "@aws-sdk/client-sqs";
-import { systemClock } from "../../../src/clock.ts";
 import { SqsMailbox } from "../../../src/engines/sqs/mod.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
-import { hostMailboxCases } from "../../mailbox/_hosts.ts";
+import { hostMailboxCases, realTime } from "../../mailbox/_hosts.ts";
 import { clientFor, endpoint, gate, uniqueName, useServer } from "./_sqs.ts";
 
 /** Times of SQS are seconds: so the cases, which mostly wait, wait together. */
@@ -27,7 +26,7 @@ const make: MakeMailbox = async (options) => {
   return {
     mailbox: await open(),
     tickMs: 1_000,
-    pass: (ms) => systemClock.sleep(ms),
+    pass: realTime,
     sibling: open,
     async sendRaw(MessageBody) {
       const QueueUrl = `${endpoint}/000000000000/${name}`;
