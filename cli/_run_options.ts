@@ -1,8 +1,9 @@
 // The options of `run`. Each has an environment variable too, so that a container needs no arguments.
 
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { FailurePolicy, LoopGroupOptions, RunOptions } from "../mod.ts";
 import { parseCount, parseDuration } from "./_duration.ts";
+import { envOptions } from "./_env_option.ts";
 import { usageError } from "./_errors.ts";
 import type { HandlerOptions } from "./_what_to_run.ts";
 
@@ -37,13 +38,7 @@ const OF_GROUPS = [
 
 /** Adds them to the command. */
 export function addRunOptions(command: Command): Command {
-  const add = (flags: string, text: string, parse?: (text: string) => unknown) => {
-    const option = new Option(flags, text);
-    option.env(`LASTCALL_${option.name().replaceAll("-", "_").toUpperCase()}`);
-    if (parse !== undefined) option.argParser(parse);
-    command.addOption(option);
-    return option;
-  };
+  const add = envOptions(command);
   add("--mailbox <url>", "where a handler's messages come from");
   add("--name <name>", "the loop's name in logs and reports (default: that of the module)");
   add("--concurrency <count>", "messages at a time (default: 1)", parseCount(1, 1_000));

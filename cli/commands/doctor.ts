@@ -1,5 +1,6 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { parseCount, parseDuration } from "../_duration.ts";
+import { envOptions } from "../_env_option.ts";
 import { CliError } from "../_errors.ts";
 import { examples } from "../_help.ts";
 import type { Io } from "../_io.ts";
@@ -63,13 +64,7 @@ export function addDoctor(program: Command, io: Io): void {
 }
 
 function addOptions(command: Command): Command {
-  const add = (flags: string, text: string, parse?: (text: string) => unknown) => {
-    const option = new Option(flags, text);
-    option.env(`LASTCALL_${option.name().replaceAll("-", "_").toUpperCase()}`);
-    if (parse !== undefined) option.argParser(parse);
-    command.addOption(option);
-    return option;
-  };
+  const add = envOptions(command);
   add("--platform <name>", "where it runs (default: what the environment tells)")
     .choices(PLATFORMS.map(({ name }) => name));
   add(

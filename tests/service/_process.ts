@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { Waiting } from "../_waiting.ts";
 
 /** Only a bug lets anything last this long. */
 const SAFETY_MS = 30_000;
@@ -14,7 +15,7 @@ process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 export class ServiceProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #closed: Promise<number | null>;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Waiting(SAFETY_MS, () => this.#output());
   stdout = "";
   stderr = "";
   #over = false;
@@ -65,7 +66,7 @@ export class ServiceProcess implements AsyncDisposable {
 
   /** Waits until this was printed. */
   async printed(pattern: RegExp): Promise<RegExpExecArray> {
-    await this.#until(() => pattern.test(this.stdout) || this.#over, String(pattern));
+    await this.#waiting.until(() => pattern.test(this.stdout) || this.#over, String(pattern));
     const found = pattern.exec(this.stdout);
     if (found === null) throw new Error(`It ended without ${pattern}${this.#output()}`);
     return found;
@@ -73,7 +74,7 @@ export class ServiceProcess implements AsyncDisposable {
 
   /** Waits for its end; gives the exit code. */
   async ended(): Promise<number | null> {
-    await this.#until(() => this.#over, "the end");
+    await this.#waiting.until(() => this.#over, "the end");
     return await this.#closed;
   }
 
@@ -82,23 +83,8 @@ export class ServiceProcess implements AsyncDisposable {
     await this.#closed;
   }
 
-  async #until(condition: () => boolean, what: string): Promise<void> {
-    let check = () => {};
-    let limit: ReturnType<typeof setTimeout> | undefined;
-    await new Promise<void>((resolve, reject) => {
-      check = () => condition() && resolve();
-      this.#waiting.add(check);
-      const late = () => reject(new Error(`Waited ${SAFETY_MS} ms for ${what}${this.#output()}`));
-      limit = setTimeout(late, SAFETY_MS);
-      check();
-    }).finally(() => {
-      clearTimeout(limit);
-      this.#waiting.delete(check);
-    });
-  }
-
   #look(_: unknown): void {
-    for (const check of this.#waiting) check();
+    this.#waiting.look();
   }
 
   #output(): string {

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { Waiting } from "../_waiting.ts";
 
 /** How a child ended: one of `code` and `signal` is null. */
 export interface Ended {
@@ -54,7 +55,7 @@ process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 export class Child implements AsyncDisposable {
   readonly #process: ChildProcess;
   readonly #ended: Promise<Ended>;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Waiting(SAFETY_MS, () => this.#output());
   #stdout = "";
   #stderr = "";
   #over = false;
@@ -95,21 +96,21 @@ export class Child implements AsyncDisposable {
   /** Waits until the child has printed this line. */
   async line(text: string): Promise<void> {
     const printed = () => this.#stdout.split("\n").slice(0, -1).includes(text);
-    await this.#until(() => printed() || this.#over, `the line "${text}"`);
+    await this.#waiting.until(() => printed() || this.#over, `the line "${text}"`, this.#ended);
     if (!printed()) throw new Error(`The child ended without the line "${text}"${this.#output()}`);
   }
 
   /** Waits until this is part of what the child has printed, wherever. */
   async says(part: string): Promise<void> {
     const said = () => `${this.#stdout}\n${this.#stderr}`.includes(part);
-    await this.#until(() => said() || this.#over, `"${part}"`);
+    await this.#waiting.until(() => said() || this.#over, `"${part}"`, this.#ended);
     if (!said()) throw new Error(`The child ended without saying "${part}"${this.#output()}`);
   }
 
   /** Waits until what the child has printed fits, wherever. */
   async matches(pattern: RegExp): Promise<RegExpExecArray> {
     const found = () => pattern.exec(`${this.#stdout}\n${this.#stderr}`);
-    await this.#until(() => found() !== null || this.#over, String(pattern));
+    await this.#waiting.until(() => found() !== null || this.#over, String(pattern), this.#ended);
     const match = found();
     if (match === null) throw new Error(`The child ended without ${pattern}${this.#output()}`);
     return match;
@@ -122,7 +123,7 @@ export class Child implements AsyncDisposable {
 
   /** Waits for the child's end. */
   async exit(): Promise<Ended> {
-    await this.#until(() => this.#over, "the child's end");
+    await this.#waiting.until(() => this.#over, "the child's end", this.#ended);
     return await this.#ended;
   }
 
@@ -132,28 +133,8 @@ export class Child implements AsyncDisposable {
     await this.#ended;
   }
 
-  async #until(condition: () => boolean, what: string): Promise<void> {
-    if (condition()) return;
-    let check!: () => void;
-    let limit!: ReturnType<typeof setTimeout>;
-    try {
-      await new Promise<void>((resolve, reject) => {
-        check = () => condition() && resolve();
-        this.#waiting.add(check);
-        this.#ended.catch(reject);
-        limit = setTimeout(
-          () => reject(new Error(`Waited ${SAFETY_MS} ms for ${what}${this.#output()}`)),
-          SAFETY_MS,
-        );
-      });
-    } finally {
-      clearTimeout(limit);
-      this.#waiting.delete(check);
-    }
-  }
-
   #took(_: unknown): void {
-    for (const check of this.#waiting) check();
+    this.#waiting.look();
   }
 
   #output(): string {

@@ -3,6 +3,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import xterm from "@xterm/headless";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { Waiting } from "../_waiting.ts";
 
 /** Only a bug lets anything last this long. */
 const SAFETY_MS = 20_000;
@@ -50,7 +51,7 @@ export class Seat implements AsyncDisposable {
   readonly screen: Screen = new Screen();
   readonly #process: ChildProcess;
   readonly #ended: Promise<number | null>;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Waiting(SAFETY_MS, () => this.#picture());
   #over = false;
   #colored = false;
 
@@ -71,7 +72,7 @@ export class Seat implements AsyncDisposable {
     child.stdout!.setEncoding("utf8").on("data", (text: string) => {
       // deno-lint-ignore no-control-regex -- what paints begins with it
       this.#colored ||= /\x1b\[[\d;]*[1-9][\d;]*m/.test(text);
-      written = written.then(() => this.screen.write(text)).then(() => this.#look());
+      written = written.then(() => this.screen.write(text)).then(() => this.#waiting.look());
     });
     this.#ended = new Promise((resolve, reject) => {
       child.on("error", reject);
@@ -79,7 +80,7 @@ export class Seat implements AsyncDisposable {
         alive.delete(child);
         written.then(() => {
           this.#over = true;
-          this.#look();
+          this.#waiting.look();
           resolve(code);
         });
       });
@@ -105,13 +106,13 @@ export class Seat implements AsyncDisposable {
   /** Waits until the screen shows this. */
   async shows(pattern: RegExp): Promise<void> {
     const shown = () => pattern.test(this.screen.lines.join("\n"));
-    await this.#until(() => shown() || this.#over, String(pattern));
+    await this.#waiting.until(() => shown() || this.#over, String(pattern), this.#ended);
     if (!shown()) throw new Error(`It ended without showing ${pattern}${this.#picture()}`);
   }
 
   /** Waits for the end, and returns the exit code. */
   async exit(): Promise<number | null> {
-    await this.#until(() => this.#over, "its end");
+    await this.#waiting.until(() => this.#over, "its end", this.#ended);
     return await this.#ended;
   }
 
@@ -119,28 +120,6 @@ export class Seat implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#over) this.#process.kill("SIGKILL");
     await this.#ended;
-  }
-
-  async #until(condition: () => boolean, what: string): Promise<void> {
-    if (condition()) return;
-    let check!: () => void;
-    let limit!: ReturnType<typeof setTimeout>;
-    try {
-      await new Promise<void>((resolve, reject) => {
-        check = () => condition() && resolve();
-        this.#waiting.add(check);
-        this.#ended.catch(reject);
-        const late = () => reject(new Error(`Waited for ${what}${this.#picture()}`));
-        limit = setTimeout(late, SAFETY_MS);
-      });
-    } finally {
-      clearTimeout(limit);
-      this.#waiting.delete(check);
-    }
-  }
-
-  #look(): void {
-    for (const check of this.#waiting) check();
   }
 
   #picture(): string {
