@@ -41,6 +41,12 @@ export function usageError(message: string, options?: ErrorOptions): CliError {
 /** How engines say that a package or a runtime is not there: no server can mend that. */
 const MISSING = /cannot be loaded|No SQLite driver|on Deno KV needs/;
 
+/** Whether an engine cannot be had here, whatever its server does; explained already or not. */
+export function isMissing(error: unknown): boolean {
+  const { cause } = error instanceof CliError ? error : { cause: error };
+  return isMailboxError(cause, "MailboxConnectionError") && MISSING.test(cause.message);
+}
+
 /** Whatever was thrown, as something to tell. */
 export function explain(error: unknown): CliError {
   if (error instanceof CliError) return error;
@@ -49,7 +55,7 @@ export function explain(error: unknown): CliError {
     return usageError(error.message, { cause: error });
   }
   if (isMailboxError(error, "MailboxConnectionError")) {
-    if (MISSING.test(error.message)) return usageError(error.message, { cause: error });
+    if (isMissing(error)) return usageError(error.message, { cause: error });
     return new CliError("unavailable", withReason(error), { cause: error });
   }
   if (isMailboxError(error)) return new CliError("failed", error.message, { cause: error });

@@ -1,8 +1,9 @@
 import { type Command, Option } from "commander";
-import { type Log, type Mailbox, silentLog } from "../../mod.ts";
+import { InMemoryMailbox, type Log, type Mailbox, silentLog } from "../../mod.ts";
 import { kitchenOn, type Order } from "../demo/kitchen.ts";
 import { parseCount, parseDuration } from "../_duration.ts";
 import { checkHealth } from "../_check_health.ts";
+import { isMissing } from "../_errors.ts";
 import { examples } from "../_help.ts";
 import type { Io } from "../_io.ts";
 import { jsonLog } from "../_json_log.ts";
@@ -41,12 +42,19 @@ export function addDemo(program: Command, io: Io): void {
     .action(async (options: Options, command: Command) => {
       const { json } = printer(io, command);
       await checkHealth(options);
-      const url = `sqlite:${
-        encodeURI(options.file).replaceAll("?", "%3F").replaceAll("#", "%23")
-      }?queue=orders`;
-      const orders = await open(url, true, { log: silentLog }) as Mailbox<Order>;
-      await openKitchen(orders, options, io, json);
+      await openKitchen(await orderBook(options), options, io, json);
     });
+}
+
+/** Node 20 has no SQLite: there the kitchen opens all the same, and forgets what it did not do. */
+async function orderBook({ file }: Options): Promise<Mailbox<Order>> {
+  const path = encodeURI(file).replaceAll("?", "%3F").replaceAll("#", "%23");
+  try {
+    return await open(`sqlite:${path}?queue=orders`, true, { log: silentLog }) as Mailbox<Order>;
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    return new InMemoryMailbox<Order>("orders");
+  }
 }
 
 async function openKitchen(
@@ -71,7 +79,12 @@ async function openKitchen(
       async stop() {
         clearTimeout(closingTime);
         const left = await orders.approximateCount();
-        tell(`\n${left === 1 ? "1 order waits" : `${left} orders wait`} for the next start.`);
+        const waits = left === 1 ? "1 order waits" : `${left} orders wait`;
+        tell(
+          isKept(orders)
+            ? `\n${waits} for the next start.`
+            : `\n${counted(left, "order")} forgotten: ${NO_SQLITE}.`,
+        );
         await orders.close();
       },
     }],
@@ -84,6 +97,12 @@ async function openKitchen(
   await group.main();
 }
 
+const NO_SQLITE = "keeping them needs Deno, Bun, or Node 22.13 or later";
+
+function isKept(orders: Mailbox<Order>): boolean {
+  return !(orders instanceof InMemoryMailbox);
+}
+
 async function welcome(
   orders: Mailbox<Order>,
   { file, healthPort }: Options,
@@ -91,14 +110,13 @@ async function welcome(
   style: ReturnType<typeof paint>,
 ): Promise<void> {
   const left = await orders.approximateCount();
+  const place = isKept(orders) ? "in a file" : "in memory";
   tell(
-    style("bold", "A kitchen: customers order, three cooks work, and every order is in a file."),
+    style("bold", `A kitchen: customers order, three cooks work, and every order is ${place}.`),
   );
-  tell(
-    left === 0
-      ? `A new day, no orders yet in ${file}.`
-      : `${counted(left, "order")} left from last time in ${file}.`,
-  );
+  if (!isKept(orders)) tell(`They are gone at the end: ${NO_SQLITE}.`);
+  else if (left === 0) tell(`A new day, no orders yet in ${file}.`);
+  else tell(`${counted(left, "order")} left from last time in ${file}.`);
   if (healthPort) tell(`Look at it on http://localhost:${healthPort}/`);
   tell("Press Ctrl+C for the last call.\n");
 }

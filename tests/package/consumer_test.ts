@@ -157,7 +157,7 @@ test("the command says which package is missing, as wrong usage", async () => {
   assertEquals(existsSync(join(consumer.folder, "never.db")), false);
 });
 
-test("a Node that loads no TypeScript says what to do", async (t) => {
+test("a Node without TypeScript and SQLite says what to do, and opens the demo in memory", async (t) => {
   const node = await machineNode();
   if (node === undefined || !/^v20\./.test(node.version)) {
     return t.skip("this machine has no Node 20");
@@ -165,7 +165,15 @@ test("a Node that loads no TypeScript says what to do", async (t) => {
   const lastcall = (...args: string[]) => run(node.path, [bin, ...args], { cwd: consumer.folder });
   const { code, output } = await lastcall("run", "consumer.ts");
   assertEquals(code, 2);
-  assertMatch((await lastcall("demo")).output, /^error: No SQLite driver .* use Node 22/);
+  const count = await lastcall("send", "sqlite:./never.db", "1");
+  assertMatch(count.output, /^error: No SQLite driver .* use Node 22/);
+  const demo = await lastcall("demo", "--for", "500ms");
+  assertEquals(demo.code, 0, demo.output);
+  assertMatch(
+    demo.output,
+    /every order is in memory\.\nThey are gone at the end: keeping them needs/,
+  );
+  assertMatch(demo.output, /\d orders? forgotten: .*Node 22\.13 or later/);
   assertMatch(output, /^error: Node 20\..* TypeScript needs Node 22\.18 or newer, Bun or Deno/);
 });
 
