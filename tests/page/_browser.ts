@@ -3,6 +3,7 @@
 // A browser that looks at the live page of a group, and notes what the page should not do.
 
 import { assertEquals } from "@std/assert";
+import axe from "axe-core";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { LoopGroup, type LoopGroupOptions, type Runnable, silentLog } from "../../mod.ts";
 import type { HealthOptions } from "../../src/health/mod.ts";
@@ -115,40 +116,11 @@ export class Look implements AsyncDisposable {
   }
 }
 
-/** Texts whose contrast with what is behind them is less than people need, as `ratio text`. */
-export async function faintTexts(page: Page): Promise<readonly string[]> {
-  return await page.evaluate(() => {
-    type Colour = readonly [number, number, number, number];
-    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true })!;
-    const parse = (css: string): Colour => {
-      canvas.clearRect(0, 0, 1, 1);
-      canvas.fillStyle = css;
-      canvas.fillRect(0, 0, 1, 1);
-      const [r = 0, g = 0, b = 0, a = 0] = canvas.getImageData(0, 0, 1, 1).data;
-      return [r, g, b, a / 255];
-    };
-    const behind = (element: Element | null): Colour => {
-      if (element === null) return [255, 255, 255, 1];
-      const colour = parse(getComputedStyle(element).backgroundColor);
-      return colour[3] > 0.99 ? colour : behind(element.parentElement);
-    };
-    const light = ([r, g, b]: Colour) => {
-      const [red = 0, green = 0, blue = 0] = [r, g, b].map((value) => {
-        const part = value / 255;
-        return part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-      });
-      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-    };
-    const faint: string[] = [];
-    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-      const element = texts.currentNode.parentElement!;
-      const text = texts.currentNode.textContent?.trim() ?? "";
-      if (text === "" || element.closest("script, noscript, style, :disabled")) continue;
-      const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
-      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-      if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${text}`);
-    }
-    return faint;
+/** What keeps people from using the page as it stands, by axe: the rule, and where. */
+export async function flaws(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe.source);
+  return await page.evaluate(async () => {
+    const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run();
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target)}`);
   });
 }

@@ -10,7 +10,7 @@ import { healthApp } from "../../src/health/mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";
 import { findChromium, launchChromium } from "../../tools/chromium.ts";
-import { faintTexts, Look, Stage, TOKEN } from "./_browser.ts";
+import { flaws, Look, Stage, TOKEN } from "./_browser.ts";
 
 const path = findChromium();
 const skip = path === undefined
@@ -87,6 +87,7 @@ describe("the live page", { skip }, () => {
     await look.row(/^What it waits for/, "tea").waitFor();
     assertEquals(await page.title(), "Draining, 1 in flight · lastcall");
     assertMatch(await page.getByRole("status").innerText(), /finishes what is in flight/);
+    assertEquals(await flaws(page), []);
     go.resolve();
     await stopped;
     await page.getByRole("banner").getByText("Stopped", { exact: true }).waitFor();
@@ -241,7 +242,7 @@ describe("the live page", { skip }, () => {
     await server.close({ signal: AbortSignal.abort() });
   });
 
-  it("can be read in the light, in the dark and on a screen of 320 points", async () => {
+  it("can be read and used in the light, in the dark and on a screen of 320 points", async () => {
     const { mailbox, loop } = kitchen({ fails: true });
     await mailbox.send("tea", { id: "a-rather-long-id-of-a-message-that-failed-0001" });
     await using stage = await Stage.start([loop, idle("cleaner")], { health: { token: TOKEN } });
@@ -251,10 +252,10 @@ describe("the live page", { skip }, () => {
       const { page } = look;
       await look.unlock(TOKEN);
       await page.getByRole("button", { name: "Redrive" }).waitFor();
-      assertEquals(await faintTexts(page), [], colorScheme);
+      assertEquals(await flaws(page), [], colorScheme);
       assertEquals(await page.evaluate(() => document.documentElement.scrollWidth), 320);
       await page.setViewportSize({ width: 1_280, height: 800 });
-      assertEquals(await faintTexts(page), [], colorScheme);
+      assertEquals(await flaws(page), [], colorScheme);
     }
   });
 });
