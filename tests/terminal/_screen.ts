@@ -22,6 +22,11 @@ export function whyNoScreen(): string | undefined {
 export class Screen {
   readonly #terminal = new xterm.Terminal({ ...SIZE, allowProposedApi: true });
 
+  /** Its window is made higher or lower. */
+  resize(rows: number): void {
+    this.#terminal.resize(SIZE.cols, rows);
+  }
+
   /** Takes what a program has written. */
   write(text: string): Promise<void> {
     return new Promise((resolve) => this.#terminal.write(text, resolve));
@@ -30,7 +35,7 @@ export class Screen {
   /** The lines that are seen, without trailing blanks. */
   get lines(): readonly string[] {
     const { active } = this.#terminal.buffer;
-    return Array.from({ length: SIZE.rows }, (_, row) => {
+    return Array.from({ length: this.#terminal.rows }, (_, row) => {
       return active.getLine(active.baseY + row)?.translateToString(true) ?? "";
     });
   }

@@ -14,7 +14,7 @@ class FakeTerminal implements Terminal {
   readonly interactive: boolean;
   readonly color = false;
   readonly columns: number;
-  readonly rows = 16;
+  rows = 16;
   readonly screen = new Screen();
   written = "";
 
@@ -120,6 +120,24 @@ describe("the live view of a stop", () => {
     const screen = await stage.terminal.look();
     for (const line of screen.split("\n")) assert(line.length <= 30, line);
     assertStringIncludes(screen, "draining 9.5 s left of 10.0 s");
+    await end();
+  });
+
+  it("stays at the bottom of a terminal that changes its size, and what is printed above it", async () => {
+    const stage = new Stage({ interactive: true });
+    const { end } = await stage.stopping(["tea"]);
+    await stage.terminal.look();
+    for (const rows of [10, 20]) {
+      stage.terminal.rows = rows;
+      stage.terminal.screen.resize(rows);
+      await stage.clock.advance(200);
+      for (let line = 1; line <= 30; line++) stage.terminal.write(`line ${line}\n`);
+      const lines = (await stage.terminal.look()).split("\n");
+      assertEquals(lines.length, rows);
+      assertMatch(lines.at(-3)!, /^draining /);
+      assertMatch(lines.at(-2)!, /tea/);
+      assertEquals(lines.at(-5), "line 30", lines.join("\n"));
+    }
     await end();
   });
 
