@@ -9,7 +9,10 @@ export interface Block {
   /** The other words: `ignore`. */
   readonly attributes: readonly string[];
   readonly text: string;
-  /** `<!-- file: worker.ts -->` on a line before the fence is `file` with the value `worker.ts`. */
+  /**
+   * `<!-- file: worker.ts -->` on a line before the fence is `file` with the value `worker.ts`; the values
+   * of one that is there several times are lines.
+   */
   readonly markers: ReadonlyMap<string, string>;
 }
 
@@ -39,8 +42,10 @@ export function fencedBlocks(markdown: string): readonly Block[] {
       at = last;
     }
     const [, name, value = ""] = MARKER.exec(line.trim()) ?? [];
-    if (name !== undefined) markers.set(name, value);
-    // Comments and blank lines may stand between a marker and its block, words may not.
+    if (name !== undefined) {
+      const before = markers.get(name);
+      markers.set(name, before === undefined ? value : `${before}\n${value}`);
+    } // Comments and blank lines may stand between a marker and its block, words may not.
     else if (line.trim() !== "") markers = new Map();
   }
   return blocks;

@@ -13,14 +13,7 @@ export interface MailboxUrl {
   readonly params: ReadonlyMap<string, string>;
 }
 
-/**
- * Takes a URL apart.
- *
- * @example
- * ```ts ignore
- * const { scheme, path, params } = parseMailboxUrl("sqlite:./jobs.db?queue=orders");
- * ```
- */
+/** Takes a URL apart. */
 export function parseMailboxUrl(url: string): MailboxUrl {
   const [, scheme, path, query = ""] =
     /^([a-z][a-z0-9+.-]*):([^?#]*)(?:\?([^#]*))?$/i.exec(String(url)) ?? [];

@@ -49,10 +49,12 @@ function defaultStream(): ProgressStream {
  * then otherwise.
  *
  * @example
- * ```ts ignore
- * import { evaluate, showProgress } from "@lastcall/lastcall/evals";
+ * ```ts
+ * import { showProgress } from "@lastcall/lastcall/evals";
  *
- * await evaluate({ ...options, progress: showProgress() });
+ * const progress = showProgress(); // for `evaluate({ …, progress })`, which calls it
+ * progress.update({ evaluationId: "capitals", total: 10, finished: 5, passed: 4, errors: 0 });
+ * progress.end();
  * ```
  */
 export function showProgress(

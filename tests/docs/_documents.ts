@@ -12,6 +12,20 @@ export interface Document {
   readonly blocks: readonly Block[];
 }
 
+/** What the comments of the sources show. */
+export const comments: readonly Document[] = globSync(
+  ["{mod.ts,{src,runtime_adapters,cli}/**/*.ts}"],
+  { cwd: root },
+).sort().map((path) => ({
+  path: path.replaceAll("\\", "/"),
+  blocks: fencedBlocks(commentsOf(readFileSync(join(root, path), "utf8"))),
+}));
+
+/** The text of comments, on the lines where it stands. */
+function commentsOf(source: string): string {
+  return source.split("\n").map((line) => /^\s*\* ?(?!\/)(.*)$/.exec(line)?.[1] ?? "").join("\n");
+}
+
 /** The README, every guide and the course of examples. */
 export const documents: readonly Document[] = globSync(
   ["README.md", "docs/*.md", "examples/README.md"],

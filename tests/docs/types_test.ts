@@ -2,31 +2,40 @@ import { rmSync } from "node:fs";
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
 import { run } from "../../tools/process.ts";
 import { root, runtimeBinary } from "../../tools/runtimes.ts";
-import { type Document, documents } from "./_documents.ts";
+import { comments, type Document, documents } from "./_documents.ts";
 
 // Inside the repository, so that the clients of engines are found as everywhere.
 const folder = await mkdtemp(join(root, "tests", "docs", "unchecked_"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
+/** Not installed here, but another one is that has the same shape. */
+const STAND_IN = [
+  'import Database from "better-sqlite3"',
+  'import { DatabaseSync as Database } from "node:sqlite"',
+] as const;
+
 /** The package under the name it has here, and no exports: their types need not be written down. */
 function asOurs(text: string): string {
   return text.replaceAll('"lastcall', '"@lastcall/lastcall')
+    .replace(...STAND_IN)
     .replace(/^export default /gm, "void ")
     .replace(/^export /gm, "");
 }
 
-/** `deno test --doc` runs every snippet but those that it is told to ignore. */
-async function check(ignored: readonly Document[]): Promise<string> {
+/**
+ * `deno test --doc` runs every snippet but those that it is told to ignore. What such a snippet takes for
+ * granted stands in comments before it, one line each: `<!-- given: declare const orders: Runnable; -->`.
+ */
+async function check(all: readonly Document[]): Promise<string> {
   const files: string[] = [];
-  for (const { path, blocks } of ignored) {
-    for (const { language, attributes, line, text } of blocks) {
+  for (const { path, blocks } of all) {
+    for (const { language, attributes, line, text, markers } of blocks) {
       if (language !== "ts" || !attributes.includes("ignore")) continue;
-      if (!/^import /m.test(text)) continue; // a few lines of a program, which stands beside
       const file = join(folder, `${path.replaceAll("/", "_")}_${line}.ts`);
-      await writeFile(file, `${asOurs(text)}\nexport {};\n`);
+      await writeFile(file, `${markers.get("given") ?? ""}\n${asOurs(text)}\nexport {};\n`);
       files.push(file);
     }
   }
@@ -39,9 +48,15 @@ test("snippets that run for ever, or need a server, have the right types", async
   assertEquals(await check(documents), "");
 });
 
-test("a snippet with a wrong type is found", async () => {
-  const text = 'import { StepLoop } from "lastcall";\nnew StepLoop(42, () => {});';
+test("and so have those in the comments of the sources", async () => {
+  assertGreater(comments.flatMap(({ blocks }) => blocks).length, 50);
+  assertEquals(await check(comments), "");
+});
+
+test("a snippet with a wrong type is found, and one that takes something for granted", async () => {
+  const text = 'import { StepLoop } from "lastcall";\nnew StepLoop(42, () => {});\nsave(43);';
   const block = { line: 1, language: "ts", attributes: ["ignore"], text, markers: new Map() };
   const output = await check([{ path: "wrong.md", blocks: [block] }]);
   assertStringIncludes(output, "not assignable to parameter of type 'string'");
+  assertStringIncludes(output, "Cannot find name 'save'");
 });
