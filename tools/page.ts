@@ -1,4 +1,5 @@
-// npm run page: makes the live page of page/ one document, and writes it to src/health/_page.ts.
+// npm run page: makes the live page of page/ one document, and writes it to src/health/_page.ts. Every
+// install does so too: what is made is not kept in the repository.
 
 import { build } from "esbuild";
 import { createHash } from "node:crypto";

@@ -1,10 +1,20 @@
 // Where a reader tries things out: an empty project that has the package, and a fresh clone.
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, readdir, symlink, utimes, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  symlink,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import process from "node:process";
 import { assertEquals } from "@std/assert";
+import { PAGE_MODULE } from "../../tools/page.ts";
 import { run } from "../../tools/process.ts";
 import { root, runtimeBinary, type RuntimeName } from "../../tools/runtimes.ts";
 import { type Consumer, makeConsumer } from "../package/consumer.ts";
@@ -65,6 +75,8 @@ export class Desk implements Disposable {
     for (const name of await readdir(join(root, "node_modules"))) {
       await symlink(join(root, "node_modules", name), join(cwd, "node_modules", name));
     }
+    // Every install makes it.
+    await copyFile(join(root, PAGE_MODULE), join(cwd, PAGE_MODULE));
     // Older than what is installed, or `npm start` would install it again.
     await utimes(join(cwd, "package-lock.json"), 0, 0);
     return { cwd, env: this.#environment() };
