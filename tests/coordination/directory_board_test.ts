@@ -1,4 +1,4 @@
-import { readdir, readFile, utimes, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects } from "@std/assert";
@@ -61,7 +61,10 @@ describe("a board in a directory", () => {
     await using board = await openDirectoryBoard(folder.path);
     await using bus = new Bus({ board });
     const sender = await bus.enrol({ id: "sender" });
-    await writeFile(join(folder.path, "worker-1.json"), "{");
+    // In one step: who watches could see the file while it is still empty.
+    const unfinished = join(folder.path, "worker-1.tmp");
+    await writeFile(unfinished, "{");
+    await rename(unfinished, join(folder.path, "worker-1.json"));
     const sent = await bus.send(sender, "worker-1", "task", {});
     assert(sent.outcome === "paused");
     assertEquals([sent.record.status, sent.record.raw], ["corrupt", "{"]);
