@@ -1,11 +1,11 @@
 // What a drain waits for, as it goes on.
 
+import { oneLine } from "../src/terminal/text.ts";
 import { ageText } from "./_duration.ts";
 import type { StatusAnswer } from "./_health_client.ts";
 import type { Io } from "./_io.ts";
 import { live } from "./_live.ts";
-import { oneLine } from "./_print.ts";
-import { bar } from "./_progress.ts";
+import { doneBar } from "./_progress.ts";
 import { inFlightOf } from "./_status_text.ts";
 
 /** Tells of a drain as it goes on. */
@@ -27,7 +27,7 @@ function drawn(io: Io): DrainView {
     show(status, elapsedMs) {
       const left = inFlightOf(status);
       most = Math.max(most, left);
-      const head = `draining  ${bar(most - left, most)}  ${most - left} of ${most}, ` +
+      const head = `draining  ${doneBar(most - left, most)}  ${most - left} of ${most}, ` +
         `${left} left, ${ageText(elapsedMs)}`;
       screen.show([head, ...busy(status).map((text) => `  ${text}`)]);
     },

@@ -1,6 +1,7 @@
 // How results look: for people, or with --json for programs.
 
 import type { Command } from "commander";
+import { fit, oneLine, type Paint, painter } from "../src/terminal/text.ts";
 import type { Io, Sink } from "./_io.ts";
 
 /** A value in a column, as text. */
@@ -34,15 +35,9 @@ export function printer(io: Io, command: Command): Print {
   };
 }
 
-/** Wraps a text in a colour, where colours are wanted. */
-export type Paint = (style: keyof typeof STYLES, text: string) => string;
-
-const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 } as const;
-
 /** Colours only for a person who looks at it and has not set NO_COLOR. */
 export function paint(io: Io, sink: Sink): Paint {
-  const wanted = sink.interactive && !io.env["NO_COLOR"];
-  return (style, text) => wanted ? `\x1b[${STYLES[style]}m${text}\x1b[0m` : text;
+  return painter(sink.interactive && !io.env["NO_COLOR"]);
 }
 
 /** Columns as wide as their widest cell; on a terminal the last one ends with the line. */
@@ -53,16 +48,9 @@ export function table(columns: Row, rows: readonly Row[], sink: Sink, style: Pai
   );
   const line = (row: Row) => {
     const text = row.map((cell, at) => cell.padEnd(widths[at]!)).join("  ").trimEnd();
-    const fits = !sink.interactive || text.length <= sink.columns;
-    return fits ? text : `${text.slice(0, sink.columns - 1)}…`;
+    return sink.interactive ? fit(text, sink.columns) : text;
   };
   return [style("bold", line(columns)), ...clean.map(line)].join("\n") + "\n";
-}
-
-/** A cell stays a cell, whatever was sent: no line breaks, nothing that moves a cursor. */
-export function oneLine(text: string): string {
-  // deno-lint-ignore no-control-regex -- these are what is shown instead of done
-  return text.replace(/[\0-\x1f\x7f-\x9f]/g, (it) => it === "\n" ? "⏎" : "·");
 }
 
 /** `1 message`, `2 messages`. */

@@ -1,5 +1,6 @@
 // A line that tells a person how far a long command is. It is gone when the command has ended.
 
+import { bar } from "../src/terminal/text.ts";
 import type { Io } from "./_io.ts";
 
 const WIDTH = 24;
@@ -32,7 +33,7 @@ export function progress(io: Io, what: string, json: boolean): Progress {
   };
 }
 
-/** `sending  ██████░░░░  60 of 100 · 120 a second` */
+/** `sending  ━━━━━━────  60 of 100 · 120 a second` */
 export function progressLine(
   what: string,
   done: number,
@@ -41,11 +42,10 @@ export function progressLine(
 ): string {
   const rate = elapsedMs >= 1_000 ? ` · ${Math.round(done / (elapsedMs / 1_000))} a second` : "";
   if (total === undefined || total < done) return `${what}  ${done}${rate}`;
-  return `${what}  ${bar(done, total)}  ${done} of ${total}${rate}`;
+  return `${what}  ${doneBar(done, total)}  ${done} of ${total}${rate}`;
 }
 
-/** `██████░░░░` */
-export function bar(done: number, total: number): string {
-  const filled = total === 0 ? WIDTH : Math.floor(WIDTH * done / total);
-  return "█".repeat(filled) + "░".repeat(WIDTH - filled);
+/** So much of all, as a bar. */
+export function doneBar(done: number, total: number): string {
+  return bar(total === 0 ? 1 : done / total, WIDTH);
 }

@@ -1,9 +1,10 @@
 // A status as people read it.
 
+import { oneLine, type Paint } from "../src/terminal/text.ts";
 import type { FailedCheck, StatusAnswer } from "./_health_client.ts";
 import { ageText } from "./_duration.ts";
 import type { Sink } from "./_io.ts";
-import { counted, oneLine, type Paint, type Row, table } from "./_print.ts";
+import { counted, type Row, table } from "./_print.ts";
 
 /** What was found out about a group. */
 export interface Report extends StatusAnswer {

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { oneLine } from "../../src/terminal/text.ts";
 import type { AgentRecord, Board } from "../../src/coordination/mod.ts";
 import { type BoardFlags, checkAgentIds, openBoard } from "../_board.ts";
 import { ageText, parseDuration } from "../_duration.ts";
@@ -7,7 +8,7 @@ import { examples } from "../_help.ts";
 import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
 import { live } from "../_live.ts";
-import { counted, oneLine, paint, printer, type Row, table } from "../_print.ts";
+import { counted, paint, printer, type Row, table } from "../_print.ts";
 import { pause } from "../_watch.ts";
 
 interface Flags extends BoardFlags {

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { oneLine } from "../../src/terminal/text.ts";
 import { type DeadLetter, MAX_BATCH, redrive } from "../../mod.ts";
 import { confirm } from "../_confirm.ts";
 import { lettersOf, peekLetters } from "../_dead_letters.ts";
@@ -8,7 +9,7 @@ import { examples, MAILBOXES } from "../_help.ts";
 import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
 import { onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
-import { counted, oneLine, printer } from "../_print.ts";
+import { counted, printer } from "../_print.ts";
 import { progress } from "../_progress.ts";
 import { limitOption } from "./peek.ts";
 

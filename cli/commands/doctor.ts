@@ -1,10 +1,11 @@
 import type { Command } from "commander";
+import { oneLine, type Paint } from "../../src/terminal/text.ts";
 import { parseCount, parseDuration } from "../_duration.ts";
 import { envOptions } from "../_env_option.ts";
 import { CliError } from "../_errors.ts";
 import { examples } from "../_help.ts";
 import type { Io } from "../_io.ts";
-import { counted, oneLine, type Paint, paint, printer } from "../_print.ts";
+import { counted, paint, printer } from "../_print.ts";
 import { examine } from "../doctor/examine.ts";
 import type { Finding, Level } from "../doctor/finding.ts";
 import { detectPlatform, platformOf, PLATFORMS } from "../doctor/platforms.ts";

@@ -62,7 +62,7 @@ export function addControls(
       // No more than there are now: what fails again at once must not go round for ever.
       const { deadLetters } = mailbox;
       const maxMessages = Math.min(await deadLetters.approximateCount(), MOST_REDRIVEN);
-      const redriven = maxMessages > 0 ? await redrive(mailbox, { maxMessages }) : 0;
+      const redriven = maxMessages > 0 ? await redrive(mailbox, { maxMessages, clock }) : 0;
       return context.json({ mailbox: mailbox.name, redriven });
     } catch (error) {
       log.error(`the dead letters of "${mailbox.name}" could not be redriven`, { error });

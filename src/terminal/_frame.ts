@@ -1,5 +1,5 @@
 import type { Phase } from "../lifecycle/phase.ts";
-import { bar, fit, type Paint, painter, plain, seconds, type Style } from "./_text.ts";
+import { bar, fit, oneLine, type Paint, painter, seconds, type Style } from "./text.ts";
 import type { Watchable } from "./drain_view.ts";
 
 /** How much room there is, and whether it has colours. */
@@ -56,7 +56,7 @@ function headline(group: Watchable, inFlight: number, columns: number, paint: Pa
     : stop.timeoutMs === Infinity
     ? "no deadline"
     : `${seconds(stop.remainingMs)} left of ${seconds(stop.timeoutMs)}`;
-  const tail = [left, `${inFlight} in flight`, plain(stop?.reason ?? "")].filter(Boolean)
+  const tail = [left, `${inFlight} in flight`, oneLine(stop?.reason ?? "")].filter(Boolean)
     .join(" · ");
   const room = Math.min(LONGEST_BAR, columns - phase.length - tail.length - 3);
   const share = stop === undefined || stop.timeoutMs === Infinity
@@ -76,7 +76,7 @@ function worksOf(group: Watchable): readonly Work[] {
 
 function columnsOf(works: readonly Work[], columns: number): readonly string[] {
   const rows = works.map(({ loop, id, ageMs }) =>
-    [plain(loop), plain(id), seconds(ageMs)] as const
+    [oneLine(loop), oneLine(id), seconds(ageMs)] as const
   );
   const widest = (column: 0 | 1) => Math.max(0, ...rows.map((row) => [...row[column]].length));
   const [loopWidth, idWidth] = [widest(0), Math.min(widest(1), columns - widest(0) - 14)];

@@ -121,7 +121,7 @@ describe("dlq redrive", () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { err } = await lastcall(["dlq", "redrive", url], { interactive: true });
-    assertStringIncludes(err, "redriving  ████████░░░░░░░░░░░░░░░░  1 of 3");
+    assertStringIncludes(err, "redriving  ━━━━━━━━────────────────  1 of 3");
   });
 
   it("gives back on Ctrl+C what it was looking at", async () => {

@@ -31,8 +31,8 @@ describe("lastcall drain", () => {
       onErr: () => worker.finish(),
     });
     assertEquals(code, 0);
-    assertMatch(err, /draining +░{24} +0 of 2, 2 left, \d/);
-    assertMatch(err, /draining +█{12}░{12} +1 of 2, 1 left, \d/);
+    assertMatch(err, /draining +─{24} +0 of 2, 2 left, \d/);
+    assertMatch(err, /draining +━{12}─{12} +1 of 2, 1 left, \d/);
     assertEquals(err.endsWith("\r\x1b[J"), true);
   });
 

@@ -27,10 +27,10 @@ test("ages are told in the unit that fits", () => {
 test("progress is a bar where the end is known, and a count where it is not", () => {
   assertEquals(
     progressLine("sending", 30, 60, 2_000),
-    "sending  ████████████░░░░░░░░░░░░  30 of 60 · 15 a second",
+    "sending  ━━━━━━━━━━━━────────────  30 of 60 · 15 a second",
   );
   assertEquals(progressLine("sending", 30, undefined, 10), "sending  30");
-  assertEquals(progressLine("sending", 0, 0, 10), `sending  ${"█".repeat(24)}  0 of 0`);
+  assertEquals(progressLine("sending", 0, 0, 10), `sending  ${"━".repeat(24)}  0 of 0`);
 });
 
 const never = new AbortController().signal;

@@ -144,7 +144,7 @@ describe("the live view of a stop", () => {
   it("lets no name or id move the cursor", async () => {
     const stage = new Stage({ interactive: true });
     const { end } = await stage.stopping(["\x1b[2Jgone\nnext"]);
-    assertStringIncludes(await stage.terminal.look(), "·[2Jgone·next");
+    assertStringIncludes(await stage.terminal.look(), "·[2Jgone⏎next");
     await end();
   });
 });

@@ -1,4 +1,4 @@
-/** Text as a terminal shows it. */
+/** Text as a terminal shows it: of a stop, and of the command. */
 
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
@@ -13,10 +13,10 @@ export function painter(color: boolean): Paint {
   return color ? (style, text) => `\x1b[${STYLES[style]}m${text}\x1b[0m` : (_, text) => text;
 }
 
-/** Names and ids come from anywhere: what would move the cursor is shown as a dot. */
-export function plain(text: string): string {
-  // deno-lint-ignore no-control-regex -- these are what is replaced
-  return text.replace(/[\x00-\x1f\x7f-\x9f]/g, "·");
+/** Names, ids and bodies come from anywhere: no line breaks, nothing that moves a cursor. */
+export function oneLine(text: string): string {
+  // deno-lint-ignore no-control-regex -- these are what is shown instead of done
+  return text.replace(/[\0-\x1f\x7f-\x9f]/g, (it) => it === "\n" ? "⏎" : "·");
 }
 
 /** At most so many characters, with a sign where something is missing. */
@@ -26,7 +26,7 @@ export function fit(text: string, columns: number): string {
   return `${characters.slice(0, Math.max(0, columns - 1)).join("")}…`;
 }
 
-/** A bar that empties as the share goes from 1 to 0. */
+/** A bar of which this share, from 0 to 1, is full. */
 export function bar(share: number, columns: number): string {
   const full = Math.round(Math.min(1, Math.max(0, share)) * columns);
   return "━".repeat(full) + "─".repeat(columns - full);
