@@ -1,7 +1,6 @@
 import { type Command, Option } from "commander";
 import { oneLine } from "../../src/terminal/text.ts";
 import { type DeadLetter, MAX_BATCH, redrive } from "../../mod.ts";
-import { confirm } from "../_confirm.ts";
 import { lettersOf, peekLetters } from "../_dead_letters.ts";
 import { ageText, parseCount } from "../_duration.ts";
 import { CliError, usageError } from "../_errors.ts";
@@ -11,6 +10,7 @@ import type { Io } from "../_io.ts";
 import { onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
 import { counted, printer } from "../_print.ts";
 import { progress } from "../_progress.ts";
+import { purge } from "../_purge.ts";
 import { limitOption } from "./peek.ts";
 
 /** `lastcall dlq`: the messages that failed for good. */
@@ -180,11 +180,9 @@ function addPurge(dlq: Command, io: Io): void {
       command: Command,
     ) => {
       await withMailbox(onlyMailbox(io, mailbox), { create: false }, async (opened) => {
-        const { letters } = lettersOf(opened);
-        const found = counted(await letters.approximateCount(), "dead letter");
-        await confirm(io, `Delete ${found} of mailbox "${opened.name}"?`, yes);
-        const deleted = await letters.purge();
-        printer(io, command).result({ deleted }, `deleted ${counted(deleted, "dead letter")}`);
+        const { letters: mailbox } = lettersOf(opened);
+        const { name } = opened;
+        await purge(io, command, { mailbox, thing: "dead letter", name, yes });
       });
     });
 }

@@ -1,9 +1,8 @@
 import type { Command } from "commander";
-import { confirm } from "../_confirm.ts";
 import { examples, MAILBOXES } from "../_help.ts";
 import type { Io } from "../_io.ts";
 import { onlyMailbox, withMailbox } from "../_mailbox.ts";
-import { counted, printer } from "../_print.ts";
+import { purge } from "../_purge.ts";
 
 /** `lastcall purge`: empties a mailbox. */
 export function addPurge(program: Command, io: Io): void {
@@ -25,10 +24,8 @@ export function addPurge(program: Command, io: Io): void {
       command: Command,
     ) => {
       await withMailbox(onlyMailbox(io, mailbox), { create: false }, async (opened) => {
-        const found = counted(await opened.approximateCount(), "message");
-        await confirm(io, `Delete ${found} of mailbox "${opened.name}"?`, yes);
-        const deleted = await opened.purge();
-        printer(io, command).result({ deleted }, `deleted ${counted(deleted, "message")}`);
+        const { name } = opened;
+        await purge(io, command, { mailbox: opened, thing: "message", name, yes });
       });
     });
 }
