@@ -7,7 +7,7 @@
  *     curl -X POST http://127.0.0.1:8000/orders -d '"tea"'
  *
  * Deno Deploy says SIGINT and ends the process five seconds later, whatever it does. So the whole stop has
- * 4.5 seconds, and no piece of work may need longer than 4: near the end it is cancelled and given back,
+ * 4.5 seconds, and no piece of work may need longer than 3.6: then it is cancelled and given back,
  * and another instance does it. `PORT` names another port, an argument another store.
  */
 
