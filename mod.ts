@@ -37,6 +37,7 @@ export {
 export { libraryLog } from "./src/library_log.ts";
 export { consoleLog, type Log, silentLog } from "./src/log.ts";
 export {
+  type AsyncScope,
   type BeatRecord,
   type EventLoopWatch,
   type EventLoopWatchOptions,
@@ -84,7 +85,12 @@ export {
   type Outcome,
 } from "./src/lifecycle/drain_report.ts";
 export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
-export type { HealthSnapshot, LoopHealth, StopProgress } from "./src/lifecycle/health_snapshot.ts";
+export type {
+  HealthSnapshot,
+  LoopHealth,
+  RunEnd,
+  StopProgress,
+} from "./src/lifecycle/health_snapshot.ts";
 export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
 export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
@@ -103,6 +109,7 @@ export type {
   ReplyAddress,
   ReplyMailbox,
   SendOptions,
+  Settlement,
 } from "./src/mailbox/mailbox.ts";
 export type { MailboxOptions, MailboxResolver } from "./src/mailbox/mailbox_options.ts";
 export {

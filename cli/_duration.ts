@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "commander";
+import { MAX_VISIBILITY_MS } from "../mod.ts";
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
@@ -9,6 +10,13 @@ export function parseDuration(text: string): number {
     throw new InvalidArgumentError("Write 500ms, 30s, 2m, 1h, or milliseconds.");
   }
   return Math.round(Number(amount) * UNITS[unit]!);
+}
+
+/** Reads a time for which a mailbox can hide a message. */
+export function parseVisibility(text: string): number {
+  const ms = parseDuration(text);
+  if (ms <= MAX_VISIBILITY_MS) return ms;
+  throw new InvalidArgumentError("Write at most 12h: no mailbox hides a message for longer.");
 }
 
 /** Reads a whole number from `min` to `max`. */

@@ -2,6 +2,7 @@
 
 import { CommanderError } from "commander";
 import { isMailboxError } from "../mod.ts";
+import { errorText } from "../src/errors.ts";
 
 /** The exit codes of the command's own; `run` adds those of `LoopGroup.main()`. */
 export const EXIT = { done: 0, failed: 1, usage: 2 } as const;
@@ -62,10 +63,26 @@ export function explain(error: unknown): CliError {
   return new CliError("unexpected", textOf(error), { cause: error });
 }
 
+/** A failure in the middle of something, with what was done before it: so it is more than wrong usage. */
+export function interruptedBy(error: unknown, done: string): CliError {
+  const { code, exitCode, message } = explain(error);
+  const told = `${message}; ${done}`;
+  return code === "usage"
+    ? new CliError("failed", told, { cause: error })
+    : new CliError(code, told, { cause: error, exitCode });
+}
+
 /** The words of an error, in one line. */
 export function textOf(error: unknown): string {
-  const text = error instanceof Error ? error.message || error.name : String(error);
-  return text.replace(/\s*\n\s*/g, " ").trim();
+  return messageOf(error).replace(/\s*\n\s*/g, " ").trim();
+}
+
+function messageOf(error: unknown): string {
+  try {
+    return error instanceof Error ? `${error.message || error.name}` : errorText(error);
+  } catch {
+    return errorText(error);
+  }
 }
 
 /** The reason of a lost connection is in its cause, unless it was told already. */

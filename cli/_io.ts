@@ -5,11 +5,14 @@ import process from "node:process";
 import { createInterface } from "node:readline";
 import type { WriteStream } from "node:tty";
 import type { LoopGroupOptions } from "../mod.ts";
+import { knownRuntime, type Terminal } from "../src/runtime.ts";
 
 /** One of the two streams that a command writes to. */
 export interface Sink {
   /** Writes a text as it is. */
   write(text: string): void;
+  /** Resolves when everything was written; for a sink that does not wait for its reader. */
+  flush?(): Promise<void>;
   /** Whether a person looks at it; false where it is a file or a pipe. */
   readonly interactive: boolean;
   /** How much fits into a line. */
@@ -41,7 +44,7 @@ export function processIo(): Io {
   const { stdin, stdout, stderr, env } = process;
   return {
     out: sink(1, stdout),
-    err: sink(2, stderr),
+    err: sink(2, stderr, knownRuntime()?.terminal),
     env,
     typed: stdin.isTTY === true,
     lines: () => createInterface({ input: stdin, crlfDelay: Infinity }),
@@ -49,9 +52,12 @@ export function processIo(): Io {
   };
 }
 
-function sink(fd: number, stream: WriteStream): Sink {
+/** With a `terminal` it never waits for a reader, because `run` writes there while it stops. */
+function sink(fd: number, stream: WriteStream, terminal?: Terminal): Sink {
   return {
+    flush: async () => await terminal?.flush?.(),
     write(text) {
+      if (terminal !== undefined) return terminal.write(text);
       const bytes = new TextEncoder().encode(text);
       for (let at = 0; at < bytes.length;) at += writeSome(fd, bytes.subarray(at));
     },

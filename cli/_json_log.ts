@@ -1,4 +1,5 @@
 import type { Log } from "../mod.ts";
+import { logLine } from "../src/log.ts";
 import type { Io } from "./_io.ts";
 
 /**
@@ -6,12 +7,10 @@ import type { Io } from "./_io.ts";
  * result, and goes to standard output.
  */
 export function jsonLog(io: Io): Log {
-  const at = (level: string) => (message: string, properties: Record<string, unknown> = {}) => {
-    const { report, ...rest } = properties;
+  const at = (level: keyof Log) => (message: string, properties: Record<string, unknown> = {}) => {
+    const { report } = properties;
     if (report !== undefined) return io.out.write(`${JSON.stringify({ report })}\n`);
-    const { error } = rest;
-    const shown = error instanceof Error ? { ...rest, error: String(error) } : rest;
-    io.err.write(`${JSON.stringify({ level, message, ...shown })}\n`);
+    io.err.write(`${logLine(level, message, properties)}\n`);
   };
   return { debug: () => {}, info: at("info"), warn: at("warn"), error: at("error") };
 }

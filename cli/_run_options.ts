@@ -1,8 +1,9 @@
 // The options of `run`. Each has an environment variable too, so that a container needs no arguments.
 
 import type { Command } from "commander";
+import process from "node:process";
 import type { FailurePolicy, LoopGroupOptions, RunOptions } from "../mod.ts";
-import { parseCount, parseDuration } from "./_duration.ts";
+import { parseCount, parseDuration, parseVisibility } from "./_duration.ts";
 import { envOptions } from "./_env_option.ts";
 import { usageError } from "./_errors.ts";
 import type { HandlerOptions } from "./_what_to_run.ts";
@@ -16,6 +17,7 @@ export interface RunFlags {
   readonly maxDeliveries?: number;
   readonly visibilityTimeout?: number;
   readonly maxIterations?: number;
+  readonly untilEmpty?: boolean;
   readonly shutdownTimeout?: number;
   readonly unreadyDelay?: number;
   readonly onFailure?: FailurePolicy;
@@ -52,8 +54,9 @@ export function addRunOptions(command: Command): Command {
     "then a message is a dead letter (default: never)",
     parseCount(1),
   );
-  add("--visibility-timeout <time>", "how long a message is leased (default: 5m)", parseDuration);
-  add("--max-iterations <count>", "end after so many (default: never)", parseCount());
+  add("--visibility-timeout <time>", "how long a message is leased (default: 5m)", parseVisibility);
+  add("--max-iterations <count>", "end after so many receives (default: never)", parseCount());
+  add("--until-empty", "end when the mailbox is empty and its messages are handled");
   add("--shutdown-timeout <time>", "how long a stop may take in all (default: 30s)", parseDuration);
   add("--unready-delay <time>", "of that, to go on working first (default: 0s)", parseDuration);
   add("--on-failure <policy>", "what to do when a loop fails (default: shutdown)")
@@ -62,6 +65,15 @@ export function addRunOptions(command: Command): Command {
   add("--health-host <host>", "where to listen for that (default: 0.0.0.0)");
   add("--token <token>", "who has it may drain by HTTP; better given by environment");
   return command;
+}
+
+/** Reads a variable that stands for a flag: commander takes it as set whatever it says. */
+export function readFlags(command: Command, flags: RunFlags): RunFlags {
+  if (command.getOptionValueSource("untilEmpty") !== "env") return flags;
+  const text = process.env["LASTCALL_UNTIL_EMPTY"] ?? "";
+  if (/^(true|1)$/i.test(text)) return flags;
+  if (/^(false|0|)$/i.test(text)) return { ...flags, untilEmpty: false };
+  throw usageError(`Invalid LASTCALL_UNTIL_EMPTY: expected true or false, got "${text}"`);
 }
 
 /** Refuses flags that would have no effect. The environment may hold what others need. */
@@ -102,6 +114,7 @@ export function groupOptions(flags: RunFlags): LoopGroupOptions {
 export function runOptions(flags: RunFlags): RunOptions {
   return given({
     maxIterations: flags.maxIterations,
+    untilEmpty: flags.untilEmpty,
     visibilityTimeoutMs: flags.visibilityTimeout,
   });
 }

@@ -112,10 +112,10 @@ function workTable(report: StatusAnswer): Table {
 function mailboxTable({ mailboxes = [] }: StatusAnswer): Table {
   return {
     columns: ["MAILBOX", "MESSAGES", "DEAD LETTERS"],
-    rows: mailboxes.map(({ name, reachable, messages, deadLetters }) =>
+    rows: mailboxes.map(({ name, reachable, messages, deadLetters, error }) =>
       reachable
         ? [name, `${messages ?? ""}`, `${deadLetters ?? ""}`]
-        : [name, "away: its engine does not answer", ""]
+        : [name, `away: ${error ?? "its engine does not answer"}`, ""]
     ),
   };
 }

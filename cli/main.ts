@@ -11,11 +11,15 @@ import { addResume } from "./commands/resume.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
 import { addStatus } from "./commands/status.ts";
+import { systemClock } from "../mod.ts";
 import { type CliError, EXIT, explain } from "./_errors.ts";
 import { EXIT_CODES } from "./_help.ts";
 import { type Io, processIo } from "./_io.ts";
 import { paint } from "./_print.ts";
 import { VERSION } from "./_version.ts";
+
+/** How long the end of a command waits for the reader of standard error. */
+const LAST_WRITE_MS = 1_000;
 
 /** The commands, in the order in which `--help` tells of them. */
 const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
@@ -58,6 +62,11 @@ export async function main(args: readonly string[], io: Io = processIo()): Promi
     const explained = explain(error);
     tell(explained, io, args, commandOf(program, args));
     return explained.exitCode;
+  } finally {
+    // Bounded, because the reader of standard error may have stopped reading.
+    const waited = new AbortController();
+    await Promise.race([io.err.flush?.(), systemClock.sleep(LAST_WRITE_MS, waited)]);
+    waited.abort();
   }
 }
 

@@ -51,16 +51,18 @@ export class FileEngine implements Engine<string> {
     this.#clock = clock;
   }
 
-  push(entries: readonly Entry<string>[]): void {
-    this.#change((rows, now) => {
-      for (const { id, body, delayMs, replyTo, dedup } of entries) {
-        if (dedup && rows.some((row) => row.dedup && row.id === id)) continue;
+  push(entries: readonly Entry<string>[]): boolean[] {
+    const stored = this.#change((rows, now) =>
+      entries.map(({ id, body, delayMs, replyTo, dedup, checkpoint }) => {
+        if (dedup && rows.some((row) => row.dedup && row.id === id)) return false;
         const address = typeof replyTo === "object" ? replyTo.name : replyTo;
         const state = { visibleAt: now + delayMs, receipt: "", deliveryCount: 0, releases: 0 };
-        rows.push({ id, body, dedup, replyTo: address, enqueuedAt: now, ...state });
-      }
-    });
+        rows.push({ id, body, dedup, replyTo: address, enqueuedAt: now, checkpoint, ...state });
+        return true;
+      })
+    );
     this.#wake();
+    return stored;
   }
 
   pull(max: number, visibilityMs: number): Pulled<string> {

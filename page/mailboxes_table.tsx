@@ -24,11 +24,13 @@ export function MailboxesTable({ status }: { readonly status: Status }): JSX.Ele
   return (
     <Section id="mailboxes" heading="Mailboxes">
       <Table caption="Mailboxes and how much is in them" columns={COLUMNS}>
-        {mailboxes.map(({ name, reachable, messages, deadLetters }) => (
+        {mailboxes.map(({ name, engine, reachable, error, messages, deadLetters }) => (
           <tr role="row" key={name}>
             <RowHeader>{name}</RowHeader>
             <Cell label="Engine">
               <Badge tone={reachable ? "good" : "bad"}>{reachable ? "reachable" : "away"}</Badge>
+              {engine && ` ${engine}`}
+              {error && <span class="error">{error}</span>}
             </Cell>
             <Cell label="#Messages">{messages === undefined ? undefined : count(messages)}</Cell>
             <Cell label="#Dead letters" tone={deadLetters ? "busy" : undefined}>

@@ -1,7 +1,7 @@
 // What everything comes to, in one word, one colour and one shape: in the header, the title and the icon.
 
 import type { Status } from "../src/health/status.ts";
-import { title } from "./words.ts";
+import { plain, title } from "./words.ts";
 
 /** A tone is never told by its colour alone: each has a mark of its own. */
 export type Tone = "good" | "busy" | "bad" | "quiet";
@@ -32,7 +32,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
 };
 
 /** What the phase, and trouble in it, come to. */
-export function moodOf({ phase, drained, ready, live }: Status): Mood {
+export function moodOf({ phase, drained, ready, live, end }: Status): Mood {
   const sentence = SENTENCES[phase] ?? "";
   if (phase === "running") {
     if (!live) return { tone: "bad", word: "Stuck", sentence: "A loop gives no sign of life." };
@@ -41,6 +41,11 @@ export function moodOf({ phase, drained, ready, live }: Status): Mood {
     }
     if (!ready) return { tone: "bad", word: "Not ready", sentence: "A loop is in trouble." };
     return { tone: "good", word: "Running", sentence };
+  }
+  if (phase === "stopped" && end !== undefined) {
+    const tone = end.outcome === "drained" ? "quiet" : "bad";
+    const told = `It has stopped: ${plain(end.outcome)}, exit code ${end.exitCode}.`;
+    return { tone, word: "Stopped", sentence: told };
   }
   const tone = phase === "cancelling" ? "bad" : phase === "stopped" ? "quiet" : "busy";
   return { tone, word: title(phase), sentence };

@@ -3,13 +3,16 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
 import type { Tone } from "./mood.ts";
-import { count, duration, rate, several } from "./words.ts";
+import { count, duration, plain, rate, several } from "./words.ts";
 
 /** The first things one wants to know. */
 export function Overview(
   { status, rates }: { readonly status: Status; readonly rates: readonly number[] },
 ): JSX.Element {
-  const { totals, mailboxes } = status;
+  const { totals, mailboxes, phase } = status;
+  // While it starts or stops, loops that are not ready are as they should be.
+  const stopping = status.stop !== undefined || phase === "stopped";
+  const unready = totals.loops - totals.ready;
   const { figures } = totals;
   const sum = (numbers: readonly (number | undefined)[]) =>
     numbers.reduce<number>((total, it) => total + (it ?? 0), 0);
@@ -20,8 +23,8 @@ export function Overview(
       <dl class="tiles">
         <Tile
           name="Loops ready"
-          note={totals.ready < totals.loops ? `${count(totals.loops - totals.ready)} not` : "all"}
-          tone={totals.ready < totals.loops ? "bad" : undefined}
+          note={unready === 0 ? "all" : stopping ? plain(phase) : `${count(unready)} not`}
+          tone={unready > 0 && !stopping ? "bad" : undefined}
         >
           {count(totals.ready)}
           <small>/{count(totals.loops)}</small>

@@ -3,8 +3,9 @@
 import type { JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
 import { Cell, RowHeader, Section, Table } from "./parts.tsx";
-import { count, duration, several, title } from "./words.ts";
+import { count, duration, plain, several, title } from "./words.ts";
 
+/** What a stop goes through when it skips nothing. */
 const STEPS = ["running", "unready", "draining", "cancelling", "stopped"] as const;
 
 /** More than these are counted. */
@@ -12,16 +13,18 @@ const MOST = 10;
 
 /** Shown from the first moment of a stop on, and while the group is drained. */
 export function StopPanel({ status }: { readonly status: Status }): JSX.Element | null {
-  const { phase, stop, drained, totals } = status;
+  const { phase, stop, end, drained, totals } = status;
   const stopping = stop !== undefined || phase === "stopped";
   if (!stopping && !drained) return null;
   const { released, leftToExpire } = totals.figures;
   return (
     <Section id="stop" heading={stopping ? "The stop" : "Drained"}>
-      {stopping && <Steps phase={phase} />}
+      {stopping && <Steps status={status} />}
       {stop && <TimeLeft stop={stop} over={phase === "stopped"} />}
       <dl class="facts">
         {stop && <Fact name="Reason">{stop.reason}</Fact>}
+        {end && <Fact name="Outcome">{plain(end.outcome)}</Fact>}
+        {end && <Fact name="Exit code">{end.exitCode}</Fact>}
         <Fact name="In flight">{several(totals.inFlight, "piece")} of work</Fact>
         <Fact name="Given back">{several(released, "message")}</Fact>
         {phase === "stopped" && leftToExpire > 0 && (
@@ -33,17 +36,19 @@ export function StopPanel({ status }: { readonly status: Status }): JSX.Element 
   );
 }
 
-function Steps({ phase }: { readonly phase: string }): JSX.Element {
+/** Only what happened is ticked; what the stop went past is marked as skipped. */
+function Steps({ status: { phase, phases } }: { readonly status: Status }): JSX.Element {
   const at = STEPS.findIndex((step) => step === phase);
+  const look = (step: typeof STEPS[number], i: number) => {
+    if (!phases.includes(step)) return i < at ? "skipped" : "";
+    return i === at && phase !== "stopped" ? "now" : "past";
+  };
   return (
     <ol class="steps">
       {STEPS.map((step, i) => (
-        <li
-          key={step}
-          class={i < at ? "past" : i === at ? "now" : ""}
-          aria-current={i === at ? "step" : undefined}
-        >
+        <li key={step} class={look(step, i)} aria-current={i === at ? "step" : undefined}>
           {title(step)}
+          {look(step, i) === "skipped" && <span class="unseen">, skipped</span>}
         </li>
       ))}
     </ol>

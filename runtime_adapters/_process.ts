@@ -1,13 +1,19 @@
-import type { Runtime, SignalName, Terminal } from "../src/runtime.ts";
-import { startThread, watchEventLoop } from "./_thread.ts";
+import type { AsyncScope, Runtime, SignalName, Terminal } from "../src/runtime.ts";
+import { StderrQueue } from "./_stderr.ts";
+import { inNodeWorker, startThread, watchEventLoop } from "./_thread.ts";
 
 // Importing `node:process` would open the standard streams, and `node:tty` costs more than the rest.
 const { process } = globalThis;
 
-/** What Bun and Node share: everything goes through `process`. */
-export function processRuntime(name: string): Runtime {
+/**
+ * What Bun and Node share: everything goes through `process`. The result must not be spread: that would
+ * call its getters, and `process` need not be there when the package is imported.
+ */
+export function processRuntime(
+  own: Pick<Runtime, "name" | "serve" | "missingServePackages">,
+): Runtime {
   return {
-    name,
+    ...own,
     get interactive() {
       return process.getBuiltinModule("node:tty").isatty(0);
     },
@@ -16,7 +22,16 @@ export function processRuntime(name: string): Runtime {
         ? ["SIGTERM", "SIGINT", "SIGBREAK"] as const
         : ["SIGTERM", "SIGINT"] as const;
     },
+    inWorker: inNodeWorker,
     onSignal(signal: SignalName, listener: () => void) {
+      // `process.on` takes it there too, and then never calls.
+      if (inNodeWorker()) {
+        throw new Error(
+          `Cannot listen for ${signal} in a worker thread: ${own.name} delivers signals to the main ` +
+            "thread only. Run the group in the main thread, or call run({ installSignals: false }) in the " +
+            "worker and stop it by shutdown().",
+        );
+      }
       // `process.on` takes any name, and then never calls.
       if (!(signal in process.getBuiltinModule("node:os").constants.signals)) {
         throw new TypeError(`${signal} does not exist on ${process.platform}`);
@@ -38,6 +53,7 @@ export function processRuntime(name: string): Runtime {
     },
     watchEventLoop,
     startThread,
+    createScope,
   };
 }
 
@@ -55,19 +71,31 @@ const terminal: Terminal = {
   get rows() {
     return process.stderr.rows || 24;
   },
-  write(text) {
-    const bytes = new TextEncoder().encode(text);
-    for (let at = 0; at < bytes.length;) at += writeSome(bytes.subarray(at));
-  },
+  write: (text) => stderr.write(text),
+  flush: () => stderr.flush(),
 };
 
-/** Standard error may be a pipe that is full for a moment; one that is gone takes everything. */
-function writeSome(bytes: Uint8Array): number {
+const stderr = new StderrQueue((bytes) => {
+  void process.stderr; // opening the stream makes a pipe non-blocking, so that a full one is told
   try {
     return process.getBuiltinModule("node:fs").writeSync(2, bytes);
   } catch (error) {
+    // Where the reader is gone, everything counts as written.
     return (error as NodeJS.ErrnoException).code === "EAGAIN" ? 0 : bytes.length;
   }
+});
+
+/** The first version of Node whose AsyncLocalStorage does not hook into every promise. */
+const CHEAP_SCOPES_SINCE = 24;
+
+/** Makes a scope of `AsyncLocalStorage`, where there is one. */
+export function createScope<T>(): AsyncScope<T> | undefined {
+  if (process === undefined) return undefined;
+  const { bun, deno, node } = process.versions;
+  if (!bun && !deno && parseInt(node) < CHEAP_SCOPES_SINCE) return undefined;
+  const { AsyncLocalStorage } = process.getBuiltinModule("node:async_hooks");
+  const storage = new AsyncLocalStorage<T>();
+  return { run: (value, work) => storage.run(value, work), get: () => storage.getStore() };
 }
 
 /** A timer that does nothing but hold the process open. */

@@ -7,7 +7,7 @@ interface BunNamespace {
     readonly port: number;
     /** In seconds; 0 lets an answer take its time. */
     readonly idleTimeout: number;
-    readonly fetch: RequestHandler;
+    readonly fetch: (request: Request, server: BunServer) => Response | Promise<Response>;
   }): BunServer;
 }
 
@@ -23,13 +23,27 @@ interface BunServer {
 const LOOK_MS = 10;
 
 /** Serves with Bun's own server. */
-export function serve(fetch: RequestHandler, options: ServeOptions): Promise<HttpServer> {
+export function serve(handler: RequestHandler, options: ServeOptions): Promise<HttpServer> {
   const { Bun } = globalThis as unknown as { readonly Bun: BunNamespace };
+  // The second argument is for handlers that know Bun.
+  const answer = handler as (request: Request, server: BunServer) => ReturnType<RequestHandler>;
+  const fetch = (request: Request, server: BunServer) => {
+    if (request.url.startsWith("/")) addOrigin(request, server.port);
+    return answer(request, server);
+  };
   return new Promise((resolve) => {
     const server = Bun.serve({ ...options, idleTimeout: 0, fetch });
     const { hostname, port } = server;
     resolve({ hostname, port, close: ({ signal }) => close(server, signal) });
   });
+}
+
+/**
+ * Completes the address of a request of HTTP/1.0 that has no Host: to Bun it is a mere path, which is no
+ * URL. It stays the same request, because Bun tells only of its own ones when they are answered.
+ */
+function addOrigin(request: Request, port: number): void {
+  Object.defineProperty(request, "url", { value: `http://localhost:${port}${request.url}` });
 }
 
 /** Bun waits for connections that have sent half a request: once all is answered they are cut off. */

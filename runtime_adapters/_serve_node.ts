@@ -6,18 +6,21 @@ import type { HttpServer, RequestHandler, ServeOptions } from "../src/runtime.ts
 const MODULE: string = "@hono/node-server";
 
 interface NodeServerModule {
-  getRequestListener(
-    handler: RequestHandler,
-    options: { readonly overrideGlobalObjects: boolean },
-  ): (request: unknown, response: unknown) => void;
+  createAdaptorServer(options: {
+    readonly fetch: RequestHandler;
+    readonly overrideGlobalObjects: boolean;
+  }): Server;
 }
 
 /** Serves with Node's own server. */
 export async function serve(handler: RequestHandler, options: ServeOptions): Promise<HttpServer> {
-  const { getRequestListener } = await loadNodeServer();
-  const server = globalThis.process.getBuiltinModule("node:http").createServer();
+  const { createAdaptorServer } = await loadNodeServer();
+  const server = createAdaptorServer({ fetch: handler, overrideGlobalObjects: false });
   const connections = new Connections(server);
-  server.on("request", getRequestListener(handler, { overrideGlobalObjects: false }));
+  // HTTP/1.0 needs no Host, but the address of a Request does; without one it is refused.
+  server.prependListener("request", (request) => {
+    request.headers.host ||= `localhost:${request.socket.localPort}`;
+  });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(options.port, options.hostname, () => {
@@ -44,7 +47,8 @@ class Connections {
       this.#asked.set(socket, new Set());
       socket.once("close", () => this.#asked.delete(socket));
     });
-    server.on("request", ({ socket }, response) => this.#add(socket, response));
+    // Before the handler: the header that announces the end must be set before those of the answer.
+    server.prependListener("request", ({ socket }, response) => this.#add(socket, response));
   }
 
   async close(signal: AbortSignal): Promise<void> {
@@ -74,6 +78,11 @@ class Connections {
 
 function announceEnd(response: ServerResponse): void {
   if (!response.headersSent) response.setHeader("connection", "close");
+}
+
+/** The package, where it cannot be loaded. */
+export async function missingServePackages(): Promise<readonly string[]> {
+  return await loadNodeServer().then(() => [], () => [MODULE]);
 }
 
 async function loadNodeServer(): Promise<NodeServerModule> {

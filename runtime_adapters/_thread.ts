@@ -2,11 +2,12 @@ import type { EventLoopWatch, EventLoopWatchOptions, ModuleThread } from "../src
 
 /**
  * The thread's program, as text: a module of its own would have to be found again by every bundler
- * and every registry. It writes with `writeSync`, since a console in a thread needs the main thread.
+ * and every registry. It writes to standard error by itself, since a console in a thread needs the main
+ * thread, and ends the process a moment later also where the reader of standard error takes nothing.
  */
 const WATCHER = `
 const { parentPort, workerData } = require("node:worker_threads");
-const { writeSync } = require("node:fs");
+const fs = require("node:fs");
 const process = require("node:process");
 const { thresholdMs, intervalMs } = workerData;
 let heard = performance.now(), looked = heard, beats = [];
@@ -20,21 +21,34 @@ const timer = setInterval(() => {
   if (silence <= thresholdMs) return;
   const names = beats.map(({ name, ageMs }) => '"' + name + '" (' + Math.round(ageMs + silence) + " ms)");
   clearInterval(timer);
-  try {
-    writeSync(2, "lastcall: the event loop is blocked for " + Math.round(silence) + " ms"
-      + (names.length > 0 ? ", and with it " + names.join(", ") : "") + ": ending the process\\n");
-  } finally {
+  tell("the event loop is blocked for " + Math.round(silence) + " ms"
+    + (names.length > 0 ? ", and with it " + names.join(", ") : "") + ": ending the process", () => {
     process.kill(process.pid, "SIGKILL");
     endFirstProcess();
-  }
+  });
 }, intervalMs);
+function tell(message, then) {
+  let over = false;
+  const end = () => { if (!over) { over = true; then(); } };
+  setTimeout(end, 1000);
+  const record = { at: new Date().toISOString(), source: "lastcall", event: "log", level: "error", message };
+  const line = require("node:tty").isatty(2) ? "lastcall: " + message : JSON.stringify(record);
+  const bytes = new TextEncoder().encode(line + "\\n");
+  if (globalThis.Deno) globalThis.Deno.stderr.write(bytes).then(end, end);
+  else fs.write(2, bytes, end);
+}
 // The first process of a container is immune to its own SIGKILL, but not to a limit of its time.
 function endFirstProcess() {
   const { spawnSync } = require("node:child_process");
   const { error } = spawnSync("prlimit", ["--pid", String(process.pid), "--cpu=1:1"]);
-  if (error) writeSync(2, "lastcall: the first process of a container cannot end itself; start it with an init, as docker run --init does\\n");
+  if (error) tell("the first process of a container cannot end itself; start it with an init, as docker run --init does", () => {});
 }
 `;
+
+/** Returns true in a thread that `node:worker_threads` has started. */
+export function inNodeWorker(): boolean {
+  return !globalThis.process.getBuiltinModule("node:worker_threads").isMainThread;
+}
 
 /** Watches the event loop from a thread, on every runtime that has Node's worker threads. */
 export function watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {

@@ -14,4 +14,4 @@ const serve: Runtime["serve"] = async (handler, options) => {
 };
 
 /** The runtime adapter for Bun. */
-export const bunRuntime: Runtime = { ...processRuntime("bun"), serve };
+export const bunRuntime: Runtime = processRuntime({ name: "bun", serve });

@@ -5,14 +5,19 @@
  */
 
 import type { Runtime, SignalName, Terminal } from "../src/runtime.ts";
-import { keepAlive } from "./_process.ts";
-import { startThread, watchEventLoop } from "./_thread.ts";
+import { createScope, keepAlive } from "./_process.ts";
+import { StderrQueue } from "./_stderr.ts";
+import { inNodeWorker, startThread, watchEventLoop } from "./_thread.ts";
 
 /** The few members that are needed, so that the other runtimes need no types of Deno's. */
 interface DenoNamespace {
   readonly build: { readonly os: string };
   readonly stdin: { isTerminal(): boolean };
-  readonly stderr: { isTerminal(): boolean; writeSync(bytes: Uint8Array): number };
+  readonly stderr: {
+    isTerminal(): boolean;
+    write(bytes: Uint8Array): Promise<number>;
+    writeSync(bytes: Uint8Array): number;
+  };
   readonly noColor: boolean;
   readonly env: { get(name: string): string | undefined };
   readonly permissions: {
@@ -45,15 +50,20 @@ const terminal: Terminal = {
   get rows() {
     return size().rows;
   },
-  write(text) {
-    const bytes = new TextEncoder().encode(text);
-    try {
-      for (let at = 0; at < bytes.length;) at += deno().stderr.writeSync(bytes.subarray(at));
-    } catch {
-      // Whoever read it is gone: a stop goes on without.
-    }
-  },
+  write: (text) => stderr.write(text),
+  flush: () => stderr.flush(),
 };
+
+/** Deno's pipes block: only a terminal is written to at once, so that it is restored on exit. */
+const stderr = new StderrQueue((bytes) => {
+  const { stderr } = deno();
+  try {
+    if (stderr.isTerminal()) return stderr.writeSync(bytes);
+  } catch {
+    return bytes.length; // where the reader is gone, everything counts as written
+  }
+  return stderr.write(bytes).catch(() => bytes.length);
+});
 
 /** Asked only where it may be: nobody is to be prompted for this. */
 function isDumb(): boolean {
@@ -88,6 +98,8 @@ export const denoRuntime: Runtime = {
       ? ["SIGINT", "SIGBREAK"] as const
       : ["SIGTERM", "SIGINT"] as const;
   },
+  // Web workers count as the main thread of `node:worker_threads`.
+  inWorker: () => "WorkerGlobalScope" in globalThis || inNodeWorker(),
   onSignal(signal, listener) {
     deno().addSignalListener(signal, listener);
     return () => deno().removeSignalListener(signal, listener);
@@ -109,5 +121,6 @@ export const denoRuntime: Runtime = {
   },
   watchEventLoop,
   startThread,
+  createScope,
   serve,
 };

@@ -14,4 +14,11 @@ const serve: Runtime["serve"] = async (handler, options) => {
 };
 
 /** The runtime adapter for Node. */
-export const nodeRuntime: Runtime = { ...processRuntime("node"), serve };
+export const nodeRuntime: Runtime = processRuntime({
+  name: "node",
+  serve,
+  async missingServePackages() {
+    const module = await import("./_serve_node.ts");
+    return await module.missingServePackages();
+  },
+});

@@ -1,30 +1,40 @@
 /** Bad input is answered here, before anything has started. */
 
-/** Refuses what is not a duration; `Infinity` means no limit. */
-export function checkDuration(name: string, value: number): number {
-  if (typeof value !== "number" || Number.isNaN(value) || value < 0) {
+/** Twelve hours, as queues in the cloud have it: nothing is hidden for longer. */
+export const MAX_VISIBILITY_MS = 43_200_000;
+
+/** Refuses what is not a duration; `Infinity` means no limit, where `max` allows it. */
+export function checkDuration(name: string, value: number, max: number = Infinity): number {
+  if (typeof value !== "number" || Number.isNaN(value) || value < 0 || value > max) {
     throw new RangeError(
-      `Invalid ${name}: expected milliseconds from 0 to Infinity, got ${show(value)}`,
+      `Invalid ${name}: expected milliseconds from 0 to ${max}, got ${show(value)}`,
     );
   }
   return value;
 }
 
 /** Refuses what cannot be an interval or a threshold: it would fire all the time or never. */
-export function checkInterval(name: string, value: number): number {
-  if (!Number.isFinite(value) || value <= 0) {
+export function checkInterval(name: string, value: number, max: number = Number.MAX_VALUE): number {
+  if (!Number.isFinite(value) || value <= 0 || value > max) {
+    const end = max === Number.MAX_VALUE ? "" : ` and at most ${max}`;
     throw new RangeError(
-      `Invalid ${name}: expected a finite number of milliseconds above 0, got ${show(value)}`,
+      `Invalid ${name}: expected a finite number of milliseconds above 0${end}, got ${show(value)}`,
     );
   }
   return value;
 }
 
-/** Refuses what is not a count. */
-export function checkCount(name: string, value: number): number {
-  if (value !== Infinity && (!Number.isInteger(value) || value < 0)) {
+/** Refuses what is not a count; `Infinity` means no limit, where `max` allows it. */
+export function checkCount(
+  name: string,
+  value: number,
+  min: number = 0,
+  max: number = Infinity,
+): number {
+  const isWhole = Number.isInteger(value) || value === Infinity;
+  if (!isWhole || value < min || value > max) {
     throw new RangeError(
-      `Invalid ${name}: expected a whole number from 0 to Infinity, got ${show(value)}`,
+      `Invalid ${name}: expected a whole number from ${min} to ${max}, got ${show(value)}`,
     );
   }
   return value;

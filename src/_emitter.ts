@@ -1,6 +1,7 @@
+import { contain } from "./_promises.ts";
 import type { Log } from "./log.ts";
 
-/** Hands events to whoever listens. A listener that throws harms nobody else. */
+/** Hands events to listeners. A listener that throws or rejects is logged, and the others are called. */
 export class Emitter<Events> {
   readonly #listeners = new Map<keyof Events, Set<(event: never) => void>>();
   readonly #log: Log;
@@ -19,11 +20,9 @@ export class Emitter<Events> {
   /** Calls the listeners of this kind of event. */
   emit<K extends keyof Events>(kind: K, event: Events[K]): void {
     for (const listener of this.#listeners.get(kind) ?? []) {
-      try {
-        (listener as (event: Events[K]) => void)(event);
-      } catch (error) {
+      contain(() => (listener as (event: Events[K]) => void)(event), (error) => {
         this.#log.error(`a listener for "${String(kind)}" events failed`, { error });
-      }
+      });
     }
   }
 }

@@ -30,6 +30,18 @@ export async function settlesWithin(
   }
 }
 
+/** Calls `call` so that neither what it throws nor a promise that it rejects escapes. */
+export function contain(call: () => unknown, onError: (error: unknown) => void): void {
+  try {
+    const result = call();
+    if (typeof (result as PromiseLike<unknown> | null | undefined)?.then === "function") {
+      Promise.resolve(result).then(undefined, onError);
+    }
+  } catch (error) {
+    onError(error);
+  }
+}
+
 /** Calls `listener` once when `signal` aborts, at once if it has, and returns the remover. */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   if (signal === undefined) return () => {};

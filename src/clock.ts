@@ -51,5 +51,9 @@ export const systemClock: Clock = {
 
 /** Resolves after everything that is ready to run has run. It takes no time of any clock. */
 export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
+  return new Promise((resolve) => {
+    // Browsers have no setImmediate.
+    if (typeof setImmediate === "function") setImmediate(resolve);
+    else setTimeout(resolve, 0);
+  });
 }

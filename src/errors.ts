@@ -5,6 +5,8 @@
  * @module
  */
 
+import { checkDuration } from "./_checks.ts";
+
 /** The code of {@linkcode TerminatingError}, the same on every protocol. */
 export const TERMINATING = 5006;
 
@@ -44,7 +46,7 @@ export class LeaseLostError extends Error {
 
 /** Options of {@linkcode RetryLaterError}. */
 export interface RetryLaterOptions extends ErrorOptions {
-  /** How much later. @default {what the loop's backoff says} */
+  /** How much later; more than 12 hours become 12 hours. @default {what the loop's backoff says} */
   readonly delayMs?: number;
 }
 
@@ -58,9 +60,10 @@ export class RetryLaterError extends Error {
   /** When to have it again; undefined leaves it to the loop's backoff. */
   readonly delayMs: number | undefined;
 
-  /** The message is logged with the one that is put off. */
+  /** The message is logged with the one that is put off. Throws a `RangeError` for a negative delay. */
   constructor(message: string, options: RetryLaterOptions = {}) {
     super(message, options);
+    if (options.delayMs !== undefined) checkDuration("delayMs", options.delayMs);
     this.delayMs = options.delayMs;
   }
 }
@@ -71,22 +74,52 @@ const CANCEL_TEXT: Record<CancelReason, string> = {
   aborted: "the caller aborted it",
 };
 
+/** Returns the text of any thrown value, `Name: message` for an error. Never throws. */
+export function errorText(error: unknown): string {
+  try {
+    return String(error);
+  } catch {
+    return `a value of type ${typeof error} that has no text`;
+  }
+}
+
+/** Returns whether `error` is an error with this name. Never throws, whatever its getters do. */
+export function isErrorNamed(error: unknown, name: string | ReadonlySet<string>): boolean {
+  try {
+    if (!(error instanceof Error)) return false;
+    return typeof name === "string" ? error.name === name : name.has(error.name);
+  } catch {
+    return false;
+  }
+}
+
 /** True for a {@linkcode TerminatingError} of any copy of the package. */
 export function isTerminatingError(error: unknown): error is TerminatingError {
-  return error instanceof Error && error.name === "TerminatingError";
+  return isErrorNamed(error, "TerminatingError");
 }
 
 /** True for a {@linkcode CancelledError} of any copy of the package. */
 export function isCancelledError(error: unknown): error is CancelledError {
-  return error instanceof Error && error.name === "CancelledError";
+  return isErrorNamed(error, "CancelledError");
 }
 
 /** True for a {@linkcode LeaseLostError} of any copy of the package. */
 export function isLeaseLostError(error: unknown): error is LeaseLostError {
-  return error instanceof Error && error.name === "LeaseLostError";
+  return isErrorNamed(error, "LeaseLostError");
 }
 
 /** True for a {@linkcode RetryLaterError} of any copy of the package. */
 export function isRetryLaterError(error: unknown): error is RetryLaterError {
-  return error instanceof Error && error.name === "RetryLaterError";
+  return isErrorNamed(error, "RetryLaterError");
+}
+
+/** The text of an error about optional packages: what needs them, and how to install them. */
+export function missingPackages(what: string, names: readonly string[]): string {
+  const all = names.join(" ");
+  const [noun, them] = names.length === 1 ? ["package", "it"] : ["packages", "them"];
+  const fromNpm = names.map((name) => `npm:${name}`).join(" ");
+  return `${what} needs the ${noun} ${
+    names.join(" and ")
+  }, which cannot be loaded: install ${them} ` +
+    `(npm install ${all}, deno add ${fromNpm}, bun add ${all})`;
 }

@@ -100,8 +100,21 @@ export interface Terminal {
   readonly columns: number;
   /** How high it is now, in lines. */
   readonly rows: number;
-  /** Writes before it returns, so that nothing is missing when the process ends right after. */
+  /**
+   * Writes, and never waits for a reader: what a full pipe does not take is kept, up to 64 KiB, and
+   * dropped when the pipe takes nothing for a second.
+   */
   write(text: string): void;
+  /** Resolves when everything was written or dropped; never, where the runtime's write hangs. */
+  flush?(): Promise<void>;
+}
+
+/** A value that follows asynchronous work, as `AsyncLocalStorage` of Node does. */
+export interface AsyncScope<T> {
+  /** Calls `work`; `get` returns `value` in it and in everything that it starts. */
+  run<R>(value: T, work: () => R): R;
+  /** The value of the innermost `run` around the caller. */
+  get(): T | undefined;
 }
 
 /** The port to Deno, Bun, Node or whatever else runs the program. */
@@ -114,6 +127,8 @@ export interface Runtime {
   readonly stopSignals: readonly SignalName[];
   /** Adds a listener and returns its remover. Throws when the platform cannot deliver the signal. */
   onSignal(signal: SignalName, listener: () => void): () => void;
+  /** Returns true in a worker thread, where `exit` ends the thread and not the process. */
+  inWorker?(): boolean;
   /** Holds the process open until the returned function is called. */
   keepAlive(): () => void;
   /** Has `listener` called when the process ends of its own will; returns the remover. */
@@ -126,10 +141,14 @@ export interface Runtime {
   watchEventLoop?(options: EventLoopWatchOptions): EventLoopWatch;
   /** Loads the module at `address` on a thread of its own, where the runtime has threads. */
   startThread?(address: string): ModuleThread;
+  /** Makes a scope, where the runtime has scopes that do not slow down other promises. */
+  createScope?<T>(): AsyncScope<T> | undefined;
   /** What a person reads, where there is such a thing. */
   readonly terminal?: Terminal;
   /** Listens for HTTP requests, where the runtime can. Rejects when the port cannot be had. */
   serve?(handler: RequestHandler, options: ServeOptions): Promise<HttpServer>;
+  /** The names of packages that `serve` needs and that cannot be loaded. @default {none} */
+  missingServePackages?(): Promise<readonly string[]>;
 }
 
 let provider: (() => Runtime) | undefined;
@@ -141,8 +160,7 @@ export function provideRuntime(provide: () => Runtime): void {
 
 /** The runtime that is meant where none is passed. */
 export function defaultRuntime(): Runtime {
-  const runtime = knownRuntime();
-  if (runtime !== undefined) return runtime;
+  if (provider !== undefined) return provider();
   throw new Error(
     "No runtime is known: import from the package's main entry, or pass `runtime` in the options",
   );
@@ -150,5 +168,9 @@ export function defaultRuntime(): Runtime {
 
 /** The same for whoever can do without. */
 export function knownRuntime(): Runtime | undefined {
-  return provider?.();
+  try {
+    return provider?.();
+  } catch {
+    return undefined; // neither Deno nor Bun nor Node, as in a browser
+  }
 }

@@ -22,7 +22,11 @@ test("both manifests export the same subpaths, in the same order", () => {
 test("every subpath of npm is the build of the source that JSR exports", () => {
   const built = Object.entries<string>(jsr.exports).map(([subpath, source]) => {
     const target = source.replace(/^\.\//, "./dist/").replace(/\.ts$/, "");
-    return [subpath, { types: `${target}.d.ts`, default: `${target}.js` }];
+    return [subpath, {
+      require: { types: `${target}.d.cts`, default: `${target}.cjs` },
+      types: `${target}.d.ts`,
+      default: `${target}.js`,
+    }];
   });
   assertEquals(npm.exports, Object.fromEntries(built));
 });
@@ -40,6 +44,16 @@ test("no module reads a manifest: the version is no part of what the package doe
   for (const path of globSync("{mod.ts,{src,runtime_adapters}/**/*.ts}", { cwd: root })) {
     const { imports } = scan(path, readFileSync(join(root, path), "utf8"));
     assertEquals(imports.filter((it) => it.endsWith(".json")), [], path);
+  }
+});
+
+test("every peer is optional, and allowed from its oldest version that works on", () => {
+  const optional = Object.entries<{ optional: boolean }>(npm.peerDependenciesMeta)
+    .filter(([, it]) => it.optional).map(([name]) => name);
+  assertEquals(optional.sort(), Object.keys(npm.peerDependencies).sort());
+  // An upper end would keep users of something else from installing a newer major version of a peer.
+  for (const [name, range] of Object.entries<string>(npm.peerDependencies)) {
+    assert(/^>=\d+\.\d+\.\d+$/.test(range), `${name} is ${range}`);
   }
 });
 

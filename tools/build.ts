@@ -3,10 +3,10 @@
 // The layout repeats the sources' (dist/mod.js beside dist/mod.d.ts), so the entry points of
 // deno.json are the only list. What is used of @std is inlined: npm users get no dependency.
 
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 import { globSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import process from "node:process";
 import { run } from "./process.ts";
 import { root, tool } from "./runtimes.ts";
@@ -31,12 +31,38 @@ const notice =
   "copyright 2026 Espen Hovlandsdal, of commander, copyright 2011 TJ Holowaychuk, and in its live\n" +
   "page of Preact, copyright 2015-present Jason Miller; MIT licenses all: the terms are those of the\n" +
   "LICENSE file.\n";
+/** Its binary cannot be part of a bundle: a bundler must not see the package. */
+const NATIVE_PEER = "better-sqlite3";
+
+/** In declarations: where the package is missing, what comes from it has the type `any`. */
+const PEER_IMPORT = /^import [^;]* from "(?![.]|node:)[^"]+";$/gm;
+
 const RELATIVE_IMPORT = /(?:from|import)\s*\(?\s*"(\.[^"]*)"/g;
 const peers = Object.keys(npm.peerDependencies ?? {});
+
+/**
+ * The sources load a client by a name that no tool can see, or JSR would make it a dependency of all
+ * users. Bundlers of npm users must see the name: then they include what is installed. A CommonJS
+ * package may fail in a bundle of ES modules, by its `require`; then it is looked for at run time.
+ */
+const visiblePeers: Plugin = {
+  name: "visible peers",
+  setup({ onLoad }) {
+    onLoad({ filter: /\.ts$/ }, async ({ path }) => {
+      const contents = await readFile(path, "utf8");
+      const [, name = ""] = /^const MODULE: string = "(.+)";$/m.exec(contents) ?? [];
+      if (!peers.includes(name) || name === NATIVE_PEER) return undefined;
+      const otherwise = "(error) => import(MODULE).catch(() => { throw error; })";
+      const visible = `import("${name}").catch(${otherwise})`;
+      return { contents: contents.replace("import(MODULE)", visible), loader: "ts" };
+    });
+  },
+};
 
 await rm(dist, { recursive: true, force: true });
 await bundle();
 await declare();
+await wrapForCommonJs();
 console.log(`built dist/ with ${Object.keys(jsr.exports).length} entry points`);
 
 async function bundle(): Promise<void> {
@@ -51,7 +77,7 @@ async function bundle(): Promise<void> {
     format: "esm",
     platform: "neutral",
     target: ["es2022", "node20"],
-    sourcemap: true,
+    plugins: [visiblePeers],
     external: ["node:*", ...peers],
     logLevel: "warning",
     write: false,
@@ -117,7 +143,21 @@ async function finishDeclaration(name: string): Promise<void> {
       throw new Error(`dist/${name} imports the types of "${specifier}", which npm users lack`);
     }
   }
-  await writeFile(path, text);
+  await writeFile(path, text.replace(PEER_IMPORT, "// @ts-ignore the package is optional\n$&"));
+}
+
+/**
+ * For `require`, and for TypeScript that compiles to it. It loads the same modules: two copies of the
+ * package would know nothing of each other's groups.
+ */
+async function wrapForCommonJs(): Promise<void> {
+  for (const entry of Object.values(jsr.exports)) {
+    const path = join(dist, entry.replace(/\.ts$/, ""));
+    const module = JSON.stringify(`./${basename(path)}.js`);
+    await writeFile(`${path}.cjs`, `module.exports = require(${module});\n`);
+    // Under `module: node16` TypeScript does not know yet that Node can do this.
+    await writeFile(`${path}.d.cts`, `// @ts-ignore TS1479\nexport * from ${module};\n`);
+  }
 }
 
 async function readManifest(name: string): Promise<Manifest> {

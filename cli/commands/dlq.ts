@@ -3,7 +3,7 @@ import { oneLine } from "../../src/terminal/text.ts";
 import { type DeadLetter, MAX_BATCH, redrive } from "../../mod.ts";
 import { lettersOf, peekLetters } from "../_dead_letters.ts";
 import { ageText, parseCount } from "../_duration.ts";
-import { CliError, usageError } from "../_errors.ts";
+import { CliError, interruptedBy, usageError } from "../_errors.ts";
 import { examples, MAILBOXES } from "../_help.ts";
 import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
@@ -157,10 +157,17 @@ function addRedrive(dlq: Command, io: Io): void {
           return missing.delete(id) || rest.length === 0;
         };
         const maxMessages = Math.min(choice.limit ?? Infinity, missing.size || Infinity);
-        const redriven = await redrive(opened, { only, maxMessages }).finally(() => {
+        let redriven = 0;
+        const onRedriven = () => void redriven++;
+        try {
+          await redrive(opened, { only, maxMessages, onRedriven });
+        } catch (error) {
+          if (print.json) print.result({ redriven }, "");
+          throw interruptedBy(error, `sent back before it: ${counted(redriven, "dead letter")}`);
+        } finally {
           bar.end();
           interrupted.end();
-        });
+        }
         print.result({ redriven }, `sent ${counted(redriven, "dead letter")} back`);
         const limited = redriven === choice.limit;
         if (missing.size > 0 && !limited) throw notFound([...missing]);

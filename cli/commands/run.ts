@@ -2,23 +2,27 @@ import type { Command } from "commander";
 import { parse } from "node:path";
 import {
   InMemoryMailbox,
+  libraryLog,
   LoopGroup,
   type LoopGroupOptions,
   type Mailbox,
   MailboxLoop,
+  type Support,
 } from "../../mod.ts";
+import { logLine } from "../../src/log.ts";
 import { textOf, usageError } from "../_errors.ts";
 import { checkHealth } from "../_check_health.ts";
 import { examples, MAILBOXES } from "../_help.ts";
 import type { Io } from "../_io.ts";
 import { jsonLog } from "../_json_log.ts";
 import { loadModule } from "../_load_module.ts";
-import { open } from "../_mailbox.ts";
+import { openForGroup } from "../_mailbox.ts";
 import { printer } from "../_print.ts";
 import {
   addRunOptions,
   groupOptions,
   handlerOptions,
+  readFlags,
   refuseFlags,
   type RunFlags,
   runOptions,
@@ -47,11 +51,13 @@ export function addRun(program: Command, io: Io): void {
       examples(
         ["lastcall run worker.ts --mailbox sqlite:./jobs.db", "a handler"],
         ["lastcall run worker.ts --mailbox sqlite:./jobs.db --concurrency 8", "eight at a time"],
+        ["lastcall run worker.ts --mailbox sqlite:./jobs.db --until-empty", "a batch, then exit"],
         ["lastcall run loops.ts --health-port 8080 --shutdown-timeout 25s", "loops, with probes"],
         ["LASTCALL_MAILBOX=sqlite:./jobs.db lastcall run worker.ts", "by environment"],
       ),
     )
-    .action(async (path: string, flags: RunFlags, command: Command) => {
+    .action(async (path: string, given: RunFlags, command: Command) => {
+      const flags = readFlags(command, given);
       const what = await whatToRun(path, await loadModule(path));
       refuseFlags(command, what.kind, path);
       if (what.kind === "group") return await what.group.main(runOptions(flags));
@@ -59,8 +65,12 @@ export function addRun(program: Command, io: Io): void {
       const log = json ? { log: jsonLog(io) } : {};
       await checkHealth(flags);
       const group = await makeGroup(path, what, flags, { ...io.group, ...log });
-      note(`running ${group.loops.map(({ name }) => name).join(", ")}; Ctrl+C stops it well`);
-      if (flags.healthPort) note(`look at it on http://localhost:${flags.healthPort}/`);
+      // What reads a pipe gets one format: lines of JSON, as those about the stop.
+      const tell = (message: string, hint = "") =>
+        note(io.err.interactive ? `${message}${hint}` : logLine("info", message));
+      const names = group.loops.map(({ name }) => name).join(", ");
+      tell(`running ${names}`, "; Ctrl+C stops it well");
+      if (flags.healthPort) tell(`look at it on http://localhost:${flags.healthPort}/`);
       await group.main(runOptions(flags));
     });
 }
@@ -72,19 +82,19 @@ async function makeGroup(
   options: LoopGroupOptions,
 ): Promise<LoopGroup> {
   if (what.kind === "loops") return checked(() => groupOf(what.loops, flags, options));
-  const make = (mailbox: Mailbox<unknown>, own: boolean) => {
-    const { log } = options;
+  const { log } = options;
+  const make = (mailbox: Mailbox<unknown>, support: readonly Support[]) => {
     const loop = new MailboxLoop<unknown>({
       ...(log === undefined ? {} : { log }),
       ...handlerOptions(flags, what.options, parse(path).name),
       mailbox,
       handler: what.handler,
     });
-    return groupOf([loop], flags, options, mailbox, own);
+    return groupOf([loop], flags, options, mailbox, support);
   };
   const { mailbox } = what.options;
   if (mailbox !== undefined && flags.mailbox === undefined) {
-    return checked(() => make(mailbox, false));
+    return checked(() => make(mailbox, []));
   }
   if (flags.mailbox === undefined) {
     throw usageError(
@@ -93,8 +103,12 @@ async function makeGroup(
     );
   }
   // The same on a mailbox in memory: whatever is wrong is told before anything is opened.
-  checked(() => make(new InMemoryMailbox("check"), false));
-  return make(await open(flags.mailbox, true), true);
+  checked(() => make(new InMemoryMailbox("check"), []));
+  const { mailbox: opened, support } = await openForGroup(flags.mailbox, {
+    keepTrying: flags.onFailure === "restart",
+    log: log ?? libraryLog,
+  });
+  return make(opened, [support]);
 }
 
 function groupOf(
@@ -102,7 +116,7 @@ function groupOf(
   flags: RunFlags,
   options: LoopGroupOptions,
   mailbox?: Mailbox<unknown>,
-  own = false,
+  support: readonly Support[] = [],
 ): LoopGroup {
   return new LoopGroup(loops, {
     ...options,
@@ -111,10 +125,7 @@ function groupOf(
       ...(flags.token === undefined ? {} : { token: flags.token }),
       ...(mailbox === undefined ? {} : { mailboxes: [mailbox] }),
     },
-    // Who opened it closes it, after the loops.
-    support: mailbox !== undefined && own
-      ? [{ name: `mailbox ${mailbox.name}`, stop: () => mailbox.close() }]
-      : [],
+    support,
   });
 }
 

@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { isMailboxError, type Mailbox, type SendOptions, systemClock } from "../../mod.ts";
 import { batches } from "../_batches.ts";
 import { parseDuration } from "../_duration.ts";
-import { CliError, explain, textOf, usageError } from "../_errors.ts";
+import { interruptedBy, usageError } from "../_errors.ts";
 import { examples, MAILBOXES } from "../_help.ts";
 import { interruption } from "../_interruption.ts";
 import type { Io } from "../_io.ts";
@@ -34,7 +34,7 @@ export function addSend(program: Command, io: Io): void {
     .addOption(
       new Option("--delay <time>", "stay hidden for so long, as 30s").argParser(parseDuration),
     )
-    .option("--id <id>", "an id of your own; one that is still there is not stored again")
+    .option("--id <id>", "an id of your own; while a message has it, another is not stored")
     .option("--reply-to <name>", "the mailbox that replies go to")
     .addHelpText("after", MAILBOXES)
     .addHelpText(
@@ -66,8 +66,9 @@ export function addSend(program: Command, io: Io): void {
         throw usageError("An id must not be empty: leave --id out for a new one");
       }
       const print = printer(io, command);
-      const read = (text: string, where: string) => options.text ? text : parseBody(text, where);
-      const bodies = streamed ? [] : rest.map((text, at) => read(text, `Body ${at + 1}`));
+      const read = (text: string, where: string, advice: string) =>
+        options.text ? text : parseBody(text, where, advice);
+      const bodies = streamed ? [] : rest.map((text, at) => read(text, `Body ${at + 1}`, QUOTE));
       await withMailbox(url, { create: true }, async (mailbox) => {
         if (streamed) await sendLines(mailbox, io, print, options, read);
         else await sendBodies(mailbox, bodies, print, options);
@@ -81,10 +82,18 @@ async function sendBodies(
   print: Print,
   options: Options,
 ): Promise<void> {
+  const duplicates = new Set<string>();
+  const onDuplicate = (id: string) => void duplicates.add(id);
   const ids = bodies.length === 1
-    ? [await mailbox.send(bodies[0], sendOptions(options))]
+    ? [await mailbox.send(bodies[0], { ...sendOptions(options), onDuplicate })]
     : await mailbox.sendMany(bodies, sendOptions(options));
-  for (const id of ids) print.result({ id }, `sent ${id}`);
+  for (const id of ids) {
+    const stored = !duplicates.has(id);
+    const text = stored
+      ? `sent ${id}`
+      : `not stored ${id}: a message with this id is in the mailbox`;
+    print.result({ id, stored }, text);
+  }
 }
 
 /** Sends lines as they come. What was sent before a bad line stays sent, and is told. */
@@ -93,7 +102,7 @@ async function sendLines(
   io: Io,
   print: Print,
   options: Options,
-  read: (text: string, where: string) => unknown,
+  read: (text: string, where: string, advice: string) => unknown,
 ): Promise<void> {
   const bar = progress(io, "sending", print.json);
   const interrupted = interruption(io);
@@ -107,7 +116,7 @@ async function sendLines(
         line++;
         if (text.trim() === "") continue;
         try {
-          bodies.push(read(text, `Line ${line}`));
+          bodies.push(read(text, `Line ${line}`, "Write one JSON value a line"));
         } catch (error) {
           bad = error;
           break;
@@ -115,19 +124,14 @@ async function sendLines(
       }
       for (const id of await sendPatiently(mailbox, bodies, options, print, interrupted.signal)) {
         sent++;
-        if (print.json) print.result({ id }, "");
+        if (print.json) print.result({ id, stored: true }, ""); // only --id can make a duplicate
       }
       if (bad !== undefined) throw bad;
       bar.to(sent);
     }
   } catch (error) {
     bar.end();
-    const { code, exitCode } = explain(error);
-    const message = `${textOf(error)}; sent before it: ${counted(sent, "message")}`;
-    // Something has happened, so it is more than wrong usage.
-    throw code === "usage"
-      ? new CliError("failed", message, { cause: error })
-      : new CliError(code, message, { cause: error, exitCode });
+    throw interruptedBy(error, `sent before it: ${counted(sent, "message")}`);
   } finally {
     interrupted.end();
   }
@@ -172,14 +176,14 @@ function sendOptions({ delay, id, replyTo }: Options): SendOptions {
   };
 }
 
-function parseBody(text: string, where: string): unknown {
+/** What to do about an argument that is not JSON, which most often was left to the shell. */
+const QUOTE = `Quote it for the shell, as '{"dish":"soup"}'`;
+
+function parseBody(text: string, where: string, advice: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
     const shown = text.length > 40 ? `${text.slice(0, 40)}…` : text;
-    throw usageError(
-      `${where} is not JSON: ${shown}. Quote it for the shell, as '{"dish":"soup"}', or add --text`,
-      { cause: error },
-    );
+    throw usageError(`${where} is not JSON: ${shown}. ${advice}, or add --text`, { cause: error });
   }
 }

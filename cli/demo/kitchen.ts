@@ -45,12 +45,11 @@ export function kitchenOn({ orders, say, ...options }: KitchenOptions): LoopGrou
     await pause(350);
   }, { priority: -1 });
 
-  /** Three dishes at a time, and two more taken from the queue ahead: a stop gives those back. */
+  /** Three dishes at a time, one for each cook: what waits stays in the book. */
   const kitchen = new MailboxLoop<Order>({
     name: "kitchen",
     mailbox: orders,
     concurrency: 3,
-    prefetch: 2,
     deadLetter: { maxDeliveries: 3 },
     backoff: { minMs: 500 },
     log: silentLog,

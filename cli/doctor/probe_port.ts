@@ -18,7 +18,7 @@ async function packages(): Promise<Finding | undefined> {
     return problem("health", {
       found: textOf(error),
       why: "run would end with exit code 2",
-      change: "install it",
+      change: "install what is missing",
     });
   }
 }

@@ -1,10 +1,10 @@
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
 import type { HandlerContext } from "../loops/handler.ts";
-import type { Message } from "../mailbox/mailbox.ts";
+import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
 import type { AgentLoopOptions, ExecuteOptions } from "./agent_options.ts";
 import { type AgentRequest, type AgentResult, resultError } from "./agent_request.ts";
 import { Attempt, type AttemptInput } from "./_attempt.ts";
@@ -46,7 +46,7 @@ export class Agent<I, O> {
     if (budget !== undefined) checkBudget(budget);
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? libraryLog;
+    this.#log = safeLog(options.log);
     this.#answering = new Answering({
       clock: this.#clock,
       log: this.#log,
@@ -63,8 +63,8 @@ export class Agent<I, O> {
     });
   }
 
-  /** Tells whoever waits for an answer that there will be none. */
-  async refuse(message: RequestMessage<I, O>, error: Error): Promise<void> {
+  /** Answers a request that is about to be dead-lettered with its error. */
+  async refuse(message: RequestMessage<I, O>, reason: DeadLetterReason): Promise<void> {
     // The body may be anything: nothing is believed of it but its names.
     const { requestId, sessionId } = (message.body ?? {}) as unknown as Readonly<
       Record<string, unknown>
@@ -73,9 +73,9 @@ export class Agent<I, O> {
     const named = isName(requestId) ? { requestId } : {};
     const run = this.#run(named as AgentRequest<I>, message, message.deliveryCount);
     const session = new Session(isName(sessionId) ? sessionId as string : run.runId);
+    const error = new Error(reason.error ?? reason.reason);
     const { result } = this.#outcome(run, session, { error });
-    const unsent = await this.#answering.send(message, result);
-    if (unsent !== undefined) throw unsent;
+    await this.#answering.refuse(message, result, reason);
   }
 
   /** Works on a request that is in no mailbox. */

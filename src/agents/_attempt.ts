@@ -2,7 +2,7 @@ import type { Cancel, Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { onAbort, whileWanted } from "../_promises.ts";
 import type { Adapter, Prompt } from "./adapter.ts";
-import type { AgentBundle, AgentContext, Prepared } from "./agent_options.ts";
+import type { AgentBundle, AgentContext, AgentLoopOptions, Prepared } from "./agent_options.ts";
 import type { AgentRequest } from "./agent_request.ts";
 import type { BudgetTracker } from "./budget.ts";
 import { DeadlineExceededError, NoAnswerError } from "./errors.ts";
@@ -13,7 +13,7 @@ import { Session } from "./session.ts";
 export interface AttemptParts<I, O> {
   readonly adapter: Adapter;
   readonly prepare: (request: I, context: AgentContext) => Prepared<O> | Promise<Prepared<O>>;
-  readonly finalize: ((output: O, context: AgentContext) => O | Promise<O>) | undefined;
+  readonly finalize: AgentLoopOptions<I, O>["finalize"] | undefined;
   readonly captureBundle: ((bundle: AgentBundle<I, O>) => Promise<void> | void) | undefined;
   readonly clock: Clock;
   readonly log: Log;
@@ -99,7 +99,8 @@ export class Attempt<I, O> {
       ? answer as O
       : await this.#wanted(Promise.resolve(prompt.parse(answer)));
     if (finalize === undefined) return parsed;
-    return await this.#wanted(Promise.resolve(finalize(parsed, context)));
+    const final = await this.#wanted(Promise.resolve(finalize(parsed, context)));
+    return final === undefined ? parsed : final as O;
   }
 
   async #prepare(context: AgentContext): Promise<Prompt<O>> {

@@ -44,7 +44,7 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
       schema: requestSchema(options.schema),
       handler: (message, context) => agent.serve(message, context),
       onBury: async (message, reason) => {
-        await agent.refuse(message, new Error(reason.error ?? reason.reason));
+        await agent.refuse(message, reason);
         await options.onBury?.(message, reason);
       },
     });

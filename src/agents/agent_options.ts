@@ -64,8 +64,8 @@ export interface AgentLoopOptions<I, O>
   readonly adapter: Adapter;
   /** Makes the prompt of a request. */
   readonly prepare: (request: I, context: AgentContext) => Prepared<O> | Promise<Prepared<O>>;
-  /** May change the output before it is sent. */
-  readonly finalize?: (output: O, context: AgentContext) => O | Promise<O>;
+  /** May change the output before it is sent. The output stays as it is when this returns nothing. */
+  readonly finalize?: (output: O, context: AgentContext) => O | void | Promise<O | void>;
   /** What requests must look like; one that does not fit is buried with the reasons. */
   readonly schema?: StandardSchema<I>;
   /** How long one attempt may take. @default {Infinity} */

@@ -1,3 +1,4 @@
+import { errorText } from "../errors.ts";
 import type { SchemaIssue, SchemaResult, StandardSchema } from "../loops/schema.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import { type Budget, checkBudget } from "./budget.ts";
@@ -47,9 +48,12 @@ export interface AgentResult<O> {
 
 /** An error as a result carries it. */
 export function resultError(error: unknown): ResultError {
-  return error instanceof Error
-    ? { name: error.name, message: error.message }
-    : { name: "Error", message: String(error) };
+  try {
+    if (error instanceof Error) return { name: `${error.name}`, message: `${error.message}` };
+  } catch {
+    // A getter of the error throws; its text below is all there is.
+  }
+  return { name: "Error", message: errorText(error) };
 }
 
 /** Checks the envelope, and the request in it where there is a schema for that. */

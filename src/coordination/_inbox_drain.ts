@@ -1,6 +1,6 @@
 import { whileWanted } from "../_promises.ts";
-import { isRetryLaterError } from "../errors.ts";
-import type { Mailbox, Message } from "../mailbox/mailbox.ts";
+import { errorText, isRetryLaterError } from "../errors.ts";
+import { type Mailbox, MAX_VISIBILITY_MS, type Message } from "../mailbox/mailbox.ts";
 import { type Agent, archive, handlerFor } from "./agent.ts";
 import { type Envelope, envelopeFault } from "./envelope.ts";
 import type { DrainFigures } from "./shutdown_report.ts";
@@ -132,10 +132,13 @@ export class InboxDrain {
     } catch (error) {
       if (signal.aborted) return false; // it may have ended for that: it goes back
       if (isRetryLaterError(error)) {
-        await message.nack({ visibilityTimeoutMs: error.delayMs ?? 0, spendsAttempt: false });
+        await message.nack({
+          visibilityTimeoutMs: Math.min(error.delayMs ?? 0, MAX_VISIBILITY_MS),
+          spendsAttempt: false,
+        });
         this.figures.givenBack++;
       } else {
-        await message.bury({ reason: "handler_error", error: String(error) });
+        await message.bury({ reason: "handler_error", error: errorText(error) });
         this.figures.failed++;
       }
       return false;

@@ -1,6 +1,7 @@
+import { errorText } from "../errors.ts";
 import { checkInterval } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { SerializationError } from "../mailbox/errors.ts";
 import {
@@ -76,7 +77,7 @@ export class Board implements AsyncDisposable {
   /** A board in memory, or in a store. Nothing happens before it is used. */
   constructor(options: BoardOptions = {}, store?: BoardStore) {
     this.clock = options.clock ?? systemClock;
-    this.log = options.log ?? libraryLog;
+    this.log = safeLog(options.log);
     this.staleAfterMs = checkInterval("staleAfterMs", options.staleAfterMs ?? 30_000);
     this.#store = store ?? new MemoryStore({ clock: this.clock });
     this.#watch = new BoardWatch({
@@ -187,7 +188,7 @@ function plain(agentId: string, metadata: AgentMetadata): AgentMetadata {
     copy = JSON.parse(JSON.stringify(metadata));
   } catch (error) {
     throw new SerializationError(
-      `The metadata of agent "${agentId}" cannot be written as JSON: ${error}`,
+      `The metadata of agent "${agentId}" cannot be written as JSON: ${errorText(error)}`,
       { cause: error },
     );
   }

@@ -1,5 +1,5 @@
-import { show } from "../_checks.ts";
-import { libraryLog } from "../library_log.ts";
+import { checkCount } from "../_checks.ts";
+import { libraryLog, safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
 
@@ -51,7 +51,9 @@ export function settingsFromEnv(
     if (text === undefined || text === "") return undefined;
     const value = /^\s*\d*\.?\d+\s*$/.test(text) ? Number(text) : NaN;
     if (isGood(value)) return value;
-    log.warn(`${name} is ${JSON.stringify(text)}: expected ${expected}; the default is used`);
+    safeLog(log).warn(
+      `${name} is ${JSON.stringify(text)}: expected ${expected}; the default is used`,
+    );
     return undefined;
   };
   const milliseconds = (name: string, isGood: (value: number) => boolean) => {
@@ -72,10 +74,7 @@ export function settingsFromEnv(
 
 /** Refuses a number of messages that cannot be received at once. */
 export function checkBatch(maxBatch: number): number {
-  if (isBatch(maxBatch)) return maxBatch;
-  throw new RangeError(
-    `Invalid maxBatch: expected a whole number from 1 to ${MAX_BATCH}, got ${show(maxBatch)}`,
-  );
+  return checkCount("maxBatch", maxBatch, 1, MAX_BATCH);
 }
 
 function isBatch(value: number): boolean {

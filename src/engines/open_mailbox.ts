@@ -22,6 +22,9 @@ export interface OpenMailboxOptions extends MailboxOptions {
   readonly engines?: Readonly<Record<string, MailboxOpener>>;
 }
 
+/** Parameters of every engine that writes messages somewhere. */
+const LIMITS = ["maxSize", "maxBodyBytes"] as const;
+
 /** Engines are loaded when they are asked for, so that nobody pays for those of others. */
 const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
   async memory(url, options) {
@@ -37,7 +40,7 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
   },
 
   async sqlite(url, options) {
-    checkParams(url, ["queue", "durability", "maxSize"]);
+    checkParams(url, ["queue", "durability", ...LIMITS]);
     const { SqliteMailbox } = await import("./sqlite/mod.ts");
     return await SqliteMailbox.open(
       filePath(url),
@@ -45,7 +48,7 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
         ...options,
         name: url.params.get("queue"),
         durability: url.params.get("durability") as "full" | undefined,
-        maxSize: countParam(url, "maxSize"),
+        ...limits(url),
       }),
     );
   },
@@ -60,20 +63,22 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
   rediss: openRedis,
 
   async denokv(url, options) {
-    checkParams(url, ["queue", "maxSize"]);
+    checkParams(url, ["queue", ...LIMITS]);
     const { DenoKvMailbox } = await import("./deno_kv/mod.ts");
     return await DenoKvMailbox.open(
       url.path === "" ? undefined : filePath(url),
       given({
         ...options,
         name: url.params.get("queue"),
-        maxSize: countParam(url, "maxSize"),
+        ...limits(url),
       }),
     );
   },
 
   async sqs(url, options) {
-    checkParams(url, ["region", "endpoint", "create", "deadLetterQueue", "messageGroupId"]);
+    checkParams(url, [
+      ...["region", "endpoint", "create", "deadLetterQueue", "messageGroupId", "maxBodyBytes"],
+    ]);
     const { SqsMailbox } = await import("./sqs/mod.ts");
     return await SqsMailbox.open(
       url.path,
@@ -84,6 +89,7 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
         create: flagParam(url, "create"),
         deadLetterQueue: url.params.get("deadLetterQueue"),
         messageGroupId: url.params.get("messageGroupId"),
+        maxBodyBytes: countParam(url, "maxBodyBytes"),
       }),
     );
   },
@@ -91,21 +97,21 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
 
 /** `tls:` is how the servers of NATS are named that speak TLS. */
 async function openNats(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
-  checkParams(url, ["queue", "maxSize"]);
+  checkParams(url, ["queue", ...LIMITS]);
   const { NatsMailbox } = await import("./nats/mod.ts");
   return await NatsMailbox.open(
     url.href.replace(/\?.*$/s, ""),
     given({
       ...options,
       name: url.params.get("queue"),
-      maxSize: countParam(url, "maxSize"),
+      ...limits(url),
     }),
   );
 }
 
 /** Parameters that are not ours are the client's: `sslmode`, `application_name` and so on. */
 async function openPostgres(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
-  const own = ["queue", "schema", "maxSize"];
+  const own = ["queue", "schema", ...LIMITS];
   const { PostgresMailbox } = await import("./postgres/mod.ts");
   const [place = "", query = ""] = url.href.split(/\?(.*)/s);
   const rest = query.split("&").filter((pair) => pair !== "" && !own.includes(pair.split("=")[0]!));
@@ -115,20 +121,20 @@ async function openPostgres(url: MailboxUrl, options: MailboxOptions): Promise<M
       ...options,
       name: url.params.get("queue"),
       schema: url.params.get("schema"),
-      maxSize: countParam(url, "maxSize"),
+      ...limits(url),
     }),
   );
 }
 
 async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
-  checkParams(url, ["queue", "maxSize"]);
+  checkParams(url, ["queue", ...LIMITS]);
   const { RedisMailbox } = await import("./redis/mod.ts");
   return await RedisMailbox.open(
     url.href.replace(/\?.*$/s, ""),
     given({
       ...options,
       name: url.params.get("queue"),
-      maxSize: countParam(url, "maxSize"),
+      ...limits(url),
     }),
   );
 }
@@ -145,6 +151,8 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
  * | `denokv:./jobs.kv?queue=orders&maxSize=100`, `denokv:` for what Deno has for the program | `DenoKvMailbox` |
  * | `sqs:https://sqs.eu-west-1.amazonaws.com/123/orders`, `sqs:orders?region=eu-west-1&create=true` | `SqsMailbox` |
+ *
+ * Every engine but that in memory takes `maxBodyBytes=1048576` as well.
  *
  * @example
  * ```ts
@@ -181,6 +189,13 @@ export async function openMailbox<T, R = unknown>(
     );
   }
   return await open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
+}
+
+function limits(url: MailboxUrl): Record<typeof LIMITS[number], number | undefined> {
+  return {
+    maxSize: countParam(url, "maxSize"),
+    maxBodyBytes: countParam(url, "maxBodyBytes"),
+  };
 }
 
 /** `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */

@@ -1,6 +1,6 @@
 import { checkDuration } from "../_checks.ts";
 import { onAbort } from "../_promises.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import { describeIssues } from "../loops/schema.ts";
@@ -47,7 +47,7 @@ export class Collector<O> extends BaseLoop {
     this.#mailbox = mailbox;
     this.#ledger = ledger;
     this.#options = options;
-    this.#log = options.log ?? libraryLog;
+    this.#log = safeLog(options.log);
   }
 
   /** Takes what is there, also what a process that crashed had taken and not written down. */

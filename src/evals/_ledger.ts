@@ -1,3 +1,4 @@
+import { contain } from "../_promises.ts";
 import { type EvalResult, trialIdOf } from "./eval_request.ts";
 import type { Journal } from "./journal.ts";
 import type { EvalProgress, ProgressView } from "./progress.ts";
@@ -81,6 +82,6 @@ export class Ledger<O> {
       if (result.score.passed) this.#passed++;
       if (result.error !== undefined) this.#errors++;
     }
-    progress?.update(this.progress);
+    contain(() => progress?.update(this.progress), () => {}); // a view must not fail the evaluation
   }
 }

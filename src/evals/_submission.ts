@@ -1,4 +1,4 @@
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { Mailbox, ReplyAddress } from "../mailbox/mailbox.ts";
@@ -29,7 +29,8 @@ export class Submission<I, O, E> extends BaseLoop {
   }
 
   protected override async work({ stopping: signal, beat }: LoopContext): Promise<void> {
-    const { trials, isFinished, replyTo, log = libraryLog } = this.#options;
+    const { trials, isFinished, replyTo } = this.#options;
+    const log = safeLog(this.#options.log);
     const patience = { clock: this.clock, log, signal };
     const what = `send to "${this.#requests.name}"`;
     const send = async (id: string, request: EvalRequest<I, E>) => {

@@ -4,11 +4,11 @@ import { resultError } from "../agents/agent_request.ts";
 import { Session } from "../agents/session.ts";
 import { whileWanted } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { Answering } from "../loops/answering.ts";
 import type { HandlerContext } from "../loops/handler.ts";
-import type { Message } from "../mailbox/mailbox.ts";
+import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
 import type { EvalLoopOptions } from "./eval_options.ts";
 import { type EvalRequest, type EvalResult, isText, trialId, trialIdOf } from "./eval_request.ts";
 import type { Experiment } from "./experiment.ts";
@@ -50,7 +50,7 @@ export class Trials<I, O, E> {
     }
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? libraryLog;
+    this.#log = safeLog(options.log);
     this.#answering = new Answering({
       clock: this.#clock,
       log: this.#log,
@@ -67,15 +67,15 @@ export class Trials<I, O, E> {
     await this.#answering.serve(message, context, () => this.#try(message.body, context));
   }
 
-  /** Tells whoever collects that there will be no score. */
-  async refuse(message: RequestMessage<I, O, E>, error: Error): Promise<void> {
+  /** Sends a failed result for a sample that is about to be dead-lettered. */
+  async refuse(message: RequestMessage<I, O, E>, reason: DeadLetterReason): Promise<void> {
     // The body may be anything: without these three nobody could tell what the result is of.
     const { evaluationId, sample, experiment } = Object(message.body) as EvalRequest<I, E>;
     if (![evaluationId, sample?.id, experiment?.name].every(isText)) return;
     const nothing = { latencyMs: 0, session: new Session(), usage: NO_USAGE };
+    const error = new Error(reason.error ?? reason.reason);
     const result = failed(this.#result(message.body, nothing), error);
-    const unsent = await this.#answering.send(message, result);
-    if (unsent !== undefined) throw unsent;
+    await this.#answering.refuse(message, result, reason);
   }
 
   async #try(request: EvalRequest<I, E>, context: HandlerContext): Promise<EvalResult<O>> {

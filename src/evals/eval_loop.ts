@@ -54,7 +54,7 @@ export class EvalLoop<I, O = string, E = unknown>
       schema: requestSchema<I, E>(),
       handler: (message, context) => trials.serve(message, context),
       onBury: async (message, reason) => {
-        await trials.refuse(message, new Error(reason.error ?? reason.reason));
+        await trials.refuse(message, reason);
         await options.onBury?.(message, reason);
       },
     });

@@ -142,8 +142,14 @@ export class Broadcast {
   #event(status: Status): { readonly bytes: Uint8Array; readonly last: boolean } {
     const stopped = this.#closed || status.phase === "stopped";
     const parting = !this.#options.hosted && (status.stop !== undefined || status.drained);
-    const data = JSON.stringify(stopped ? { ...status, phase: "stopped" } : status);
+    const data = JSON.stringify(stopped ? asStopped(status) : status);
     const text = `${stopped ? "event: end\n" : ""}data: ${data}\n\n`;
     return { bytes: new TextEncoder().encode(text), last: stopped || parting };
   }
+}
+
+/** The last event comes before the group has entered its last phase. */
+function asStopped(status: Status): Status {
+  const phases = status.phases.filter((phase) => phase !== "stopped");
+  return { ...status, phase: "stopped", phases: [...phases, "stopped"] };
 }

@@ -1,12 +1,12 @@
+import { errorText } from "../errors.ts";
 import type { Context, Hono } from "hono";
-import { bearerAuth } from "hono/bearer-auth";
-import { show } from "../_checks.ts";
+import type { bearerAuth } from "hono/bearer-auth";
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { redrive } from "../mailbox/dead_letter.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Inspectable } from "./health_options.ts";
+import { checkToken, type Inspectable } from "./health_options.ts";
 import { openLetters } from "./_letters.ts";
 import type { StatusSource } from "./_status_source.ts";
 
@@ -24,28 +24,27 @@ const MOST_REDRIVEN = 1_000;
 /** Adds the paths that need the token. */
 export function addControls(
   app: Hono,
+  makeAuth: typeof bearerAuth,
   group: Inspectable,
   source: StatusSource,
   options: ControlsOptions,
 ): void {
   const { clock, log, timeoutMs } = options;
-  const auth = bearerAuth({ token: checkToken(options.token) });
-  app.on("POST", ["/drain", "/resume", "/redrive"], auth);
-  app.on("GET", ["/controls", "/dead-letters"], auth);
+  const auth = makeAuth({ token: checkToken(options.token) });
 
-  app.get("/controls", ({ json }) => json({ status: "allowed" }));
+  app.get("/controls", auth, (context) => context.json({ status: "allowed" }));
 
-  app.post("/drain", (context) => {
+  app.post("/drain", auth, (context) => {
     group.drain().catch((error) => log.error("the group could not be drained", { error }));
     return context.json({ status: "draining" }, 202);
   });
 
-  app.post("/resume", (context) => {
+  app.post("/resume", auth, (context) => {
     group.resume();
     return context.json({ status: "resumed" });
   });
 
-  app.get("/dead-letters", async (context) => {
+  app.get("/dead-letters", auth, async (context) => {
     const mailbox = mailboxOf(context, source);
     if (mailbox instanceof Response) return mailbox;
     let letters: Awaited<ReturnType<typeof openLetters>>;
@@ -55,7 +54,7 @@ export function addControls(
     return context.json({ error: `"${mailbox.name}" does not show its dead letters now` }, 503);
   });
 
-  app.post("/redrive", async (context) => {
+  app.post("/redrive", auth, async (context) => {
     const mailbox = mailboxOf(context, source);
     if (mailbox instanceof Response) return mailbox;
     try {
@@ -66,7 +65,7 @@ export function addControls(
       return context.json({ mailbox: mailbox.name, redriven });
     } catch (error) {
       log.error(`the dead letters of "${mailbox.name}" could not be redriven`, { error });
-      return context.json({ error: String(error) }, 503);
+      return context.json({ error: errorText(error) }, 503);
     }
   });
 }
@@ -74,21 +73,13 @@ export function addControls(
 type Redrivable = Mailbox<unknown> & Required<Pick<Mailbox<unknown>, "deadLetters">>;
 
 /** The mailbox that a request names, or the answer that it cannot be that one. */
-function mailboxOf({ req, json }: Context, source: StatusSource): Redrivable | Response {
-  const name = req.query("mailbox");
-  if (name === undefined) return json({ error: "say which: ?mailbox=…" }, 400);
+function mailboxOf(context: Context, source: StatusSource): Redrivable | Response {
+  const name = context.req.query("mailbox");
+  if (name === undefined) return context.json({ error: "say which: ?mailbox=…" }, 400);
   const mailbox = source.mailbox(name) as Partial<Redrivable> | undefined;
-  if (mailbox === undefined) return json({ error: `there is no mailbox "${name}" here` }, 404);
+  if (mailbox === undefined) {
+    return context.json({ error: `there is no mailbox "${name}" here` }, 404);
+  }
   if (mailbox.deadLetters !== undefined && mailbox.send !== undefined) return mailbox as Redrivable;
-  return json({ error: `mailbox "${name}" keeps no dead letters` }, 404);
-}
-
-/** A short one is guessed. */
-function checkToken(token: string): string {
-  if (typeof token === "string" && /^[\w.~+/=-]{16,}$/.test(token)) return token;
-  throw new TypeError(
-    `Invalid token: expected at least 16 letters, digits or one of -._~+/=, got ${
-      typeof token === "string" ? `${token.length} characters` : show(token)
-    }`,
-  );
+  return context.json({ error: `mailbox "${name}" keeps no dead letters` }, 404);
 }

@@ -1,6 +1,7 @@
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
+import { checkMetrics } from "./_exposition.ts";
 import type { HealthOptions } from "./health_options.ts";
 import type { Metric } from "./metric_source.ts";
 
@@ -21,13 +22,12 @@ export async function furtherMetrics(
   ];
   const collected = await Promise.all(sources.map(async (collect) => {
     let found: readonly Metric[] = [];
-    const collecting = collect().then((metrics) => void (found = metrics), (error) => {
-      log.warn("some metrics could not be collected", { error });
-    });
+    const collecting = collect().then((metrics) => void (found = checkMetrics(metrics)))
+      .catch((error) => log.warn("some metrics could not be collected", { error }));
     await settlesWithin(collecting, PATIENCE_MS, clock);
     return found;
   }));
-  return merged(collected.flat());
+  return collected.flat();
 }
 
 function mailboxMetric([mailbox, value]: readonly [string, number]): Metric {
@@ -37,14 +37,4 @@ function mailboxMetric([mailbox, value]: readonly [string, number]): Metric {
     type: "gauge",
     samples: [{ labels: { mailbox }, value }],
   };
-}
-
-/** Each name once, with the samples of all. */
-function merged(metrics: readonly Metric[]): readonly Metric[] {
-  const byName = new Map<string, Metric>();
-  for (const metric of metrics) {
-    const samples = [...byName.get(metric.name)?.samples ?? [], ...metric.samples];
-    byName.set(metric.name, { ...metric, samples });
-  }
-  return [...byName.values()];
 }

@@ -13,6 +13,11 @@ export interface InquiryOptions<T> {
   readonly log: Log;
 }
 
+/** There was no answer in time. */
+export class NoAnswerError extends Error {
+  override readonly name = "NoAnswerError";
+}
+
 /** Whoever does not answer at all is asked less often: each question may still be waiting somewhere. */
 const SILENCE_MS = 5_000;
 
@@ -24,6 +29,7 @@ export class Inquiry<T> {
   readonly #options: InquiryOptions<T>;
   #answer: T | undefined;
   #reachable: boolean | undefined;
+  #error: unknown;
   #dueAt = -Infinity;
   #asking: Promise<void> | undefined;
 
@@ -39,6 +45,11 @@ export class Inquiry<T> {
   /** What it has answered last, whenever that was. */
   get answer(): T | undefined {
     return this.#answer;
+  }
+
+  /** Why it could not be asked the last time. */
+  get error(): unknown {
+    return this.#error;
   }
 
   /** Asks when the answer is older than `freshMs`. There is something to wait for unless it is away. */
@@ -64,7 +75,7 @@ export class Inquiry<T> {
     if (!await settlesWithin(answered, timeoutMs, clock)) {
       late = true;
       retryMs = Math.max(freshMs, SILENCE_MS);
-      this.#away(new Error(`no answer within ${timeoutMs} ms`));
+      this.#away(new NoAnswerError(`no answer within ${timeoutMs} ms`));
     }
     this.#dueAt = clock.monotonic() + retryMs;
   }
@@ -74,5 +85,6 @@ export class Inquiry<T> {
     const { log, what } = this.#options;
     if (this.#reachable !== false) log.warn(`${what} cannot be asked how it is doing`, { error });
     this.#reachable = false;
+    this.#error = error;
   }
 }

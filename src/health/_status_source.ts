@@ -3,10 +3,12 @@ import type { LeaseCounters } from "../lease/lease.ts";
 import { NO_FIGURES, sumFigures } from "../lifecycle/figures.ts";
 import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight, Runnable } from "../lifecycle/runnable.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
+import { isMailboxError } from "../mailbox/errors.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import { knownRuntime } from "../runtime.ts";
 import type { HealthOptions, Inspectable, WatchedMailbox } from "./health_options.ts";
-import { Inquiry, type InquiryOptions } from "./_inquiry.ts";
+import { Inquiry, type InquiryOptions, NoAnswerError } from "./_inquiry.ts";
 import { lookInto, type MailboxLook } from "./_letters.ts";
 import { Rates } from "./_rates.ts";
 import type { AgentStatusLine, LoopStatus, MailboxStatus, Status, Totals } from "./status.ts";
@@ -62,7 +64,7 @@ export class StatusSource {
       controls: this.#options.token !== undefined,
       totals: totalsOf(loops),
       loops,
-      mailboxes: [...this.#inquiries].map(([name, [, inquiry]]) => mailboxStatus(name, inquiry)),
+      mailboxes: [...this.#inquiries.values()].map((entry) => mailboxStatus(...entry)),
       ...this.#agents(),
     };
   }
@@ -91,7 +93,7 @@ export class StatusSource {
   }
 
   #inquiry<T>(what: string, ask: InquiryOptions<T>["ask"]): Inquiry<T> {
-    const { log = libraryLog } = this.#options;
+    const log = safeLog(this.#options.log);
     return new Inquiry({ what, ask, timeoutMs: this.#timeoutMs, clock: this.#clock, log });
   }
 
@@ -122,8 +124,21 @@ export class StatusSource {
   }
 }
 
-function mailboxStatus(name: string, { reachable, answer }: Inquiry<MailboxLook>): MailboxStatus {
-  return reachable ? { name, reachable, ...answer } : { name, reachable };
+function mailboxStatus(
+  mailbox: WatchedMailbox,
+  { reachable, answer, error }: Inquiry<MailboxLook>,
+): MailboxStatus {
+  const { name } = mailbox;
+  const { engine } = mailbox as Partial<Mailbox<unknown>>;
+  const place = { name, ...(engine !== undefined && { engine }), reachable };
+  if (reachable) return { ...place, ...answer };
+  return { ...place, ...(error !== undefined && { error: publicText(error) }) };
+}
+
+/** An engine's own errors carry no passwords; what else was thrown may. */
+function publicText(error: unknown): string {
+  if (isMailboxError(error) || error instanceof NoAnswerError) return error.message;
+  return `${error instanceof Error ? error.name : "Error"}; the log has the rest`;
 }
 
 /** The oldest first; most of many are never sorted. */

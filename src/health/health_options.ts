@@ -1,3 +1,4 @@
+import { show } from "../_checks.ts";
 import type { Clock } from "../clock.ts";
 import type { Outcome } from "../lifecycle/drain_report.ts";
 import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
@@ -56,4 +57,14 @@ export interface HealthOptions {
   readonly clock?: Clock;
   /** Hears of checks that failed. @default {libraryLog} */
   readonly log?: Log;
+}
+
+/** Refuses a token that is short enough to be guessed, or that no header can carry. */
+export function checkToken(token: string): string {
+  if (typeof token === "string" && /^[\w.~+/=-]{16,}$/.test(token)) return token;
+  throw new TypeError(
+    `Invalid token: expected at least 16 letters, digits or one of -._~+/=, got ${
+      typeof token === "string" ? `${token.length} characters` : show(token)
+    }`,
+  );
 }

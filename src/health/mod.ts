@@ -1,6 +1,5 @@
 /**
- * Tells probes, Prometheus and people how a group is doing. Needs `hono`; `/metrics` needs
- * `prom-client`.
+ * Tells probes, Prometheus and people how a group is doing. Needs `hono`.
  *
  * @module
  */

@@ -1,6 +1,7 @@
 /**
  * What `/status` answers and the live page shows: everything about a group, as plain data. Nothing in it
- * is secret: what errors say may be, so they are told only to whoever has the token.
+ * is secret: what handlers throw may be, so `/dead-letters` tells it only with the token. Of errors it has
+ * those of the engines, whose messages carry no passwords.
  *
  * @module
  */
@@ -28,8 +29,12 @@ export interface LoopStatus extends LoopHealth {
 export interface MailboxStatus {
   /** What logs, loops and metrics call it. */
   readonly name: string;
+  /** What people call its engine, as `Redis`, where that is known. */
+  readonly engine?: string;
   /** False while its engine cannot be asked; then no number is known. */
   readonly reachable: boolean;
+  /** Why it cannot be asked. */
+  readonly error?: string;
   /** Messages in it, whatever their state. */
   readonly messages?: number;
   /** Messages that failed for good, where it keeps them. */

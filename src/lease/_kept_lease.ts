@@ -23,6 +23,11 @@ export interface LeaseOwner {
   readonly release: (lease: KeptLease) => void;
 }
 
+/** Messages of our own mailboxes carry the mark: a set of all leased messages would cost too much. */
+interface Leasable {
+  leased: boolean;
+}
+
 /** Where another thread sees leases too. */
 export interface LeaseMirror {
   put(lease: KeptLease): void;
@@ -62,6 +67,7 @@ export class KeptLease implements Lease, HeapItem {
   readonly #clock: Clock;
   #state: "kept" | "lost" | "ended" = "kept";
   #abort: AbortController | undefined;
+  #marked = false;
 
   constructor(
     message: Message<unknown>,
@@ -106,6 +112,24 @@ export class KeptLease implements Lease, HeapItem {
     this.mirror?.beat(this);
   }
 
+  /** Begins to keep the message. Two leases on one delivery would extend it past its settlement. */
+  begin(): void {
+    const { message } = this;
+    if (!isLeasable(message)) return;
+    if (message.leased) {
+      throw new Error(
+        `Cannot extend the lease on message ${message.id}: it is extended already. A MailboxLoop ` +
+          "extends the messages of its handlers by itself",
+      );
+    }
+    message.leased = this.#marked = true;
+  }
+
+  /** True when its message was settled, or is being settled, while it is kept. */
+  get settled(): boolean {
+    return this.message.finalized || this.message.settling !== undefined;
+  }
+
   /** The receipt is not good any more. */
   lose(): void {
     if (this.#state !== "kept") return;
@@ -119,6 +143,7 @@ export class KeptLease implements Lease, HeapItem {
   stop(): Promise<void> | undefined {
     if (this.#state === "kept") this.#state = "ended";
     this.owner.release(this);
+    if (this.#marked && isLeasable(this.message)) this.message.leased = this.#marked = false;
     return this.extending;
   }
 
@@ -132,4 +157,8 @@ export class KeptLease implements Lease, HeapItem {
         "could be extended, and somebody else may be working on it now",
     );
   }
+}
+
+function isLeasable(message: object): message is Leasable {
+  return typeof (message as Partial<Leasable>).leased === "boolean";
 }

@@ -42,6 +42,7 @@ export class LeaseKeeper {
   }
 
   keep(lease: KeptLease): void {
+    lease.begin();
     this.#scheduler.add(lease, lease.lastBeat + lease.terms.intervalMs);
     lease.mirror?.put(lease);
   }
@@ -56,6 +57,10 @@ export class LeaseKeeper {
     const now = this.#clock.monotonic();
     const batches = new Map<unknown, Map<number, KeptLease[]>>();
     for (const lease of due) {
+      if (lease.settled) {
+        this.#onSettled(lease, now);
+        continue;
+      }
       if (now - lease.lastBeat > lease.terms.beatWithinMs) {
         this.#withhold(lease, now);
         continue;
@@ -108,6 +113,8 @@ export class LeaseKeeper {
   #onResult(lease: KeptLease, result: unknown, now: number): void {
     if (!lease.kept) return;
     const { intervalMs } = lease.terms;
+    // A receipt that is gone because its handler settled the message is no loss.
+    if (lease.settled) return this.#onSettled(lease, now);
     if (result === true) {
       lease.mirror?.renew(lease);
       return this.#scheduler.add(lease, now + intervalMs);
@@ -124,6 +131,12 @@ export class LeaseKeeper {
       error: result,
     });
     this.#scheduler.add(lease, now + intervalMs * RETRY_SHARE);
+  }
+
+  /** The handler settles the message itself; should that fail, the lease goes on. */
+  #onSettled(lease: KeptLease, now: number): void {
+    if (lease.message.finalized) lease.stop();
+    else this.#scheduler.add(lease, now + lease.terms.intervalMs * RETRY_SHARE);
   }
 
   #withhold(lease: KeptLease, now: number): void {

@@ -18,6 +18,9 @@ const PATIENCE_MS = 5_000;
 /** The one of this process, as long as somebody needs it. */
 let current: OffThread | undefined;
 
+/** Every loop would find out the same. */
+let saidUnavailable = false;
+
 /**
  * A thread that extends leases when this one does not get to it, because a handler blocks the event loop.
  * A process has one, as long as there are loops that need it.
@@ -42,7 +45,15 @@ export class OffThread {
     const { address } = await import("./_keeper_thread.ts");
     const startThread = knownRuntime()?.startThread;
     if (address === undefined || startThread === undefined) return undefined;
-    current ??= new OffThread(startThread(address));
+    try {
+      current ??= new OffThread(startThread(address));
+    } catch (error) {
+      if (!saidUnavailable) {
+        log.warn("Cannot start the thread that extends leases while a handler blocks", { error });
+      }
+      saidUnavailable = true;
+      return undefined;
+    }
     return await current.#join(plan, terms, log);
   }
 

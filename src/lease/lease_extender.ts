@@ -1,6 +1,6 @@
-import { checkInterval } from "../_checks.ts";
+import { checkInterval, MAX_VISIBILITY_MS } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import type { LeaseOwner, LeaseTerms } from "./_kept_lease.ts";
@@ -86,7 +86,7 @@ export class LeaseExtender {
     this.#keeper = LeaseKeeper.of(this.#clock);
     this.#owner = {
       counters: { attempts: 0, failures: 0, losses: 0, withheld: 0 },
-      log: options.log ?? libraryLog,
+      log: safeLog(options.log),
       release: (lease) => this.#keeper.release(lease),
     };
   }
@@ -151,7 +151,7 @@ export class LeaseExtender {
 
 function checkOptions({ intervalMs, extensionMs, beatWithinMs }: LeaseOptions): void {
   if (intervalMs !== undefined) checkInterval("intervalMs", intervalMs);
-  if (extensionMs !== undefined) checkInterval("extensionMs", extensionMs);
+  if (extensionMs !== undefined) checkInterval("extensionMs", extensionMs, MAX_VISIBILITY_MS);
   if (beatWithinMs !== undefined && beatWithinMs !== Infinity) {
     checkInterval("beatWithinMs", beatWithinMs);
   }

@@ -5,19 +5,20 @@ import type { SignalName } from "../runtime.ts";
 import { Deadline } from "./deadline.ts";
 import { DrainReport } from "./drain_report.ts";
 import type { GroupEvents, Problem } from "./group_events.ts";
-import type { GroupConfig } from "./group_options.ts";
+import { type GroupConfig, watchdogOf, watchdogSupport } from "./group_options.ts";
+import { runInside } from "./_inside.ts";
 import { Member } from "./_member.ts";
 import type { Phase, PhaseEvent } from "./phase.ts";
 import { RestartBudget } from "./restart.ts";
 import type { RunOptions } from "./runnable.ts";
-import type { StopProgress } from "./health_snapshot.ts";
+import type { RunEnd, StopProgress } from "./health_snapshot.ts";
 import { linkToProcess, type ProcessLink } from "./_process_link.ts";
 import type { Support } from "./support.ts";
 import { stopByPriority } from "./_stop_by_priority.ts";
 import type { StopReason } from "./stop_reason.ts";
 import { SupportStack } from "./_support_stack.ts";
 import { traceStop } from "./_trace_stop.ts";
-import { Watchdog } from "./watchdog.ts";
+import type { Watchdog } from "./watchdog.ts";
 
 /** How one run of a group goes about. */
 export interface GroupRunOptions extends RunOptions {
@@ -39,6 +40,7 @@ export interface GroupRunOptions extends RunOptions {
  * stage leaves a reserve for those after it; support stops last.
  */
 export class GroupRun {
+  /** Resolves when loops and support have stopped, or were given up. */
   readonly finished: Promise<void>;
   readonly members: readonly Member[];
   readonly phases: PhaseEvent[] = [];
@@ -47,7 +49,7 @@ export class GroupRun {
   readonly #emitter: Emitter<GroupEvents>;
   readonly #watchdog: Watchdog | undefined;
   readonly #support: SupportStack;
-  readonly #finish: () => void;
+  readonly #ended = deferred();
   readonly #stop = new AbortController();
   readonly #stopRequested = deferred();
   readonly #force = new AbortController();
@@ -57,37 +59,32 @@ export class GroupRun {
   #reason: StopReason = { kind: "finished", text: "every loop has ended" };
   #deadline: Deadline;
   #stopping = false;
+  #over = false;
   #forcedBy: SignalName | undefined;
+  /** How it ended, once only the support that serves health is left to stop. */
+  end: RunEnd | undefined;
   #link: ProcessLink | undefined;
 
   constructor(config: GroupConfig, options: GroupRunOptions, emitter: Emitter<GroupEvents>) {
-    const { clock, log } = config;
-    const finished = deferred();
-    this.finished = finished.promise;
-    this.#finish = finished.resolve;
+    const { clock } = config;
+    this.finished = this.#ended.promise;
     this.#config = config;
     this.#options = options;
     this.#emitter = emitter;
     this.#startedAt = clock.monotonic();
     this.#deadline = new Deadline(config.shutdownTimeoutMs, clock);
     const onProblem = (what: string, error: unknown) => this.#problem(what, error);
+    const restarting = config.onFailure === "restart";
     this.members = config.loops.map((loop) => {
-      const restarts = config.onFailure === "restart"
-        ? new RestartBudget(config.restart)
-        : undefined;
+      const restarts = restarting ? new RestartBudget(config.restart) : undefined;
       return new Member(loop, clock, restarts, { onState: (m) => this.#onState(m), onProblem });
     });
-    if (config.watchdogThresholdMs !== null) {
-      this.#watchdog = new Watchdog({
-        thresholdMs: config.watchdogThresholdMs,
-        intervalMs: config.watchdogIntervalMs,
-        onStall: (stalled) => emitter.emit("stall", { stalled }),
-        runtime: config.runtime(),
-        clock,
-        log,
-      });
-    }
-    const support = [...options.foundation, ...this.#watchdogSupport(), ...config.support];
+    this.#watchdog = watchdogOf(config, {
+      onStall: (stalled) => emitter.emit("stall", { stalled }),
+      runtime: config.runtime(),
+    });
+    const watchdog = watchdogSupport(this.#watchdog, options.endsProcess);
+    const support = [...options.foundation, ...watchdog, ...config.support];
     this.#support = new SupportStack(support, clock, onProblem);
   }
 
@@ -109,7 +106,7 @@ export class GroupRun {
 
   /** True when nothing was left running. */
   get clean(): boolean {
-    return this.phase === "stopped" && this.#unfinished.length === 0 &&
+    return this.#over && this.#unfinished.length === 0 &&
       this.members.every(({ state }) => state !== "hung");
   }
 
@@ -120,7 +117,8 @@ export class GroupRun {
     this.#reason = reason;
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
     // At once: whoever asks in the next moment must not be told to send work here.
-    if (this.#active) this.#enter("unready", reason.text);
+    const active = this.phase === "running" && this.members.some((member) => member.active);
+    if (active) this.#enter("unready", reason.text);
     this.#stop.abort(new TerminatingError(`The group is stopping: ${reason.text}`));
     this.#stopRequested.resolve();
     // The process ends, whatever the reason: those who registered for that are to hear of it.
@@ -152,28 +150,16 @@ export class GroupRun {
     return this.#report();
   }
 
-  /** A process that ends takes the watching thread along, sooner than it could be ended before. */
-  #watchdogSupport(): readonly Support[] {
-    const watchdog = this.#watchdog;
-    if (watchdog === undefined) return [];
-    if (!this.#options.endsProcess) return [watchdog];
-    return [{ name: watchdog.name, start: () => watchdog.start(), stop() {} }];
-  }
-
-  get #active(): boolean {
-    return this.phase === "running" && this.members.some(({ active }) => active);
-  }
-
   /** Listens to signals and to the caller, and holds the process open. */
   #connect(): () => void {
     const { runtime } = this.#config;
-    const { installSignals, signal } = this.#options;
+    const { installSignals, endsProcess, signal } = this.#options;
     if (installSignals) {
       this.#link = linkToProcess(this.#config, {
         onStop: (reason) => this.requestStop(reason),
         onForce: (reason) => this.#onForce(reason),
         finished: this.finished,
-      });
+      }, endsProcess);
     }
     const aborted = { kind: "aborted", text: "the caller's signal was aborted" } as const;
     const unlink = onAbort(signal, () => this.requestStop(aborted));
@@ -186,11 +172,13 @@ export class GroupRun {
   }
 
   async #start(): Promise<void> {
-    const started = this.#support.start(this.#stop.signal);
+    const started = runInside(this, () => this.#support.start(this.#stop.signal));
     try {
       await Promise.race([started, this.#stopRequested.promise]);
     } catch (error) {
-      await this.#support.stop(this.#deadline);
+      // From here, not from the start of the run: a slow start must not use up the time to stop.
+      this.#deadline = new Deadline(this.#config.shutdownTimeoutMs, this.#config.clock);
+      await this.#stopSupport();
       throw error;
     }
     started.catch((error) => this.#problem("start-up failed while stopping", error));
@@ -200,7 +188,7 @@ export class GroupRun {
     this.#enter("running", "support is ready");
     const { installSignals: _, endsProcess: __, foundation: ___, signal: ____, ...options } =
       this.#options;
-    for (const member of this.members) member.run(options);
+    for (const member of this.members) runInside(this, () => member.run(options));
     Promise.all(this.members.map(({ done }) => done)).then(() => this.requestStop(this.#reason));
   }
 
@@ -239,11 +227,26 @@ export class GroupRun {
       const abandoned = Promise.all(this.members.map((member) => member.abandon()));
       await settlesWithin(abandoned, this.#deadline.remainingMs / 2, this.#config.clock);
     }
-    this.#unfinished.push(...await this.#support.stop(this.#deadline));
+    const last = this.#options.foundation.length;
+    this.#unfinished.push(...await this.#stopSupport(last));
     if (endsProcess && this.#link !== undefined) {
-      const callbacks = await this.#link.unfinished(this.#deadline.remainingMs);
+      // A callback may be a shutdown() of this group: it must not wait for this wait.
+      this.#finish();
+      const callbacks = await this.#link.unfinished(this.#deadline.budgetMs(last));
       this.#unfinished.push(...callbacks.map((name) => `shutdown callback ${name}`));
     }
+    const { outcome, exitCode } = this.#report();
+    this.end = { outcome, exitCode }; // now, so that the last event of the health server tells it
+    this.#unfinished.push(...await this.#stopSupport());
+  }
+
+  #finish(): void {
+    this.#over = true;
+    this.#ended.resolve();
+  }
+
+  #stopSupport(keep = 0): Promise<readonly string[]> {
+    return runInside(this, () => this.#support.stop(this.#deadline, keep));
   }
 
   #onForce({ signal, text }: StopReason): void {

@@ -10,25 +10,14 @@ export function healthSupport(group: Inspectable, config: GroupConfig): readonly
   return [{
     name: "health",
     async start(context) {
-      const { HealthServer } = await load();
+      const { HealthServer, loadHono } = await import("../health/health_server.ts");
+      const hono = await loadHono("healthPort", runtime());
       const options = { clock, log, ...health };
-      server = new HealthServer(group, runtime(), { port, hostname }, options);
+      server = new HealthServer(hono, group, runtime(), { port, hostname }, options);
       await server.start?.(context);
     },
     async stop(context) {
       await server?.stop(context);
     },
   }];
-}
-
-async function load(): Promise<typeof import("../health/health_server.ts")> {
-  try {
-    return await import("../health/health_server.ts");
-  } catch (error) {
-    throw new Error(
-      "healthPort needs the package hono, which cannot be loaded: install it (npm install hono, " +
-        "deno add npm:hono, bun add hono)",
-      { cause: error },
-    );
-  }
 }

@@ -1,5 +1,6 @@
 import { onAbort } from "../_promises.ts";
 import type { GroupConfig } from "./group_options.ts";
+import { processShare } from "./_process_share.ts";
 import { ShutdownCoordinator } from "./shutdown_coordinator.ts";
 import type { StopReason } from "./stop_reason.ts";
 
@@ -22,13 +23,19 @@ export interface ProcessLink {
 }
 
 /** Ties a run to the signals of the process, including one that came before the run. */
-export function linkToProcess(config: GroupConfig, events: ProcessEvents): ProcessLink {
+export function linkToProcess(
+  config: GroupConfig,
+  events: ProcessEvents,
+  endsProcess: boolean,
+): ProcessLink {
   const { runtime, clock, log } = config;
   const { coordinator, release } = ShutdownCoordinator.hold({ runtime: runtime(), clock, log });
   const stopLoopGroup = (reason: StopReason) => {
     events.onStop(reason);
     return events.finished;
   };
+  const { mainStops } = processShare();
+  if (endsProcess) mainStops.add(stopLoopGroup);
   coordinator.register(stopLoopGroup);
   // The coordinator calls back in a moment; by then a loop would have begun.
   if (coordinator.reason !== undefined) events.onStop(coordinator.reason);
@@ -40,6 +47,7 @@ export function linkToProcess(config: GroupConfig, events: ProcessEvents): Proce
     disconnect() {
       unlink();
       coordinator.unregister(stopLoopGroup);
+      mainStops.delete(stopLoopGroup);
       release();
     },
   };

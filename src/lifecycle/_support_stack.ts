@@ -1,3 +1,4 @@
+import { errorText } from "../errors.ts";
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Deadline } from "./deadline.ts";
@@ -35,15 +36,20 @@ export class SupportStack {
       try {
         await ready;
       } catch (error) {
-        throw new Error(`Support "${support.name}" could not start: ${error}`, { cause: error });
+        throw new Error(`Support "${support.name}" could not start: ${errorText(error)}`, {
+          cause: error,
+        });
       }
     }
   }
 
-  /** Stops all that was started, leaving a reserve for those after it; returns who had not ended. */
-  async stop(deadline: Deadline): Promise<readonly string[]> {
+  /**
+   * Stops what was started but the first `keep`, leaving a reserve for those after it; returns who had
+   * not ended.
+   */
+  async stop(deadline: Deadline, keep = 0): Promise<readonly string[]> {
     const hung: string[] = [];
-    for (let left = this.#begun.length; left > 0; left--) {
+    for (let left = this.#begun.length; left > keep; left--) {
       const entry = this.#begun.pop()!;
       const expired = new AbortController();
       const stopped = this.#stopOne(entry, expired.signal);

@@ -4,6 +4,7 @@ import { type Clock, systemClock } from "../clock.ts";
 import { CancelledError, TerminatingError } from "../errors.ts";
 import { reserveOf } from "./deadline.ts";
 import { Heartbeat } from "./heartbeat.ts";
+import { isInside, runInside } from "./_inside.ts";
 import {
   checkPriority,
   checkRunOptions,
@@ -128,11 +129,12 @@ export abstract class BaseLoop implements Runnable {
     const unlink = onAbort(options.signal, () => run.stopping.abort(STOPPING));
     this.heartbeat.beat();
     try {
-      await this.work({
+      const context = {
         stopping: run.stopping.signal,
         signal: run.cancelling.signal,
         beat: () => this.heartbeat.beat(),
-      }, options);
+      };
+      await runInside(run, () => this.work(context, options));
     } finally {
       unlink();
       this.#stopped = run.stopping.signal.aborted;
@@ -141,7 +143,11 @@ export abstract class BaseLoop implements Runnable {
     }
   }
 
-  /** Asks for a graceful stop and waits: true when stopped, false when the time ran out first. */
+  /**
+   * Asks for a graceful stop and waits: true when stopped, false when the time ran out first. Called from
+   * inside the loop, as by its handler, it asks for the stop and returns false without waiting: the loop
+   * stops when the caller has ended.
+   */
   async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
     const ownTimeoutMs = this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? ownTimeoutMs);
@@ -151,6 +157,11 @@ export abstract class BaseLoop implements Runnable {
       return true;
     }
     run.stopping.abort(STOPPING);
+    const stopped = this.#endsWithin(run, timeoutMs);
+    return isInside(run) ? false : await stopped;
+  }
+
+  async #endsWithin(run: Run, timeoutMs: number): Promise<boolean> {
     const reserveMs = reserveOf(timeoutMs);
     if (await settlesWithin(run.ended.promise, timeoutMs - reserveMs, this.clock)) return true;
     run.cancelling.abort(new CancelledError("deadline", `loop "${this.name}"`));
@@ -163,10 +174,13 @@ export abstract class BaseLoop implements Runnable {
     this.#run?.cancelling.abort(reason);
   }
 
-  /** Takes no new work until `resume`; resolves when nothing is in flight. */
+  /**
+   * Takes no new work until `resume`; resolves when nothing is in flight. Called from inside the loop, as
+   * by its handler, it resolves at once.
+   */
   async drain(): Promise<void> {
     this.#resumed ??= deferred();
-    if (this.#inFlight.size > 0) await (this.#quiet ??= deferred()).promise;
+    if (this.#inFlight.size > 0 && !this.callerIsInside) await (this.#quiet ??= deferred()).promise;
   }
 
   /** Takes work again after `drain`. */
@@ -190,6 +204,11 @@ export abstract class BaseLoop implements Runnable {
       unlink();
       this.heartbeat.beat();
     }
+  }
+
+  /** True when the caller is part of this loop's run, and would wait for itself. */
+  protected get callerIsInside(): boolean {
+    return this.#run !== undefined && isInside(this.#run);
   }
 
   /** True between `drain` and `resume`. */

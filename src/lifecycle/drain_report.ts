@@ -1,3 +1,4 @@
+import { errorText } from "../errors.ts";
 import { exitCodeOf, type SignalName } from "../runtime.ts";
 import { type Figures, isBalanced, sumFigures } from "./figures.ts";
 import type { LoopState, Problem } from "./group_events.ts";
@@ -141,7 +142,7 @@ export class DrainReport implements DrainReportInit {
       `${seconds(this.timeoutMs)} (${this.reason.text}), exit code ${this.exitCode}`,
       ...this.loops.map(loopLine),
       ...this.unfinished.map((name) => `  not ended: ${name}`),
-      ...this.problems.map(({ what, error }) => `  problem: ${what}: ${text(error)}`),
+      ...this.problems.map(({ what, error }) => `  problem: ${what}: ${errorText(error)}`),
     ];
     return lines.join("\n");
   }
@@ -151,30 +152,23 @@ function loopLine(loop: LoopReport): string {
   const parts = [`  ${loop.name}: ${loop.state}`];
   if (loop.stopMs > 0) parts.push(`in ${seconds(loop.stopMs)}`);
   if (loop.restarts > 0) parts.push(`after ${loop.restarts} restarts`);
-  if (loop.error !== undefined) parts.push(`with ${text(loop.error)}`);
+  if (loop.error !== undefined) parts.push(`with ${errorText(loop.error)}`);
   const work = loop.inFlight.map(({ id, ageMs }) => `${id} (${seconds(ageMs)})`);
   if (work.length > 0) parts.push(`on ${work.join(", ")}`);
   const { received, ...settled } = loop.figures;
-  if (received > 0) {
-    const counts = Object.entries(settled).filter(([, count]) => count > 0);
-    parts.push(
-      `received ${received}:`,
-      counts.map(([name, n]) => `${n} ${words(name)}`).join(", "),
-    );
-  }
-  return parts.join(" ");
+  if (received === 0) return parts.join(" ");
+  const counts = Object.entries(settled).filter(([, count]) => count > 0)
+    .map(([name, count]) => `${count} ${words(name)}`);
+  const what = counts.length === 0 ? "" : `: ${counts.join(", ")}`;
+  return `${parts.join(" ")}; received ${received}${what}`;
 }
 
 function withErrorText<T extends { readonly error?: unknown }>(entry: T): unknown {
-  return entry.error === undefined ? entry : { ...entry, error: text(entry.error) };
+  return entry.error === undefined ? entry : { ...entry, error: errorText(entry.error) };
 }
 
 function words(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }
 
 function seconds(ms: number): string {

@@ -1,3 +1,4 @@
+import { errorText } from "../errors.ts";
 import type { DrainReport } from "./drain_report.ts";
 
 /** One or more loops of a group failed. `errors` holds what each failed with. */
@@ -10,7 +11,7 @@ export class GroupFailedError extends AggregateError {
   /** Takes what the loops failed with out of the report. */
   constructor(report: DrainReport) {
     const failed = report.failed;
-    const names = failed.map(({ name, error }) => `"${name}" (${error})`);
+    const names = failed.map(({ name, error }) => `"${name}" (${errorText(error)})`);
     super(failed.map(({ error }) => error), `Loop ${names.join(", ")} failed`, {
       cause: failed[0]?.error,
     });

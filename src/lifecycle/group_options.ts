@@ -1,7 +1,7 @@
 import { checkDuration, checkOneOf, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { HealthOptions } from "../health/health_options.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 import { RestartBudget, type RestartOptions } from "./restart.ts";
@@ -11,6 +11,7 @@ import {
   DEFAULT_WATCHDOG_INTERVAL_MS,
   DEFAULT_WATCHDOG_THRESHOLD_MS,
   Watchdog,
+  type WatchdogOptions,
 } from "./watchdog.ts";
 
 /** What a group does when a loop fails: stop the others well, run it again, or carry on without. */
@@ -104,7 +105,7 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
     health: options.health ?? {},
     runtime: () => runtime ?? defaultRuntime(),
     clock: options.clock ?? systemClock,
-    log: options.log ?? libraryLog,
+    log: safeLog(options.log),
   };
   if (config.unreadyDelayMs > 0 && config.unreadyDelayMs >= config.shutdownTimeoutMs) {
     throw new RangeError(
@@ -114,13 +115,28 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
   }
   // These check their own options; better now than in the middle of a run.
   new RestartBudget(config.restart);
-  if (config.watchdogThresholdMs !== null) {
-    new Watchdog({
-      thresholdMs: config.watchdogThresholdMs,
-      intervalMs: config.watchdogIntervalMs,
-    });
-  }
+  watchdogOf(config);
   return config;
+}
+
+/** The watchdog of a group, where it has one. */
+export function watchdogOf(
+  { watchdogThresholdMs, watchdogIntervalMs, clock, log }: GroupConfig,
+  more: WatchdogOptions = {},
+): Watchdog | undefined {
+  if (watchdogThresholdMs === null) return undefined;
+  const options = { thresholdMs: watchdogThresholdMs, intervalMs: watchdogIntervalMs, clock, log };
+  return new Watchdog({ ...options, ...more });
+}
+
+/** A process that ends takes the watching thread along, sooner than it could be ended before. */
+export function watchdogSupport(
+  watchdog: Watchdog | undefined,
+  endsProcess: boolean,
+): readonly Support[] {
+  if (watchdog === undefined) return [];
+  if (!endsProcess) return [watchdog];
+  return [{ name: watchdog.name, start: () => watchdog.start(), stop() {} }];
 }
 
 function checkLoops(loops: readonly Runnable[]): readonly Runnable[] {

@@ -31,12 +31,12 @@ export class Heartbeat {
     this.#last = this.#clock.monotonic();
   }
 
-  /** Says that the loop waits on purpose: until the next beat no sign of life is expected. */
-  rest(): void {
-    this.#last = Infinity;
+  /** Says that the loop waits on purpose: for `ms` milliseconds no beat is expected. */
+  rest(ms: number = Infinity): void {
+    this.#last = this.#clock.monotonic() + ms;
   }
 
-  /** Milliseconds since the last beat; 0 while it rests. */
+  /** Milliseconds since the last beat or the end of the rest; 0 while it rests. */
   get ageMs(): number {
     return Math.max(0, this.#clock.monotonic() - this.#last);
   }

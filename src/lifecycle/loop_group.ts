@@ -3,6 +3,7 @@ import { Emitter } from "../_emitter.ts";
 import { settlesWithin } from "../_promises.ts";
 import { flushLibraryLog, loadLibraryLog, takeUnheard } from "../library_log.ts";
 import { consoleLog } from "../log.ts";
+import type { Clock } from "../clock.ts";
 import { reserveOf } from "./deadline.ts";
 import type { DrainReport, Outcome } from "./drain_report.ts";
 import type { GroupEvents } from "./group_events.ts";
@@ -10,7 +11,9 @@ import { GroupFailedError } from "./group_failed_error.ts";
 import { type GroupConfig, groupConfig, type LoopGroupOptions } from "./group_options.ts";
 import { GroupRun } from "./_group_run.ts";
 import { healthOf, type HealthSnapshot } from "./health_snapshot.ts";
+import { isInside } from "./_inside.ts";
 import { healthSupport } from "./_health_support.ts";
+import { joinProcessEnd } from "./_process_share.ts";
 import {
   checkRunOptions,
   type Runnable,
@@ -22,11 +25,17 @@ import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
 export interface LoopGroupRunOptions extends RunOptions {
-  /** Stop on SIGTERM and SIGINT. @default {true} */
+  /**
+   * Stop on SIGTERM and SIGINT. Worker threads of Node and Bun get no signals: `run` rejects there
+   * unless this is false. @default {true}
+   */
   readonly installSignals?: boolean;
 }
 
-/** How long the end of a process waits for LogTape; then its last records go to the console. */
+/**
+ * How long the end of a process waits for LogTape, whose last records then go to standard error, and for
+ * the reader of standard error.
+ */
 const LAST_WORDS_MS = 1_000;
 
 /**
@@ -98,9 +107,12 @@ export class LoopGroup implements AsyncDisposable {
   health(): HealthSnapshot {
     const idle = this.loops.map((loop) => ({ loop, state: "waiting" as const, restarts: 0 }));
     const thresholdMs = this.#config.watchdogThresholdMs ?? DEFAULT_WATCHDOG_THRESHOLD_MS;
-    const phase = this.#run?.phase ?? "starting";
-    const { members = idle, stopProgress } = this.#run ?? {};
-    return healthOf(phase, this.#drained, thresholdMs, members, stopProgress);
+    const { members = idle, phases = [], stopProgress: stop, end } = this.#run ?? {};
+    return healthOf({
+      phases: phases.map(({ phase }) => phase),
+      drained: this.#drained,
+      ...{ thresholdMs, members, stop, end },
+    });
   }
 
   /**
@@ -119,16 +131,27 @@ export class LoopGroup implements AsyncDisposable {
 
   /**
    * Runs like `run`, then ends the process: exit code 0 when drained, 1 when a loop failed, 124 when
-   * the deadline passed with work left, 128 + n when signal n forced it.
+   * the deadline passed with work left, 128 + n when signal n forced it. Where several groups run with
+   * `main()`, the end of one begins the stop of all; the process ends after the last, with the worst exit
+   * code: forced, then failed, then timed out.
    *
    * Meanwhile the process is ours: warnings and errors that LogTape is not configured to take are
-   * written to the console, the report of a run that did not drain among them.
+   * written to standard error, the report of a run that did not drain among them.
+   *
+   * Rejects in a worker thread, which cannot end the process.
    */
   async main(options: LoopGroupRunOptions = {}): Promise<never> {
     const { clock, drainView, log, runtime } = this.#config;
+    if (runtime().inWorker?.()) {
+      throw new Error(
+        "main() cannot end the process from a worker thread. Run the group in the main thread, or call " +
+          "run({ installSignals: false }) in the worker and stop it by shutdown().",
+      );
+    }
+    const endProcess = joinProcessEnd(runtime());
     const giveBack = takeUnheard(consoleLog);
     const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
-    const view = drainView ? this.#showDrain() : undefined;
+    const view = drainView ? this.#showDrain().catch(() => undefined) : undefined;
     let exitCode = 1;
     try {
       const report = await this.#execute(options, true);
@@ -146,12 +169,18 @@ export class LoopGroup implements AsyncDisposable {
     await settlesWithin(loaded, LAST_WORDS_MS, clock);
     flushLibraryLog();
     giveBack();
-    return runtime().exit(exitCode);
+    const written = runtime().terminal?.flush?.();
+    if (written !== undefined) await settlesWithin(written, LAST_WORDS_MS, clock);
+    return await endProcess(exitCode);
   }
 
   /**
    * Stops all loops and waits: true when all have stopped, false when the time ran out. While nothing
    * runs, it makes the next `run` return at once.
+   *
+   * Called from inside a loop or a resource of the group, as by a handler, or by anything these have
+   * started, it begins the stop and returns false without waiting: the group stops when the caller has
+   * ended. Node before version 24 cannot tell, and such a call waits until the deadline.
    */
   async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
     const { clock, shutdownTimeoutMs } = this.#config;
@@ -162,12 +191,8 @@ export class LoopGroup implements AsyncDisposable {
       return true;
     }
     run.requestStop({ kind: "shutdown", text: "shutdown() was called" }, timeoutMs);
-    const reserveMs = reserveOf(timeoutMs);
-    if (!await settlesWithin(run.finished, timeoutMs - reserveMs, clock)) {
-      run.cancelAll("deadline", "the time of a shutdown() is nearly up");
-      await settlesWithin(run.finished, reserveMs, clock);
-    }
-    return run.clean;
+    const stopped = stopsWithin(run, timeoutMs, clock);
+    return isInside(run) ? false : await stopped;
   }
 
   /** Takes no new work until `resume`, and is not ready; resolves when nothing is in flight. */
@@ -216,4 +241,13 @@ export class LoopGroup implements AsyncDisposable {
       this.#stopped = run.reason.kind !== "finished";
     }
   }
+}
+
+async function stopsWithin(run: GroupRun, timeoutMs: number, clock: Clock): Promise<boolean> {
+  const reserveMs = reserveOf(timeoutMs);
+  if (!await settlesWithin(run.finished, timeoutMs - reserveMs, clock)) {
+    run.cancelAll("deadline", "the time of a shutdown() is nearly up");
+    await settlesWithin(run.finished, reserveMs, clock);
+  }
+  return run.clean;
 }

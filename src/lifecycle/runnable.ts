@@ -1,4 +1,4 @@
-import { checkCount, checkDuration, show } from "../_checks.ts";
+import { checkCount, checkDuration, checkOneOf, MAX_VISIBILITY_MS, show } from "../_checks.ts";
 import type { CancelledError } from "../errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Figures } from "./figures.ts";
@@ -6,8 +6,13 @@ import type { Heartbeat } from "./heartbeat.ts";
 
 /** Options of {@linkcode Runnable.run}. */
 export interface RunOptions {
-  /** End after this many iterations. @default {Infinity} */
+  /** End after this many iterations; a loop on a mailbox counts its receives. @default {Infinity} */
   readonly maxIterations?: number;
+  /**
+   * End when the mailbox is empty: a receive finds no message and no handler is running. Delayed
+   * messages, and failed ones that wait for their next attempt, are not waited for. @default {false}
+   */
+  readonly untilEmpty?: boolean;
   /** How long a received message stays invisible to others. @default {300_000} */
   readonly visibilityTimeoutMs?: number;
   /** How long one receive waits for a message. @default {20_000} */
@@ -103,6 +108,7 @@ export function checkPriority(priority: number): number {
 /** Refuses run options that make no sense. */
 export function checkRunOptions(options: RunOptions): void {
   checkCount("maxIterations", options.maxIterations ?? Infinity);
-  checkDuration("visibilityTimeoutMs", options.visibilityTimeoutMs ?? 0);
+  checkOneOf("untilEmpty", options.untilEmpty ?? false, [true, false]);
+  checkDuration("visibilityTimeoutMs", options.visibilityTimeoutMs ?? 0, MAX_VISIBILITY_MS);
   checkDuration("waitTimeMs", options.waitTimeMs ?? 0);
 }

@@ -2,7 +2,7 @@ import { checkOneOf, show } from "../_checks.ts";
 import { settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { TerminatingError } from "../errors.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import {
   defaultRuntime,
@@ -11,6 +11,8 @@ import {
   SIGNAL_NUMBERS,
   type SignalName,
 } from "../runtime.ts";
+import { isInside, runInside } from "./_inside.ts";
+import { processShare } from "./_process_share.ts";
 import type { StopReason } from "./stop_reason.ts";
 
 /** Called once when the stop begins; may take its time. */
@@ -33,13 +35,22 @@ export interface InstallOptions {
   readonly log?: Log;
 }
 
+/** The coordinator that listens to the signals of the process, and what holds it in place. */
+interface Installation {
+  readonly coordinator: ShutdownCoordinator;
+  readonly uninstall: () => void;
+  /** How many runs need it. */
+  holders: number;
+  /** Whether it stays when no run needs it. */
+  permanent: boolean;
+}
+
 /** One Ctrl+C often arrives twice, also as another signal; within this time it is the same one. */
 const SAME_SIGNAL_MS = 200;
 
-let installed: ShutdownCoordinator | undefined;
-
 /**
- * Turns the signals of the process into one stop. There is one per process, as signals are.
+ * Turns the signals of the process into one stop. There is one per process, as signals are, also where
+ * several copies of the package are loaded.
  *
  * ```text
  * waiting ── first signal, trigger() ──▶ triggered ── second signal ──▶ forced ── third ──▶ exit
@@ -69,25 +80,23 @@ export class ShutdownCoordinator {
   readonly #removers: (() => void)[] = [];
   readonly #stop = new AbortController();
   readonly #force = new AbortController();
-  readonly #callbacks: ShutdownCallback[] = [];
+  readonly #callbacks = new Set<ShutdownCallback>();
   readonly #pending = new Map<ShutdownCallback, Promise<void>>();
   #reason: StopReason | undefined;
   #lastSignalAt = -Infinity;
-  #holders = 0;
-  #permanent = false;
 
   private constructor(options: InstallOptions) {
     this.#runtime = options.runtime ?? defaultRuntime();
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? libraryLog;
+    this.#log = safeLog(options.log);
     this.#onSecondSignal = options.onSecondSignal ?? "cancel";
   }
 
   /** Starts listening and returns the process's coordinator; the same one when there is one already. */
   static install(options: InstallOptions = {}): ShutdownCoordinator {
-    const coordinator = ShutdownCoordinator.#installed(options);
-    coordinator.#permanent = true;
-    return coordinator;
+    const installation = ShutdownCoordinator.#installed(options);
+    installation.permanent = true;
+    return installation.coordinator;
   }
 
   /**
@@ -95,38 +104,42 @@ export class ShutdownCoordinator {
    * asked for, the signals have their ordinary effect again.
    */
   static hold(options: InstallOptions = {}): { coordinator: ShutdownCoordinator; release(): void } {
-    const coordinator = ShutdownCoordinator.#installed(options);
-    coordinator.#holders++;
+    const installation = ShutdownCoordinator.#installed(options);
+    const { coordinator } = installation;
+    installation.holders++;
     return {
       coordinator,
       release() {
-        coordinator.#holders--;
-        if (coordinator.#holders > 0 || coordinator.#permanent || coordinator.triggered) return;
-        if (installed === coordinator) ShutdownCoordinator.reset();
+        installation.holders--;
+        if (installation.holders > 0 || installation.permanent || coordinator.triggered) return;
+        if (processShare<Installation>().installation === installation) ShutdownCoordinator.reset();
       },
     };
   }
 
   /** The installed coordinator, if there is one. */
   static get(): ShutdownCoordinator | undefined {
-    return installed;
+    return processShare<Installation>().installation?.coordinator;
   }
 
   /** Removes the signal listeners and forgets the coordinator. */
   static reset(): void {
-    if (installed !== undefined) installed.#uninstall();
-    installed = undefined;
+    const share = processShare<Installation>();
+    share.installation?.uninstall();
+    share.installation = undefined;
   }
 
-  static #installed(options: InstallOptions): ShutdownCoordinator {
+  static #installed(options: InstallOptions): Installation {
     checkOneOf("onSecondSignal", options.onSecondSignal ?? "cancel", ["cancel", "exit", "ignore"]);
     for (const signal of options.signals ?? []) {
       checkOneOf("signal", signal, Object.keys(SIGNAL_NUMBERS) as SignalName[]);
     }
-    if (installed !== undefined) return installed;
+    const share = processShare<Installation>();
+    if (share.installation !== undefined) return share.installation;
     const coordinator = new ShutdownCoordinator(options);
     coordinator.#listen(options.signals ?? coordinator.#runtime.stopSignals);
-    return installed = coordinator;
+    const uninstall = () => coordinator.#uninstall();
+    return share.installation = { coordinator, uninstall, holders: 0, permanent: false };
   }
 
   /** True from the first signal or `trigger` on. */
@@ -151,10 +164,13 @@ export class ShutdownCoordinator {
 
   /** How many callbacks are registered. */
   get registered(): number {
-    return this.#callbacks.length;
+    return this.#callbacks.size;
   }
 
-  /** Has `callback` called when the stop begins, in the order of registration; at once if it has. */
+  /**
+   * Has `callback` called when the stop begins, in the order of registration; at once if it has. A
+   * callback that is registered already is called and waited for once.
+   */
   register(callback: ShutdownCallback): void;
   /** The same for what takes no reason, as `loop.shutdown` does. */
   register(callback: () => unknown): void;
@@ -162,7 +178,8 @@ export class ShutdownCoordinator {
     if (typeof callback !== "function") {
       throw new TypeError(`Invalid shutdown callback: expected a function, got ${show(callback)}`);
     }
-    this.#callbacks.push(callback);
+    if (this.#callbacks.has(callback)) return;
+    this.#callbacks.add(callback);
     if (this.#reason !== undefined) this.#call(callback, this.#reason);
   }
 
@@ -171,25 +188,29 @@ export class ShutdownCoordinator {
   /** The same for what takes no reason. */
   unregister(callback: () => unknown): void;
   unregister(callback: ShutdownCallback): void {
-    const index = this.#callbacks.indexOf(callback);
-    if (index >= 0) this.#callbacks.splice(index, 1);
+    this.#callbacks.delete(callback);
   }
 
   /**
    * Begins the stop, as a signal does. Resolves when every callback has ended; callbacks are called
-   * once however often this is.
+   * once however often this is. Called from inside a loop, a resource or a callback, which the stop waits
+   * for, it resolves at once.
    */
   async trigger(reason: string | StopReason = "triggered by the program"): Promise<void> {
     this.#begin(typeof reason === "string" ? { kind: "trigger", text: reason } : reason);
-    await Promise.all(this.#pending.values());
+    if (!isInside()) await Promise.all(this.#pending.values());
   }
 
   /**
    * Waits for the callbacks that are under way, other than `own`, and returns the names of those that
-   * had not ended after `timeoutMs`.
+   * had not ended after `timeoutMs`. It does not wait for groups with `main()`: the process ends after
+   * all of these, and each reports for itself.
    */
   async unfinished(timeoutMs: number, own?: ShutdownCallback): Promise<readonly string[]> {
-    const others = [...this.#pending].filter(([callback]) => callback !== own);
+    const { mainStops } = processShare();
+    const others = [...this.#pending].filter(([callback]) =>
+      callback !== own && !mainStops.has(callback)
+    );
     if (others.length === 0) return [];
     await settlesWithin(Promise.all(others.map(([, ended]) => ended)), timeoutMs, this.#clock);
     return others.filter(([callback]) => this.#pending.has(callback)).map(([callback]) =>
@@ -206,7 +227,11 @@ export class ShutdownCoordinator {
 
   /** Calls outside the caller's stack; whatever comes of it is contained. */
   #call(callback: ShutdownCallback, reason: StopReason): void {
-    const ended = Promise.resolve().then(() => callback(reason)).then(() => {}, (error) => {
+    const called = runInside(this, async () => {
+      await undefined;
+      return await callback(reason);
+    });
+    const ended = called.then(() => {}, (error) => {
       const name = callback.name || "an anonymous function";
       this.#log.error(`a shutdown callback failed: ${name}`, { error });
     }).finally(() => this.#pending.delete(callback));

@@ -1,6 +1,7 @@
 import { checkInterval } from "../_checks.ts";
+import { contain, settlesWithin } from "../_promises.ts";
 import { type Cancel, type Clock, systemClock } from "../clock.ts";
-import { flushLibraryLog, libraryLog, takeUnheard } from "../library_log.ts";
+import { flushLibraryLog, safeLog, takeUnheard } from "../library_log.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { type BeatRecord, defaultRuntime, type EventLoopWatch, type Runtime } from "../runtime.ts";
 import type { Heartbeat } from "./heartbeat.ts";
@@ -27,6 +28,9 @@ export const DEFAULT_WATCHDOG_THRESHOLD_MS = 720_000;
 
 /** The default of {@linkcode WatchdogOptions.intervalMs}. */
 export const DEFAULT_WATCHDOG_INTERVAL_MS = 60_000;
+
+/** How long the end waits for the reader of standard error. */
+const LAST_WRITE_MS = 1_000;
 
 /**
  * Ends the process when a loop, or the event loop itself, gives no sign of life: what supervises the
@@ -64,7 +68,7 @@ export class Watchdog implements Support {
     this.#onStall = options.onStall ?? (() => {});
     this.#runtime = options.runtime;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? libraryLog;
+    this.#log = safeLog(options.log);
   }
 
   /** Watches a loop, by its name, until `unwatch`. */
@@ -82,10 +86,7 @@ export class Watchdog implements Support {
   start(): void {
     if (this.#cancelTick !== undefined) return;
     this.#awakeSince = this.#lookedAt = this.#clock.monotonic();
-    this.#thread = this.#process.watchEventLoop?.({
-      thresholdMs: this.#thresholdMs,
-      intervalMs: this.#intervalMs,
-    });
+    this.#thread = this.#startThread();
     this.#tick();
   }
 
@@ -105,6 +106,20 @@ export class Watchdog implements Support {
 
   get #process(): Runtime {
     return this.#runtime ?? defaultRuntime();
+  }
+
+  /** A process that may not start threads is watched without one. */
+  #startThread(): EventLoopWatch | undefined {
+    const options = { thresholdMs: this.#thresholdMs, intervalMs: this.#intervalMs };
+    try {
+      return this.#process.watchEventLoop?.(options);
+    } catch (error) {
+      this.#log.warn(
+        "The watchdog cannot start its thread and will not notice a blocked event loop",
+        { error },
+      );
+      return undefined;
+    }
   }
 
   #tick(): void {
@@ -139,8 +154,18 @@ export class Watchdog implements Support {
     this.#log.error(`no sign of life from ${names.join(", ")}: ending the process`, { stalled });
     flushLibraryLog();
     giveBack();
-    this.#onStall(stalled);
-    this.#process.kill();
+    contain(() => this.#onStall(stalled), (error) => {
+      this.#log.error("onStall failed", { error });
+    });
+    this.#end();
+  }
+
+  /** Ends the process after its last words are written, or could not be. */
+  #end(): void {
+    const written = this.#process.terminal?.flush?.();
+    if (written === undefined) return this.#process.kill();
+    this.#cancelTick = undefined; // it has looked for the last time
+    settlesWithin(written, LAST_WRITE_MS, this.#clock).then(() => this.#process.kill());
   }
 
   #beats(): readonly BeatRecord[] {

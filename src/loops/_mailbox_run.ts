@@ -1,5 +1,5 @@
-import { backoffMs } from "../_backoff.ts";
 import { type Deferred, deferred, onAbort } from "../_promises.ts";
+import { Turns } from "../_turns.ts";
 import type { CancelledError } from "../errors.ts";
 import type { Leases } from "../lease/leases.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
@@ -10,32 +10,15 @@ import {
   type Mailbox,
   MAX_BATCH,
   type Message,
-  type ReceiveOptions,
 } from "../mailbox/mailbox.ts";
 import { isObserved } from "../telemetry/registry.ts";
 import { MessageContext, type WorkShared } from "./handler.ts";
-import { Item } from "./_item.ts";
+import { Item, Ledger, type Outcome } from "./_ledger.ts";
 import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
 import { judgeObserved } from "./_observed_work.ts";
+import { Receiver } from "./_receiver.ts";
 import { Settler } from "./_settler.ts";
 import { judge, type Verdict } from "./_verdict.ts";
-
-/**
- * A failing receive is tried again after pauses up to these. The longest is short, because an engine that
- * is back has work for us; half of it is random, so that a thousand workers do not come back as one.
- */
-const RECEIVE_PAUSE_MS = { min: 100, max: 1_000 } as const;
-
-const NO_COUNTS = {
-  received: 0,
-  acknowledged: 0,
-  released: 0,
-  nacked: 0,
-  deadLettered: 0,
-  lost: 0,
-};
-
-type Counts = typeof NO_COUNTS;
 
 /**
  * One run of a mailbox loop.
@@ -45,38 +28,47 @@ type Counts = typeof NO_COUNTS;
  *               └── a stop ──▶ released
  * ```
  *
- * A slot is free again when its work was judged: settling overlaps with the next receive.
+ * A slot is free again when its handler has ended: settling overlaps with the next receive.
+ * A message that was delivered more often than it may fail is a suspect: either its handler ended the
+ * process every time, or it was in flight beside the message that did. A suspect runs alone, while this
+ * loop holds no other message, so that the next crash tells which message causes it.
  */
 export class MailboxRun<T, R> {
   readonly #config: MailboxRunConfig<T, R>;
   readonly #context: LoopContext;
   readonly #options: RunOptions;
+  readonly #receiver: Receiver<T, R>;
   readonly #settler: Settler<T, R, Item<T, R>>;
+  readonly #ledger = new Ledger<T, R>();
   readonly #waiting: Item<T, R>[] = [];
-  /** Everything that was received and not settled. */
-  readonly #open = new Set<Item<T, R>>();
-  readonly #counts: Counts = { ...NO_COUNTS };
   readonly #shared: WorkShared;
   readonly #leases: Leases;
+  readonly #turns: Turns;
   #atWork = 0;
-  #wait = new AbortController();
+  /** Waiting items start in the next turn of the event loop. */
+  #yielding = false;
+  /** Suspects were received: take one message at a time. */
+  #isolating = false;
+  /** A suspect is at work. */
+  #alone = false;
   #slotFree: Deferred<void> | undefined;
   #allSettled: Deferred<void> | undefined;
-  #receiveFailures = 0;
 
   constructor(config: MailboxRunConfig<T, R>, context: LoopContext, options: RunOptions) {
     this.#config = config;
     this.#context = context;
     this.#options = options;
     const { visibilityTimeoutMs = 300_000 } = options;
+    this.#receiver = new Receiver(config, context.stopping, options);
     this.#settler = new Settler(
       config.mailbox,
       config.clock,
       config.log,
       { leaseMs: visibilityTimeoutMs, signal: context.signal },
-      (item, settled) => this.#finish(item, settled ? "acknowledged" : "lost"),
+      (item, outcome) => this.#finish(item, outcome),
     );
     this.#shared = { stopping: context.stopping, heartbeat: config.heartbeat, log: config.log };
+    this.#turns = Turns.of(config.clock);
     this.#leases = config.extender.leases({
       mailbox: config.mailbox as Mailbox<unknown>,
       visibilityTimeoutMs,
@@ -84,12 +76,11 @@ export class MailboxRun<T, R> {
   }
 
   get ready(): boolean {
-    return this.#receiveFailures === 0;
+    return this.#receiver.ready;
   }
 
   get figures(): Figures {
-    const { lost, ...counts } = this.#counts;
-    return { ...counts, leftToExpire: lost + this.#open.size };
+    return this.#ledger.figures;
   }
 
   async execute(): Promise<void> {
@@ -102,7 +93,7 @@ export class MailboxRun<T, R> {
       const preparing = this.#leases.begin();
       if (preparing !== undefined) await preparing;
       await this.#receiveAll();
-      if (this.#open.size > 0) await (this.#allSettled = deferred()).promise;
+      if (this.#ledger.open.size > 0) await (this.#allSettled = deferred()).promise;
     } finally {
       for (const unlink of unlinks) unlink();
       this.#leases.end();
@@ -111,153 +102,174 @@ export class MailboxRun<T, R> {
 
   /** Ends a receive that waits for messages. */
   endWait(): void {
-    this.#wait.abort();
+    this.#receiver.endWait();
   }
 
-  /** Gives back what is still at work. What was judged is being settled already. */
+  /** Releases the messages whose handlers still run. The others are being settled already. */
   async abandon(): Promise<void> {
-    const atWork = ({ context, message }: Item<T, R>) => context && !message.finalized;
-    const items = [...this.#open].filter(atWork);
+    const isAtWork = ({ context, message }: Item<T, R>) => context && !message.finalized;
+    const items = [...this.#ledger.open].filter(isAtWork);
     for (const { lease } of items) await lease.stop();
-    this.#counts.released += await this.#settler.release(items.map(({ message }) => message));
-    for (const item of items) if (item.message.finalized) this.#open.delete(item);
+    await this.#settler.release(items.map(({ message }) => message));
+    for (const item of items) {
+      const { finalized, settlement = "released" } = item.message;
+      if (finalized) this.#ledger.close(item, settlement);
+    }
   }
 
   async #receiveAll(): Promise<void> {
-    const { maxIterations = Infinity } = this.#options;
-    const { admission, heartbeat, mailbox } = this.#config;
+    const { maxIterations = Infinity, untilEmpty = false } = this.#options;
+    const { admission, mailbox } = this.#config;
     const { stopping } = this.#context;
     for (let received = 0; received < maxIterations && !mailbox.closed;) {
-      const waiting = admission(stopping);
+      const waiting = admission(stopping) ?? this.#turns.next();
       if (waiting !== undefined) await waiting;
-      const free = this.#free;
-      if (free === 0) await (this.#slotFree = deferred()).promise;
       if (stopping.aborted) return;
-      if (free === 0) continue;
-      try {
-        const looking = this.#receiveFailures > 0;
-        const messages = await mailbox.receive(this.#receiveOptions(free));
-        this.#receiveFailures = 0;
-        this.#take(messages);
-        if (messages.length > 0 || !looking) received++;
-      } catch (error) {
-        await this.#pauseAfter(error);
+      const free = this.#free;
+      if (free === 0) {
+        await this.#change();
+        continue;
       }
-      heartbeat.beat();
+      // Before the receive: a handler that ends meanwhile may have sent a message that it missed.
+      const allSettled = this.#ledger.open.size === 0;
+      const messages = await this.#receiver.receive(free, this.#atWork === 0);
+      if (messages === undefined) continue;
+      received++;
+      this.#take(messages);
+      if (untilEmpty && messages.length === 0) {
+        if (allSettled) return;
+        if (this.#ledger.open.size > 0) await this.#change();
+      }
     }
   }
 
   /** How many more messages may be received now. */
   get #free(): number {
     const { concurrency, prefetch } = this.#config;
+    const open = this.#ledger.open.size;
+    if (this.#isolating) return open === 0 ? 1 : 0;
     // Received ahead in batches, not one for each that ends.
     if (this.#waiting.length > prefetch / 2) return 0;
     const slots = concurrency + prefetch - this.#atWork - this.#waiting.length;
     // What waits for its acknowledgement takes no slot, but may not pile up either.
-    const unsettled = this.#open.size - this.#atWork - this.#waiting.length;
+    const unsettled = open - this.#atWork - this.#waiting.length;
     return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled));
   }
 
-  #receiveOptions(maxMessages: number): ReceiveOptions {
-    const { visibilityTimeoutMs = 300_000 } = this.#options;
-    // After a failure only a look: it tells at once whether the engine is back, a wait would not.
-    const waitTimeMs = this.#receiveFailures > 0 ? 0 : this.#options.waitTimeMs ?? 20_000;
-    if (this.#wait.signal.aborted) this.#wait = new AbortController();
-    return { maxMessages, visibilityTimeoutMs, waitTimeMs, signal: this.#wait.signal };
-  }
-
-  /** The longer a receive keeps failing, the rarer it is told. */
-  async #pauseAfter(error: unknown): Promise<void> {
-    const { clock, log, mailbox } = this.#config;
-    const { min, max } = RECEIVE_PAUSE_MS;
-    const failures = ++this.#receiveFailures;
-    const pauseMs = backoffMs(failures, min, max);
-    if (Number.isInteger(Math.log2(failures))) {
-      log.warn(`could not receive from "${mailbox.name}"; trying again`, { error, failures });
-    }
-    await clock.sleep(pauseMs, { signal: this.#context.stopping }).catch(() => {
-      // A stop began: there is nothing more to receive.
-    });
+  /** Resolves when a slot becomes free, and when a stop begins. */
+  #change(): Promise<void> {
+    return (this.#slotFree = deferred()).promise;
   }
 
   #take(messages: readonly Message<T, R>[]): void {
-    this.#counts.received += messages.length;
+    let suspects = false;
     for (const message of messages) {
       const item = new Item(message, this.#leases.take(message as Message<unknown>));
       this.#config.track(item);
-      this.#open.add(item);
+      this.#ledger.add(item);
       this.#waiting.push(item);
+      suspects ||= this.#isSuspect(item);
     }
+    if (suspects) this.#isolate();
+    else if (messages.length > 0) this.#isolating = false;
     // Handed over in the very moment of the stop: nothing of it was started.
     if (this.#context.stopping.aborted) this.#releaseWaiting();
     else this.#startWaiting();
   }
 
+  #isSuspect({ message }: Item<T, R>): boolean {
+    return this.#config.policy?.suspects(message.deliveryCount) ?? false;
+  }
+
+  /**
+   * Gives suspects back, without spending an attempt, unless there is only one and it can run alone. An
+   * engine that cannot restore attempts has them run here, one after the other.
+   */
+  #isolate(): void {
+    this.#isolating = true;
+    if (this.#ledger.open.size === 1) return;
+    const waiting = this.#waiting.splice(0);
+    const suspects = waiting.filter((item) => this.#isSuspect(item));
+    this.#waiting.push(...waiting.filter((item) => !this.#isSuspect(item)));
+    if (!this.#config.mailbox.capabilities.restoresAttempts) this.#waiting.push(...suspects);
+    else for (const item of suspects) this.#giveBackSuspect(item);
+  }
+
+  async #giveBackSuspect(item: Item<T, R>): Promise<void> {
+    const options = { spendsAttempt: false };
+    const outcome = await this.#settler.giveBack(item.message, { kind: "nack", options });
+    await item.lease.stop(); // now: a lease that expired before would spend the attempt
+    this.#finish(item, outcome === "nacked" ? "released" : outcome);
+  }
+
   #startWaiting(): void {
-    while (this.#atWork < this.#config.concurrency) {
-      const item = this.#waiting.shift();
-      if (item === undefined) return;
-      this.#process(item);
+    while (!this.#yielding && !this.#alone && this.#atWork < this.#config.concurrency) {
+      const next = this.#waiting[0];
+      if (next === undefined || this.#atWork > 0 && this.#isSuspect(next)) return;
+      const nextTurn = this.#turns.next();
+      if (nextTurn !== undefined) return this.#startAfter(nextTurn);
+      this.#waiting.shift();
+      this.#process(next);
     }
+  }
+
+  #startAfter(nextTurn: Promise<void>): void {
+    this.#yielding = true;
+    nextTurn.then(() => {
+      this.#yielding = false;
+      this.#startWaiting();
+    });
   }
 
   async #process(item: Item<T, R>): Promise<void> {
     const { message, lease } = item;
     this.#atWork++;
+    this.#alone = this.#isSuspect(item);
     const context = new MessageContext(this.#shared, message as Message<unknown, never>, lease);
     item.context = context;
     const verdict = await (isObserved() ? judgeObserved : judge)(message, context, this.#config);
     item.context = undefined;
+    this.#alone = false;
     this.#atWork--;
+    const nextStarted = this.#waiting.length > 0;
     this.#startWaiting();
+    this.#receiver.onHandlerEnd(this.#atWork === 0, nextStarted);
     this.#onSlotFree();
+    if (verdict.kind === "bury") await this.#beforeDeadLetter(item, verdict.reason);
     const extending = lease.stop();
     if (extending !== undefined) await extending;
+    // The handler, or `abandon`, may be settling the message at this moment.
+    if (message.settling !== undefined) await message.settling;
     this.#settle(item, verdict);
   }
 
-  /** Settles what was judged, once, and counts what came of it. */
+  /** Settles a message whose handler has ended, once, and counts what came of it. */
   #settle(item: Item<T, R>, verdict: Verdict): void {
     const { message, lease } = item;
-    if (!this.#open.has(item)) return this.#finish(item); // abandoned, and counted as released
-    if (message.finalized) return this.#finish(item, "acknowledged"); // by the handler itself
-    if (lease.lost) return this.#finish(item, "lost");
-    if (verdict.kind === "acknowledge") this.#settler.acknowledge(item);
-    else this.#giveBack(item, verdict);
+    if (message.finalized) this.#finish(item, message.settlement ?? "acknowledged");
+    else if (lease.lost) this.#finish(item, "lost");
+    else if (verdict.kind === "acknowledge") this.#settler.acknowledge(item);
+    else this.#settler.giveBack(message, verdict).then((outcome) => this.#finish(item, outcome));
   }
 
-  async #giveBack(item: Item<T, R>, verdict: Verdict): Promise<void> {
-    const { message } = item;
-    const settler = this.#settler;
-    switch (verdict.kind) {
-      case "release":
-        return this.#finish(item, await settler.release([message]) > 0 ? "released" : "lost");
-      case "nack": {
-        const nacked = await settler.attempt("nack", () => message.nack(verdict.options));
-        return this.#finish(item, nacked ? "nacked" : "lost");
-      }
-      case "bury": {
-        await this.#tellOfBurial(message, verdict.reason);
-        const buried = await settler.attempt("bury", () => message.bury(verdict.reason));
-        return this.#finish(item, buried ? "deadLettered" : "lost");
-      }
-    }
-  }
-
-  async #tellOfBurial(message: Message<T, R>, reason: DeadLetterReason): Promise<void> {
+  /** Runs the hook while the message is still leased, however long the hook takes. */
+  async #beforeDeadLetter({ message, lease }: Item<T, R>, reason: DeadLetterReason): Promise<void> {
+    const { log, onBury } = this.#config;
+    if (onBury === undefined || message.finalized || lease.lost) return;
     try {
-      await this.#config.onBury?.(message, reason);
+      await onBury(message, reason);
     } catch (error) {
-      this.#config.log.error(`message ${message.id} is buried although onBury failed`, { error });
+      log.error(`onBury failed for message ${message.id}; it is dead-lettered all the same`, {
+        error,
+      });
     }
   }
 
-  #finish(item: Item<T, R>, end?: keyof Counts): void {
-    if (end !== undefined) this.#counts[end]++;
+  #finish(item: Item<T, R>, outcome: Outcome): void {
+    this.#ledger.close(item, outcome);
     this.#config.untrack(item);
-    this.#open.delete(item);
     this.#onSlotFree();
-    if (this.#open.size === 0) this.#allSettled?.resolve();
+    if (this.#ledger.open.size === 0) this.#allSettled?.resolve();
   }
 
   /** Wakes the receiver, if it waits and there is room. */
@@ -278,13 +290,11 @@ export class MailboxRun<T, R> {
     const items = this.#waiting.splice(0);
     if (items.length === 0) return;
     for (const { lease } of items) await lease.stop();
-    const released = await this.#settler.release(items.map(({ message }) => message));
-    this.#counts.released += released;
-    this.#counts.lost += items.length - released;
-    for (const item of items) this.#finish(item);
+    await this.#settler.release(items.map(({ message }) => message));
+    for (const item of items) this.#finish(item, item.message.finalized ? "released" : "lost");
   }
 
   #cancelAll(reason: CancelledError): void {
-    for (const { context } of this.#open) context?.cancel(reason);
+    for (const { context } of this.#ledger.open) context?.cancel(reason);
   }
 }

@@ -3,6 +3,8 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
+import type { Outcome } from "./_ledger.ts";
+import type { Verdict } from "./_verdict.ts";
 
 /** How often an engine call is tried at least before the message is left to its lease. */
 const ATTEMPTS = 5;
@@ -19,27 +21,27 @@ export interface Patience {
 }
 
 /**
- * Acknowledges and releases for a loop. What comes while a call is under way travels together in the
+ * Settles messages for a loop. Acknowledgements that are asked for while a call is under way share the
  * next one. A call that fails is tried again; an acknowledgement as long as the lease lasts where the
- * engine is away, because the work is done and must not be done twice. A stale receipt is not, because
- * somebody else has the message now.
+ * engine is away, because the work is done and must not be done twice. A stale receipt is not tried
+ * again: the message belongs to another worker now.
  */
 export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
   readonly #mailbox: Mailbox<T, R>;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #patience: Patience;
-  readonly #done: (work: W, settled: boolean) => void;
+  readonly #done: (work: W, outcome: Outcome) => void;
   #works: W[] = [];
   #flushing = false;
 
-  /** `done` is told of each piece of work whether its message could be removed. */
+  /** `done` is called for each acknowledged piece of work, with what came of it. */
   constructor(
     mailbox: Mailbox<T, R>,
     clock: Clock,
     log: Log,
     patience: Patience,
-    done: (work: W, settled: boolean) => void,
+    done: (work: W, outcome: Outcome) => void,
   ) {
     this.#mailbox = mailbox;
     this.#clock = clock;
@@ -61,14 +63,36 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
   async release(messages: readonly Message<T, R>[]): Promise<number> {
     const settled = this.#mailbox.releaseMany === undefined
       ? await Promise.all(
-        messages.map((message) => this.attempt("release", () => message.release())),
+        messages.map((message) => this.#attempt("release", () => message.release())),
       )
       : await this.#many("release", messages, () => this.#mailbox.releaseMany!(messages));
     return settled.filter((done) => done).length;
   }
 
+  /** Settles a message that is not done, and returns what came of it. Never rejects. */
+  async giveBack(
+    message: Message<T, R>,
+    verdict: Exclude<Verdict, { kind: "acknowledge" }>,
+  ): Promise<Outcome> {
+    const lost = () => message.settlement ?? "lost"; // another call may have settled it meanwhile
+    switch (verdict.kind) {
+      case "release":
+        return await this.release([message]) > 0 ? "released" : lost();
+      case "nack":
+        return await this.#attempt(verdict.kind, () => message.nack(verdict.options))
+          ? "nacked"
+          : lost();
+      case "bury": {
+        const { reason } = verdict;
+        if (!await this.#attempt("dead-letter", () => message.bury(reason))) return lost();
+        this.#log.error(`message ${message.id} dead-lettered: ${reason.reason}`, { ...reason });
+        return "deadLettered";
+      }
+    }
+  }
+
   /** Tries one call until it works, the receipt is stale, or it is enough. Never rejects. */
-  async attempt(what: string, call: () => Promise<void>): Promise<boolean> {
+  async #attempt(what: string, call: () => Promise<void>): Promise<boolean> {
     const [settled = false] = await this.#many(what, [], async () => {
       await call();
       return [true];
@@ -81,7 +105,9 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
       const works = this.#works;
       this.#works = [];
       const settled = await this.#acknowledgeAll(works.map(({ message }) => message));
-      for (const [i, work] of works.entries()) this.#done(work, settled[i] ?? false);
+      for (const [i, work] of works.entries()) {
+        this.#done(work, settled[i] ? "acknowledged" : work.message.settlement ?? "lost");
+      }
     }
     this.#flushing = false;
   }
@@ -90,7 +116,7 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     if (this.#mailbox.acknowledgeMany !== undefined) {
       return this.#many("acknowledge", messages, () => this.#mailbox.acknowledgeMany!(messages));
     }
-    return Promise.all(messages.map((m) => this.attempt("acknowledge", () => m.acknowledge())));
+    return Promise.all(messages.map((m) => this.#attempt("acknowledge", () => m.acknowledge())));
   }
 
   async #many(
@@ -107,9 +133,10 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
       } catch (error) {
         const away = isMailboxError(error, "MailboxConnectionError") && !signal.aborted &&
           this.#clock.monotonic() < endsAt;
+        if (isMailboxError(error, "MessageFinalizedError")) return [];
         const stale = isMailboxError(error, "ReceiptHandleExpiredError");
         const last = stale || attempt >= ATTEMPTS && !away;
-        const next = last ? "its lease decides" : "trying again";
+        const next = last ? "it reappears when its visibility timeout passes" : "trying again";
         const ids = messages.map(({ id }) => id);
         if (last || attempt <= ATTEMPTS) {
           this.#log.warn(`could not ${what} in "${this.#mailbox.name}"; ${next}`, { error, ids });

@@ -1,5 +1,5 @@
 import type { TraceContext } from "../telemetry/trace_context.ts";
-import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
+import type { DeadLetterReason, Message, NackOptions, Settlement } from "../mailbox/mailbox.ts";
 
 /** A message whose body is what a schema made of it. */
 export class ValidatedMessage<T, R> implements Message<T, R> {
@@ -41,6 +41,23 @@ export class ValidatedMessage<T, R> implements Message<T, R> {
 
   get finalized(): boolean {
     return this.#message.finalized;
+  }
+
+  /** The mark of a lease belongs to the message itself. */
+  get leased(): boolean {
+    return (this.#message as { leased?: boolean }).leased === true;
+  }
+
+  set leased(leased: boolean) {
+    (this.#message as { leased?: boolean }).leased = leased;
+  }
+
+  get settlement(): Settlement | undefined {
+    return this.#message.settlement;
+  }
+
+  get settling(): Promise<void> | undefined {
+    return this.#message.settling;
   }
 
   acknowledge(): Promise<void> {

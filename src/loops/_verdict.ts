@@ -16,7 +16,7 @@ import { ValidatedMessage } from "./_validated_message.ts";
 export type Verdict =
   | { readonly kind: "acknowledge" }
   | { readonly kind: "release" }
-  | { readonly kind: "nack"; readonly options: NackOptions; readonly error: unknown }
+  | { readonly kind: "nack"; readonly options: NackOptions; readonly error?: unknown }
   | { readonly kind: "bury"; readonly reason: DeadLetterReason; readonly error: unknown };
 
 const DONE: Verdict = { kind: "acknowledge" };
@@ -39,20 +39,21 @@ export async function judge<T, R>(
   rules: Rules<T, R>,
 ): Promise<Verdict> {
   const exhausted = rules.policy?.beforeWork(message.deliveryCount);
-  if (exhausted !== undefined) return bury(message, exhausted, rules.log);
+  if (exhausted !== undefined) return bury(exhausted);
   try {
     let input = message;
     if (rules.schema !== undefined) {
       const result = await rules.schema["~standard"].validate(message.body);
       if (result.issues !== undefined) {
         const error = describeIssues(result.issues);
-        return bury(message, { reason: "schema", error }, rules.log);
+        return bury({ reason: "schema", error });
       }
       input = new ValidatedMessage(message, result.value);
     }
     await rules.handler(input, context);
     return DONE;
   } catch (error) {
+    if (message.settling !== undefined) await message.settling;
     return afterFailure(message, context, rules, error);
   }
 }
@@ -63,9 +64,13 @@ function afterFailure<T, R>(
   { policy, log, minBackoffMs, maxBackoffMs }: Rules<T, R>,
   error: unknown,
 ): Verdict {
-  // Told to end, and it did: that is no failure of the message.
-  if (context.reason !== undefined) return UNTOUCHED;
   const { id, deliveryCount } = message;
+  if (message.finalized) {
+    log.warn(`the handler of message ${id} failed after it had settled the message`, { error });
+    return DONE;
+  }
+  // The handler stopped because it was cancelled; this is not a failed attempt.
+  if (context.reason !== undefined) return UNTOUCHED;
   const backoff = backoffMs(deliveryCount, minBackoffMs, maxBackoffMs);
   if (isRetryLaterError(error)) {
     const visibilityTimeoutMs = Math.min(error.delayMs ?? backoff, MAX_VISIBILITY_MS);
@@ -73,7 +78,7 @@ function afterFailure<T, R>(
     return { kind: "nack", options: { visibilityTimeoutMs, spendsAttempt: false }, error };
   }
   const hopeless = policy?.afterFailure(error, deliveryCount);
-  if (hopeless !== undefined) return bury(message, hopeless, log, error);
+  if (hopeless !== undefined) return bury(hopeless, error);
   log.warn(`message ${id} failed, attempt ${deliveryCount}`, {
     error,
     visibilityTimeoutMs: backoff,
@@ -82,12 +87,9 @@ function afterFailure<T, R>(
   return { kind: "nack", options: { visibilityTimeoutMs: backoff, spendsAttempt }, error };
 }
 
-function bury<T, R>(
-  { id }: Message<T, R>,
+function bury(
   reason: DeadLetterReason,
-  log: Log,
   error: unknown = reason.error ?? reason.reason,
 ): Verdict {
-  log.error(`message ${id} is buried: ${reason.reason}`, { ...reason });
   return { kind: "bury", reason, error };
 }

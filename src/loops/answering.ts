@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { RetryLaterError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { isMailboxError, type MailboxErrorName } from "../mailbox/errors.ts";
-import type { Message, ReplyMailbox } from "../mailbox/mailbox.ts";
+import type { DeadLetterReason, Message, ReplyMailbox } from "../mailbox/mailbox.ts";
 import type { HandlerContext } from "./handler.ts";
 
 /** What a message remembers between its deliveries. */
@@ -12,12 +12,23 @@ export interface Remembered<R> {
   readonly progress?: unknown;
   /** The work is done, and only its answer could not be sent. */
   readonly unsent?: Unsent<R>;
+  /** The message has failed for good: this is its answer, and it never gets another. */
+  readonly refused?: Refused<R>;
 }
 
 /** An answer, and how often it could not be sent. */
 export interface Unsent<R> {
   readonly result: R;
   readonly times: number;
+}
+
+/** An answer that tells of a failure, and why its message is dead-lettered. */
+export interface Refused<R> {
+  readonly result: R;
+  readonly reason: DeadLetterReason;
+  /** The delivery that failed. A redriven message is sent anew, and counted anew. */
+  readonly enqueuedAt: number;
+  readonly deliveryCount: number;
 }
 
 /** Options of {@linkcode Answering}. */
@@ -51,11 +62,15 @@ const UNSENDABLE: readonly MailboxErrorName[] = ["SerializationError", "InvalidP
  * ```text
  * work ─▶ send, three times if need be ─▶ done
  *              └── remembered, the message is put off ─▶ send …
+ * failed for good ─▶ remembered ─▶ send ─▶ dead-lettered
  * ```
+ *
+ * A failure is remembered with the message before it is told. When the message could not be dead-lettered
+ * and comes again, on whichever machine, it is refused again: after an error no requester gets an output.
  */
 export class Answering<R> {
   readonly #options: AnsweringOptions<R>;
-  readonly #kept = new Map<string, Unsent<R>>();
+  readonly #kept = new Map<string, Pick<Remembered<R>, "unsent" | "refused">>();
 
   constructor(options: AnsweringOptions<R>) {
     this.#options = options;
@@ -67,41 +82,79 @@ export class Answering<R> {
     context: HandlerContext,
     work: (remembered: Remembered<R>) => Promise<R>,
   ): Promise<void> {
-    const remembered = (message.checkpoint ?? {}) as Remembered<R>;
-    const known = remembered.unsent ?? this.#recall(message);
-    const result = known?.result ?? await work(remembered);
+    const remembered = this.#recall(message);
+    const { unsent: known, refused } = remembered;
+    const result = refused?.result ?? known?.result ?? await work(remembered);
     await context.endLease();
+    const times = (known?.times ?? 0) + 1;
     const error = await this.send(message, result);
-    if (error === undefined) return;
-    const unsent = { result, times: (known?.times ?? 0) + 1 };
-    await message.saveCheckpoint({ ...remembered, unsent }).catch(() =>
-      this.#keep(message, unsent)
-    );
-    throw new RetryLaterError(`The answer to ${this.#options.nameOf(result)} could not be sent`, {
-      cause: error,
-      delayMs: backoffMs(unsent.times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max),
-    });
+    if (error !== undefined) {
+      const unsent = { result, times };
+      await message.saveCheckpoint({ ...remembered, unsent }).catch(() =>
+        this.#keep(message, { ...remembered, unsent })
+      );
+      const what = `The answer to ${this.#options.nameOf(result)} could not be sent`;
+      throw this.#later(what, error, times);
+    }
+    if (refused === undefined) return;
+    try {
+      await message.bury(refused.reason);
+    } catch (error) {
+      throw this.#later(`Message ${message.id} could not be dead-lettered`, error, times);
+    }
   }
 
-  #keep<T>(message: Message<T, R>, unsent: Unsent<R>): void {
+  /**
+   * Answers a message that is about to be dead-lettered. Rejects when that cannot be remembered with the
+   * message, which is not answered then: should it come again, its next delivery decides.
+   */
+  async refuse<T>(message: Message<T, R>, result: R, reason: DeadLetterReason): Promise<void> {
+    const { enqueuedAt, deliveryCount, replyTo } = message;
+    const remembered = this.#recall(message);
+    const refused = remembered.refused ?? { result, reason, enqueuedAt, deliveryCount };
+    const isTold = (this.#options.to ?? replyTo) !== undefined;
+    if (isTold && remembered.refused === undefined) {
+      try {
+        await this.#insist(() => message.saveCheckpoint({ ...remembered, refused }));
+      } catch (error) {
+        // SQS without a store keeps no checkpoints: this process remembers it.
+        if (!isMailboxError(error, "InvalidParameterError")) throw error;
+        this.#keep(message, { refused });
+      }
+    }
+    const unsent = await this.send(message, refused.result);
+    if (unsent !== undefined) throw unsent;
+  }
+
+  #later(message: string, cause: unknown, times: number): RetryLaterError {
+    const delayMs = backoffMs(times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max);
+    return new RetryLaterError(message, { cause, delayMs });
+  }
+
+  #keep<T>(message: Message<T, R>, { unsent, refused }: Remembered<R>): void {
     for (const oldest of this.#kept.keys()) {
       if (this.#kept.size < MOST_KEPT) break;
       this.#kept.delete(oldest);
     }
-    this.#kept.set(keyOf(message), unsent);
+    this.#kept.set(keyOf(message), {
+      ...(unsent === undefined ? {} : { unsent }),
+      ...(refused === undefined ? {} : { refused }),
+    });
   }
 
-  /** What was kept for a message, which is not kept any longer. */
-  #recall<T>(message: Message<T, R>): Unsent<R> | undefined {
+  /** What is known of a message from its earlier deliveries, here or elsewhere. */
+  #recall<T>(message: Message<T, R>): Remembered<R> {
     const key = keyOf(message);
-    const unsent = this.#kept.get(key);
+    const { refused, ...remembered } = { ...readRemembered(message), ...this.#kept.get(key) };
     this.#kept.delete(key);
-    return unsent;
+    const isOfThis = refused !== undefined && refused.enqueuedAt === message.enqueuedAt &&
+      refused.deliveryCount < message.deliveryCount;
+    return isOfThis ? { ...remembered, refused } : remembered;
   }
 
   /** Sends an answer. Resolves with what went wrong, if that may pass. */
   async send<T>(message: Message<T, R>, result: R): Promise<unknown> {
-    const { clock, log, nameOf, instead, to } = this.#options;
+    const { log, nameOf, instead, to } = this.#options;
     if (to === undefined && message.replyTo === undefined) {
       log.warn(`${nameOf(result)} has no reply address: its result is dropped`);
       return undefined;
@@ -121,9 +174,36 @@ export class Answering<R> {
           continue;
         }
         if (attempt >= REPLY_ATTEMPTS) return error;
-        await clock.sleep(backoffMs(attempt, REPLY_PAUSE_MS.min, REPLY_PAUSE_MS.max));
+        await this.#pauseAfter(attempt);
       }
     }
+  }
+
+  /** Tries a call as often as an answer, while the engine is away. */
+  async #insist(call: () => Promise<void>): Promise<void> {
+    for (let attempt = 1;; attempt++) {
+      try {
+        return await call();
+      } catch (error) {
+        const isAway = isMailboxError(error, "MailboxConnectionError");
+        if (!isAway || attempt >= REPLY_ATTEMPTS) throw error;
+        await this.#pauseAfter(attempt);
+      }
+    }
+  }
+
+  async #pauseAfter(attempt: number): Promise<void> {
+    await this.#options.clock.sleep(backoffMs(attempt, REPLY_PAUSE_MS.min, REPLY_PAUSE_MS.max));
+  }
+}
+
+/** What earlier deliveries have saved; nothing when it was saved by something else, or cannot be read. */
+function readRemembered<T, R>(message: Message<T, R>): Remembered<R> {
+  try {
+    const { checkpoint } = message;
+    return typeof checkpoint === "object" && checkpoint !== null ? checkpoint : {};
+  } catch {
+    return {};
   }
 }
 

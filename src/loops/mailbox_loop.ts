@@ -1,10 +1,10 @@
-import { checkCount } from "../_checks.ts";
-import type { BackoffOptions } from "../_backoff.ts";
+import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
+import { checkCount, checkOneOf } from "../_checks.ts";
 import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import { type Figures, NO_FIGURES } from "../lifecycle/figures.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
@@ -41,6 +41,9 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   readonly log?: Log;
 }
 
+/** The pauses before a failed message is tried again, unless told. */
+const DEFAULT_BACKOFF: Required<BackoffOptions> = { minMs: 1_000, maxMs: 300_000 };
+
 /**
  * Receives messages, keeps them leased while a handler works, and settles them: done when the handler
  * returns, tried again when it throws, buried when that is no use. A stop finishes what is in flight
@@ -68,7 +71,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
 
   /** Checks the options; nothing happens before `run`. */
   constructor(options: MailboxLoopOptions<T, R>) {
-    const { mailbox, handler, lease = {}, deadLetter, backoff = {} } = options;
+    const { mailbox, handler, lease = {}, deadLetter, onBury, schema } = options;
     if (typeof mailbox?.receive !== "function") {
       throw new TypeError("Invalid mailbox: expected one with a `receive` function");
     }
@@ -76,12 +79,17 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     if (typeof handler !== "function") {
       throw new TypeError(`Invalid handler of loop "${this.name}": expected a function`);
     }
-    const log = options.log ?? libraryLog;
+    if (onBury !== undefined) checkOneOf("onBury", typeof onBury, ["function"]);
+    if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
+      throw new TypeError(`Invalid schema of loop "${this.name}": expected a Standard Schema`);
+    }
+    const backoff = checkBackoff(options.backoff ?? {}, DEFAULT_BACKOFF);
+    const log = safeLog(options.log);
     const leaseOptions = lease === false ? { enabled: false } : lease;
     this.#config = {
       mailbox,
       handler,
-      concurrency: checkConcurrency(options.concurrency ?? 1),
+      concurrency: checkCount("concurrency", options.concurrency ?? 1, 1, MAX_BATCH),
       prefetch: checkCount("prefetch", options.prefetch ?? 0),
       extender: leaseOptions instanceof LeaseExtender
         ? leaseOptions
@@ -89,10 +97,10 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       policy: deadLetter instanceof DeadLetterPolicy || deadLetter === undefined
         ? deadLetter
         : new DeadLetterPolicy(deadLetter),
-      onBury: options.onBury,
-      schema: options.schema,
-      minBackoffMs: backoff.minMs ?? 1_000,
-      maxBackoffMs: backoff.maxMs ?? 300_000,
+      onBury,
+      schema,
+      minBackoffMs: backoff.minMs,
+      maxBackoffMs: backoff.maxMs,
       clock: this.clock,
       heartbeat: this.heartbeat,
       log,
@@ -139,13 +147,4 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     this.#current = new MailboxRun(this.#config, context, options);
     await this.#current.execute();
   }
-}
-
-function checkConcurrency(value: number): number {
-  if (!Number.isInteger(value) || value < 1 || value > MAX_BATCH) {
-    throw new RangeError(
-      `Invalid concurrency: expected a whole number from 1 to ${MAX_BATCH}, got ${value}`,
-    );
-  }
-  return value;
 }

@@ -1,3 +1,4 @@
+import { Turns } from "../_turns.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 
@@ -14,9 +15,6 @@ export interface StepContext extends LoopContext {
 
 /** One step of a loop. Return `false` to end the loop; throw to fail it. */
 export type Step = (context: StepContext) => Promise<void | boolean> | void | boolean;
-
-/** A step that never waits gives way to signals and timers this often. */
-const LONGEST_TURN_MS = 10;
 
 /**
  * A loop that does one step after another until it is told to stop. A step in flight is finished
@@ -51,18 +49,14 @@ export class StepLoop extends BaseLoop {
   /** Does step after step until the stop. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { maxIterations = Infinity } = options;
-    let turnBegan = this.clock.monotonic();
-
+    const turns = Turns.of(this.clock);
     for (let iteration = 1; iteration <= maxIterations; iteration++) {
       await this.admission(context.stopping);
       if (context.stopping.aborted || !await this.#take(context, iteration)) return;
       this.heartbeat.beat();
       if (context.stopping.aborted) return;
-
-      if (this.clock.monotonic() - turnBegan >= LONGEST_TURN_MS) {
-        await this.clock.sleep(0);
-        turnBegan = this.clock.monotonic();
-      }
+      const nextTurn = turns.next();
+      if (nextTurn !== undefined) await nextTurn;
     }
   }
 

@@ -1,3 +1,4 @@
+import { type Deferred, deferred } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import { checkVisibility } from "./_bounds.ts";
@@ -9,22 +10,31 @@ import {
   ReceiptHandleExpiredError,
   ReplyNotAvailableError,
 } from "./errors.ts";
-import type { DeadLetterReason, Message, NackOptions, ReplyMailbox } from "./mailbox.ts";
+import type {
+  DeadLetterReason,
+  Message,
+  NackOptions,
+  ReplyMailbox,
+  Settlement,
+} from "./mailbox.ts";
 import type { MailboxOptions } from "./mailbox_options.ts";
 
 /**
- * One delivery. It is settled once: `open ─▶ settling ─▶ final`, and back to `open` when that failed.
+ * One delivery. It is settled once: `open ─▶ settling ─▶ settled`, and back to `open` when that failed.
  */
 export class EngineMessage<T, R, B> implements Message<T, R> {
   readonly delivery: Delivery<B>;
   readonly body: T;
   readonly trace: TraceContext | undefined;
-  state: "open" | "settling" | "final" = "open";
+  /** Set while a lease extender keeps it. */
+  leased = false;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
   /** What this delivery has saved; the engine gave only what was there before. */
   #progress: B | undefined;
+  #state: "open" | "settling" | Settlement = "open";
+  #settled: Deferred<void> | undefined;
 
   constructor(
     delivery: Delivery<B>,
@@ -69,20 +79,30 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   }
 
   get finalized(): boolean {
-    return this.state === "final";
+    return this.settlement !== undefined;
+  }
+
+  get settlement(): Settlement | undefined {
+    return this.#state === "open" || this.#state === "settling" ? undefined : this.#state;
+  }
+
+  get settling(): Promise<void> | undefined {
+    return this.#state === "settling" ? (this.#settled ??= deferred()).promise : undefined;
   }
 
   async acknowledge(): Promise<void> {
-    await this.#settle("acknowledge", () => this.#engine.acknowledge([this.delivery]));
+    const acknowledge = () => this.#engine.acknowledge([this.delivery]);
+    await this.#settle("acknowledge", "acknowledged", acknowledge);
   }
 
   async nack({ visibilityTimeoutMs = 0, spendsAttempt = true }: NackOptions = {}): Promise<void> {
     const delayMs = checkVisibility(visibilityTimeoutMs);
-    await this.#settle("nack", () => this.#engine.retry([this.delivery], delayMs, spendsAttempt));
+    const retry = () => this.#engine.retry([this.delivery], delayMs, spendsAttempt);
+    await this.#settle("nack", "nacked", retry);
   }
 
   async release(): Promise<void> {
-    await this.#settle("release", () => this.#engine.release([this.delivery]));
+    await this.#settle("release", "released", () => this.#engine.release([this.delivery]));
   }
 
   async bury(reason: DeadLetterReason): Promise<void> {
@@ -90,7 +110,8 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     const now = (this.#options.clock ?? systemClock).now();
     const letter = deadLetterOf(delivery, { body }, this.#readableCheckpoint(), reason, now, trace);
     const encoded = this.#codec.encode(letter);
-    await this.#settle("bury", async () => [await this.#engine.bury(delivery, encoded)]);
+    const deadLetter = async () => [await this.#engine.bury(delivery, encoded)];
+    await this.#settle("dead-letter", "deadLettered", deadLetter);
   }
 
   async extendVisibility(ms: number): Promise<void> {
@@ -116,16 +137,23 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     return await mailbox.send(body);
   }
 
-  /** Begins to settle it; false when somebody else has. */
+  /** Begins to settle it; false when another call has. */
   claim(): boolean {
-    if (this.state !== "open") return false;
-    this.state = "settling";
+    if (this.#state !== "open") return false;
+    this.#state = "settling";
     return true;
+  }
+
+  /** Ends what `claim` began; undefined when it could not be settled. */
+  conclude(settlement: Settlement | undefined): void {
+    this.#state = settlement ?? "open";
+    this.#settled?.resolve();
+    this.#settled = undefined;
   }
 
   /** Refuses to settle twice. */
   checkSettleable(): void {
-    if (this.state === "open") return;
+    if (this.#state === "open") return;
     throw new MessageFinalizedError(`Message ${this.id} was settled already`);
   }
 
@@ -155,14 +183,18 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     return found;
   }
 
-  async #settle(what: string, act: () => Maybe<readonly boolean[]>): Promise<void> {
+  async #settle(
+    what: string,
+    settlement: Settlement,
+    act: () => Maybe<readonly boolean[]>,
+  ): Promise<void> {
     this.checkSettleable();
-    this.state = "settling";
+    this.claim();
     let done: boolean | undefined = false;
     try {
       [done] = await act();
     } finally {
-      this.state = done ? "final" : "open";
+      this.conclude(done ? settlement : undefined);
     }
     if (!done) throw this.#expired(what);
   }

@@ -1,6 +1,7 @@
+import { errorText } from "../errors.ts";
 import { deferred, onAbort } from "../_promises.ts";
 import { type Cancel, type Clock, systemClock } from "../clock.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import type { Codec } from "./codec.ts";
 import { deadLetterOf } from "./dead_letter.ts";
@@ -41,7 +42,7 @@ export class Intake<T, R, B> {
     this.#codec = codec;
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? libraryLog;
+    this.#log = safeLog(options.log);
     this.#closing = closing;
   }
 
@@ -133,7 +134,7 @@ export class Intake<T, R, B> {
 
   async #buryUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {
     const raw = this.#codec.text(delivery.body);
-    const reason = { reason: "unreadable", error: String(error) };
+    const reason = { reason: "unreadable", error: errorText(error) };
     try {
       const letter = deadLetterOf(delivery, { raw }, undefined, reason, this.#clock.now());
       await this.#engine.bury(delivery, this.#codec.encode(letter));

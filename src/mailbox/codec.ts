@@ -1,4 +1,5 @@
-import { show } from "../_checks.ts";
+import { checkCount, show } from "../_checks.ts";
+import { errorText } from "../errors.ts";
 import type { TraceContext, TracedBody } from "../telemetry/trace_context.ts";
 import { InvalidParameterError, SerializationError } from "./errors.ts";
 import { unwrapJson, unwrapKept, wrapJson, wrapKept } from "./_traced_body.ts";
@@ -25,15 +26,24 @@ export interface Codec<B> {
 /** The default of {@linkcode jsonCodec}: as much as the common queues take. */
 export const DEFAULT_MAX_BODY_BYTES = 262_144;
 
-/** Stores bodies as JSON. */
-export function jsonCodec(maxBytes: number = DEFAULT_MAX_BODY_BYTES): Codec<string> {
+/**
+ * Stores bodies as JSON of up to `maxBytes` bytes. `engineMaxBytes` is what the engine itself can take: an
+ * error of a body that is too large advises to raise the limit only below it.
+ */
+export function jsonCodec(
+  maxBytes: number = DEFAULT_MAX_BODY_BYTES,
+  engineMaxBytes: number = Infinity,
+): Codec<string> {
+  checkCount("maxBodyBytes", maxBytes, 1);
   return {
     encode: stringify,
     decode(stored) {
       try {
         return JSON.parse(stored);
       } catch (error) {
-        throw new SerializationError(`The stored body is not JSON: ${error}`, { cause: error });
+        throw new SerializationError(`The stored body is not JSON: ${errorText(error)}`, {
+          cause: error,
+        });
       }
     },
     text: (stored) => stored,
@@ -44,9 +54,13 @@ export function jsonCodec(maxBytes: number = DEFAULT_MAX_BODY_BYTES): Codec<stri
       if (stored.length * 3 <= maxBytes) return;
       const bytes = new TextEncoder().encode(stored).byteLength;
       if (bytes <= maxBytes) return;
+      const raise = bytes > engineMaxBytes
+        ? ""
+        : ", or raise maxBodyBytes, an option of the mailbox and a parameter of its URL " +
+          `(?maxBodyBytes=${bytes})`;
       throw new InvalidParameterError(
         `The body has ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
-          "a reference, or raise maxBodyBytes",
+          `a reference${raise}`,
       );
     },
   };
@@ -57,7 +71,9 @@ function stringify(value: unknown): string {
   try {
     text = JSON.stringify(value);
   } catch (error) {
-    throw new SerializationError(`The body cannot be written as JSON: ${error}`, { cause: error });
+    throw new SerializationError(`The body cannot be written as JSON: ${errorText(error)}`, {
+      cause: error,
+    });
   }
   if (text === undefined) {
     throw new SerializationError(`The body cannot be written as JSON: got ${show(value)}`);

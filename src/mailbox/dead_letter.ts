@@ -1,3 +1,4 @@
+import { checkCount } from "../_checks.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Lease } from "../lease/lease.ts";
@@ -36,6 +37,8 @@ export interface RedriveOptions<T> {
   readonly maxMessages?: number;
   /** Which ones; the others stay. */
   readonly only?: (letter: DeadLetter<T>) => boolean;
+  /** Called for each letter after it was sent back, so that an error later leaves the count known. */
+  readonly onRedriven?: (letter: DeadLetter<T>) => void;
   /** Where time comes from. @default {systemClock} */
   readonly clock?: Clock;
 }
@@ -44,14 +47,17 @@ export interface RedriveOptions<T> {
 const HIDDEN_MS = 60_000;
 
 /**
- * Sends dead letters back to where they came from, oldest first, and returns how many. A letter leaves
- * only after its message is stored again, under its old id; one that cannot be read stays.
+ * Sends dead letters back to their mailbox, oldest first, and returns how many. Each message is stored
+ * with its old id and checkpoint. If another message with that id is in the mailbox, it is stored with a
+ * new id. A letter is removed only after its message is stored; when the process dies in between, the
+ * next redrive stores the message a second time. Letters that cannot be read stay.
  */
 export async function redrive<T>(
   mailbox: Mailbox<T>,
   options: RedriveOptions<T> = {},
 ): Promise<number> {
   const { maxMessages = Infinity, only = () => true, clock = systemClock } = options;
+  checkCount("maxMessages", maxMessages);
   const { deadLetters } = mailbox;
   if (deadLetters === undefined) {
     throw new TypeError(`Mailbox "${mailbox.name}" keeps no dead letters`);
@@ -71,16 +77,12 @@ export async function redrive<T>(
       held.push({ message, lease });
       const { body: letter } = message;
       if (!("body" in letter) || !only(letter)) continue;
-      const { id, replyTo, body, trace } = letter;
-      await mailbox.send(body as T, {
-        id,
-        ...(replyTo === undefined ? {} : { replyTo }),
-        ...(trace === undefined ? {} : { trace }),
-      });
+      await sendBack(mailbox, letter);
       await lease.stop();
       await message.acknowledge();
       held.pop();
       redriven++;
+      options.onRedriven?.(letter);
     }
   } finally {
     for (const { message, lease } of held) {
@@ -89,6 +91,19 @@ export async function redrive<T>(
     }
   }
   return redriven;
+}
+
+/** Resolves only when the message is stored, with an id of its own. */
+async function sendBack<T>(mailbox: Mailbox<T>, letter: DeadLetter<T>): Promise<void> {
+  const { id, replyTo, body, trace, checkpoint } = letter;
+  const options = {
+    ...(replyTo === undefined ? {} : { replyTo }),
+    ...(trace === undefined ? {} : { trace }),
+    ...(checkpoint === undefined ? {} : { checkpoint }),
+  };
+  let isDuplicate = false;
+  await mailbox.send(body as T, { ...options, id, onDuplicate: () => isDuplicate = true });
+  if (isDuplicate) await mailbox.send(body as T, options);
 }
 
 /** A letter whose lease has ended is back already. */

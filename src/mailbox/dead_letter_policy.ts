@@ -1,4 +1,5 @@
-import { checkCount } from "../_checks.ts";
+import { checkCount, show } from "../_checks.ts";
+import { errorText } from "../errors.ts";
 import type { DeadLetterReason } from "./mailbox.ts";
 
 /** A class of errors, as `instanceof` takes it. */
@@ -36,37 +37,63 @@ export class DeadLetterPolicy {
 
   /** Checks the options. */
   constructor(options: DeadLetterOptions = {}) {
-    this.maxDeliveries = checkCount("maxDeliveries", options.maxDeliveries ?? 5);
-    if (this.maxDeliveries === 0) {
-      throw new RangeError("Invalid maxDeliveries: expected at least 1, got 0");
-    }
-    this.#include = options.include ?? [];
-    this.#exclude = options.exclude ?? [];
+    this.maxDeliveries = checkCount("maxDeliveries", options.maxDeliveries ?? 5, 1);
+    this.#include = checkClasses("include", options.include ?? []);
+    this.#exclude = checkClasses("exclude", options.exclude ?? []);
   }
 
   /**
-   * Asked before the work: a message that was delivered more often than allowed never got as far as to
-   * fail. It ended its process instead.
+   * Returns true for a message that was delivered more often than it may fail. It never got as far as to
+   * fail: its process ended first, because of this message or of another one in flight beside it. A
+   * suspect is handled once more, alone, before it is dead-lettered.
+   */
+  suspects(deliveryCount: number): boolean {
+    return deliveryCount > this.maxDeliveries;
+  }
+
+  /**
+   * Asked before the handler is called. A suspect that comes back from its lone delivery has failed for
+   * good. With `maxDeliveries: 1` there is no lone delivery: no handler is called twice.
    */
   beforeWork(deliveryCount: number): DeadLetterReason | undefined {
-    if (deliveryCount <= this.maxDeliveries) return undefined;
+    const allowed = this.maxDeliveries === 1 ? 1 : this.maxDeliveries + 1;
+    if (deliveryCount <= allowed) return undefined;
     return {
       reason: "max_deliveries",
       error:
-        `delivered ${deliveryCount} times without an end; at most ${this.maxDeliveries} are allowed`,
+        `delivered ${deliveryCount} times, and its handler never ended; its process ended or ` +
+        `its lease expired each time (maxDeliveries: ${this.maxDeliveries})`,
     };
   }
 
   /** Whether the message is not to blame, so that the attempt does not count. */
   excuses(error: unknown): boolean {
-    return this.#exclude.some((type) => error instanceof type);
+    return isOneOf(error, this.#exclude);
   }
 
   /** Asked after the work has failed. */
   afterFailure(error: unknown, deliveryCount: number): DeadLetterReason | undefined {
     if (this.excuses(error)) return undefined;
-    const hopeless = this.#include.some((type) => error instanceof type);
+    const hopeless = isOneOf(error, this.#include);
     if (!hopeless && deliveryCount < this.maxDeliveries) return undefined;
-    return { reason: hopeless ? "handler_error" : "max_deliveries", error: String(error) };
+    return { reason: hopeless ? "handler_error" : "max_deliveries", error: errorText(error) };
   }
+}
+
+/** A class or a value that fails the comparison is treated as no match. */
+function isOneOf(error: unknown, types: readonly ErrorClass[]): boolean {
+  try {
+    return types.some((type) => error instanceof type);
+  } catch {
+    return false;
+  }
+}
+
+/** Refuses what `instanceof` would refuse, before a message has failed. */
+function checkClasses(name: string, classes: readonly ErrorClass[]): readonly ErrorClass[] {
+  for (const type of classes) {
+    if (typeof type === "function") continue;
+    throw new TypeError(`Invalid ${name}: expected classes of errors, got ${show(type)}`);
+  }
+  return classes;
 }

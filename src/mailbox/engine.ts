@@ -25,6 +25,8 @@ export interface Entry<B> {
   readonly replyTo?: StoredReplyAddress | undefined;
   /** The id was chosen by the sender: one that is there already must not be stored again. */
   readonly dedup: boolean;
+  /** The checkpoint of its first delivery; undefined for none. */
+  readonly checkpoint?: B | undefined;
 }
 
 /** A message on its way out. Engines get the same object back when it is settled. */
@@ -64,8 +66,13 @@ export interface Pulled<B> {
 export interface Engine<B> {
   /** What it can do; `mailboxCases` holds it to that. */
   readonly capabilities: Capabilities;
-  /** Stores all, or throws and stores none. */
-  push(entries: readonly Entry<B>[]): Maybe<void>;
+  /** What people call the engine, as `Redis`; the status of a group names it. */
+  readonly label?: string | undefined;
+  /**
+   * Stores all entries, or throws and stores none. Answers for each entry whether it was stored: false
+   * for a duplicate, an entry with `dedup` whose id is in the mailbox already.
+   */
+  push(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
   /** Takes the oldest visible messages, at most `max`, for `visibilityMs`. Does not wait. */
   pull(max: number, visibilityMs: number): Maybe<Pulled<B>>;
   /** Removes messages. */
@@ -107,3 +114,20 @@ export interface Engine<B> {
 
 /** A message that was given back this often spends its attempt the next time. */
 export const FREE_RELEASES = 5;
+
+/**
+ * Tells for each entry whether it is new: false for a duplicate of a stored message, or of an entry before
+ * it. `isStored` tells whether a message with this chosen id is in the mailbox.
+ */
+export function freshnessOf(
+  entries: readonly Pick<Entry<unknown>, "id" | "dedup">[],
+  isStored: (id: string) => boolean,
+): boolean[] {
+  const chosen = new Set<string>();
+  return entries.map(({ id, dedup }) => {
+    if (!dedup) return true;
+    if (chosen.has(id) || isStored(id)) return false;
+    chosen.add(id);
+    return true;
+  });
+}

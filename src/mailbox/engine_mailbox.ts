@@ -1,8 +1,10 @@
 import { type Clock, systemClock } from "../clock.ts";
 import {
   checkDelay,
+  checkId,
   checkMailboxName,
   checkMaxMessages,
+  checkReplyTo,
   checkTrace,
   checkVisibility,
   checkWait,
@@ -11,7 +13,7 @@ import { isTracing } from "../telemetry/registry.ts";
 import { sending } from "../telemetry/spans.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Codec } from "./codec.ts";
-import type { Delivery, Engine, Entry, Maybe, StoredReplyAddress } from "./engine.ts";
+import type { Delivery, Engine, Entry, Maybe } from "./engine.ts";
 import type { EngineMessage } from "./_engine_message.ts";
 import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
 import type {
@@ -22,6 +24,7 @@ import type {
   PeekedMessage,
   ReceiveOptions,
   SendOptions,
+  Settlement,
 } from "./mailbox.ts";
 import { Intake } from "./_intake.ts";
 import type { LeaseKeepingPlan } from "./lease_keeping.ts";
@@ -38,6 +41,10 @@ export type PlanLeaseKeeping = (queue: string) => Promise<LeaseKeepingPlan | und
 export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** What logs, loops and reply addresses call it. */
   readonly name: string;
+  /** Those of the engine. */
+  readonly capabilities: Capabilities;
+  /** What people call the engine, where it says so. */
+  readonly engine: string | undefined;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
@@ -61,6 +68,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   ) {
     this.name = checkMailboxName(name);
     this.#engine = engine;
+    this.capabilities = engine.capabilities;
+    this.engine = engine.label;
     this.#codec = codec;
     this.#options = options;
     this.#planLeaseKeeping = planLeaseKeeping;
@@ -72,11 +81,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** True after `close`. */
   get closed(): boolean {
     return this.#closed;
-  }
-
-  /** Those of the engine. */
-  get capabilities(): Capabilities {
-    return this.#engine.capabilities;
   }
 
   /** Where its messages go that failed for good; on the same engine. */
@@ -92,10 +96,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
   async send(body: T, options: SendOptions<R> = {}): Promise<string> {
-    if (isTracing()) return (await this.#sendTraced([body], options))[0]!;
-    const entry = this.#entry(body, options);
-    await this.#engine.push([entry]);
-    return entry.id;
+    const sent = isTracing() ? this.#sendTraced([body], options) : this.#push([body], options);
+    return (await sent)[0]!;
   }
 
   /** Stores all messages, or none of them. */
@@ -168,12 +170,15 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Acknowledges in one call of the engine; tells for each whether its receipt was still good. */
   acknowledgeMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
-    return this.#settleMany(messages, (deliveries) => this.#engine.acknowledge(deliveries));
+    const acknowledge = (deliveries: readonly Delivery<B>[]) =>
+      this.#engine.acknowledge(deliveries);
+    return this.#settleMany(messages, "acknowledged", acknowledge);
   }
 
   /** Releases in one call of the engine; tells for each whether its receipt was still good. */
   releaseMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
-    return this.#settleMany(messages, (deliveries) => this.#engine.release(deliveries));
+    const release = (deliveries: readonly Delivery<B>[]) => this.#engine.release(deliveries);
+    return this.#settleMany(messages, "released", release);
   }
 
   /** Extends in one call of the engine; tells for each whether its receipt was still good. */
@@ -217,22 +222,31 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   async #push(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
     const entries = bodies.map((body) => this.#entry(body, options));
-    await this.#engine.push(entries);
-    return entries.map(({ id }) => id);
+    const stored = await this.#engine.push(entries);
+    const ids = entries.map(({ id }) => id);
+    for (const [i, id] of ids.entries()) if (!stored[i]) options.onDuplicate?.(id);
+    return ids;
   }
 
-  #entry(body: T, { replyTo, delayMs = 0, id, trace }: SendOptions<R>): Entry<B> {
+  #entry(body: T, options: SendOptions<R>): Entry<B> {
+    const { replyTo, delayMs = 0, id, trace, checkpoint } = options;
     this.#checkOpen("send to");
-    const encoded = this.#codec.encode(body);
-    this.#codec.checkSize?.(encoded);
+    const encoded = this.#encode(body);
     if (trace !== undefined) checkTrace(trace);
     return {
-      id: id ?? `${this.#idPrefix}${++this.#lastId}`,
+      id: id === undefined ? `${this.#idPrefix}${++this.#lastId}` : checkId(id),
       body: this.#withTrace(encoded, trace),
       delayMs: checkDelay(delayMs),
-      replyTo: replyTo as StoredReplyAddress | undefined,
+      replyTo: checkReplyTo(replyTo),
       dedup: id !== undefined,
+      ...(checkpoint === undefined ? {} : { checkpoint: this.#encode(checkpoint) }),
     };
+  }
+
+  #encode(value: unknown): B {
+    const encoded = this.#codec.encode(value);
+    this.#codec.checkSize?.(encoded);
+    return encoded;
   }
 
   /** The body with its trace, unless that makes it too large: a message matters more than its trace. */
@@ -251,6 +265,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   async #settleMany(
     messages: readonly Message<T, R>[],
+    settlement: Settlement,
     settle: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
     const own = messages as readonly EngineMessage<T, R, B>[];
@@ -262,7 +277,9 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       const settled = open.length === 0 ? [] : settle(open.map(({ delivery }) => delivery));
       results = settled instanceof Promise ? await settled : settled;
     } finally {
-      for (const [i, message] of open.entries()) message.state = results[i] ? "final" : "open";
+      for (const [i, message] of open.entries()) {
+        message.conclude(results[i] ? settlement : undefined);
+      }
     }
     let next = 0;
     return claimed.map((mine) => mine && results[next++] === true);

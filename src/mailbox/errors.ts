@@ -4,6 +4,8 @@
  * @module
  */
 
+import { isErrorNamed } from "../errors.ts";
+
 /** The base of everything a mailbox throws. */
 export class MailboxError extends Error {
   /** What {@linkcode isMailboxError} looks at. */
@@ -60,8 +62,7 @@ export class InvalidParameterError extends MailboxError {
 
 /** True for any {@linkcode MailboxError} of this name, of any copy of the package. */
 export function isMailboxError(error: unknown, name?: MailboxErrorName): error is MailboxError {
-  return error instanceof Error &&
-    (name === undefined ? NAMES.has(error.name) : error.name === name);
+  return isErrorNamed(error, name ?? NAMES);
 }
 
 /** The names of the errors of a mailbox. */

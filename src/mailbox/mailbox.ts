@@ -37,8 +37,7 @@ export const FULL_CAPABILITIES: Capabilities = {
   exactCount: true,
 };
 
-/** Twelve hours, as queues in the cloud have it: nothing is hidden for longer. */
-export const MAX_VISIBILITY_MS = 43_200_000;
+export { MAX_VISIBILITY_MS } from "../_checks.ts";
 
 /** More messages at once would hold an engine up for too long. */
 export const MAX_BATCH = 1_000;
@@ -62,6 +61,13 @@ export interface SendOptions<R = unknown> {
   readonly delayMs?: number;
   /** An id of your own; a message with the id of one that is still there is not stored again. */
   readonly id?: string;
+  /**
+   * Called with the id of each message that was not stored, because a message with that id is still in
+   * the mailbox. An error that it throws rejects the call of `send`.
+   */
+  readonly onDuplicate?: (id: string) => void;
+  /** The `checkpoint` of the first delivery, as if an earlier delivery had saved it. */
+  readonly checkpoint?: unknown;
   /** The trace it belongs to. @default {the active one, where OpenTelemetry is in use} */
   readonly trace?: TraceContext;
 }
@@ -86,6 +92,8 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   readonly closed: boolean;
   /** What the engine behind it can do. */
   readonly capabilities: Capabilities;
+  /** What people call the engine behind it, as `Redis`, where that is known. */
+  readonly engine?: string | undefined;
   /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
   send(body: T, options?: SendOptions<R>): Promise<string>;
   /** Stores all messages, or none of them. */
@@ -129,6 +137,9 @@ export interface NackOptions {
   readonly spendsAttempt?: boolean;
 }
 
+/** How one delivery of a message was settled. */
+export type Settlement = "acknowledged" | "nacked" | "released" | "deadLettered";
+
 /** One delivery of a message. */
 export interface Message<T, R = unknown> {
   /** The sender's own, or made up; the same for every delivery. */
@@ -149,6 +160,10 @@ export interface Message<T, R = unknown> {
   readonly checkpoint?: unknown;
   /** True once it was acknowledged, nacked, released or buried. */
   readonly finalized: boolean;
+  /** How it was settled; undefined until it is, and where a mailbox does not tell. */
+  readonly settlement?: Settlement | undefined;
+  /** Resolves when the settling call that is under way has ended; undefined when none is. */
+  readonly settling?: Promise<void> | undefined;
   /** It is done: removes it for good. */
   acknowledge(): Promise<void>;
   /** It failed: gives it back, hidden for as long as asked. */

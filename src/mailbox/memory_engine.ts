@@ -4,6 +4,7 @@ import {
   type Engine,
   type Entry,
   FREE_RELEASES,
+  freshnessOf,
   type Pulled,
   type StoredReplyAddress,
 } from "./engine.ts";
@@ -30,6 +31,7 @@ class Slot<B> {
     this.number = number;
     this.enqueuedAt = enqueuedAt;
     this.entry = entry;
+    this.checkpoint = entry.checkpoint;
   }
 }
 
@@ -72,6 +74,7 @@ class MemoryDelivery<B> implements Delivery<B> {
 /** Messages in the memory of this process. Due times stand in a heap; nothing ticks. */
 export class MemoryEngine<B> implements Engine<B> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly label = "memory";
   readonly #name: string;
   readonly #maxSize: number;
   readonly #clock: Clock;
@@ -89,8 +92,9 @@ export class MemoryEngine<B> implements Engine<B> {
     this.#clock = clock;
   }
 
-  push(entries: readonly Entry<B>[]): void {
-    const fresh = entries.filter(({ id, dedup }) => !dedup || !this.#chosenIds.has(id));
+  push(entries: readonly Entry<B>[]): boolean[] {
+    const isFresh = freshnessOf(entries, (id) => this.#chosenIds.has(id));
+    const fresh = entries.filter((_, i) => isFresh[i]);
     const count = this.count();
     if (count + fresh.length > this.#maxSize) {
       throw new MailboxFullError(
@@ -100,6 +104,7 @@ export class MemoryEngine<B> implements Engine<B> {
     }
     for (const entry of fresh) this.#store(entry);
     this.#wake();
+    return isFresh;
   }
 
   pull(max: number, visibilityMs: number): Pulled<B> {

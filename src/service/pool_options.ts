@@ -1,6 +1,6 @@
 import { checkCount, checkDuration, checkInterval, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { libraryLog } from "../library_log.ts";
+import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import type { CircuitOptions } from "./_circuit_breaker.ts";
 import type { RetryClass } from "./pool_call.ts";
@@ -76,7 +76,7 @@ export function poolConfig(options: WorkerPoolOptions): PoolConfig {
       openMs: checkDuration("circuit.openMs", circuit.openMs ?? 10_000),
     },
     clock: options.clock ?? systemClock,
-    log: options.log ?? libraryLog,
+    log: safeLog(options.log),
   };
 }
 

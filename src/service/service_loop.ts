@@ -1,5 +1,6 @@
-import { checkOneOf, show } from "../_checks.ts";
-import { deferred, onAbort } from "../_promises.ts";
+import { checkCount, checkOneOf } from "../_checks.ts";
+import { contain, deferred, onAbort } from "../_promises.ts";
+import { errorText } from "../errors.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
 import type { Metric, MetricSource } from "../health/metric_source.ts";
@@ -80,12 +81,7 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
   constructor(name: string, handler: FetchHandler, options: ServiceLoopOptions) {
     super(name, options);
     checkOneOf(`handler of service "${name}"`, typeof handler, ["function"]);
-    const { port } = options;
-    if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-      throw new RangeError(
-        `Invalid port: expected a whole number from 0 to 65535, got ${show(port)}`,
-      );
-    }
+    checkCount("port", options.port, 0, 65_535);
     this.gate = options.gate ?? new ServiceGate({ name, clock: this.clock });
     this.#handler = handler;
     this.#options = options;
@@ -115,7 +111,7 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
   override async drain(): Promise<void> {
     await super.drain();
     this.gate.close();
-    await this.gate.idle();
+    if (!this.callerIsInside) await this.gate.idle();
   }
 
   /** Lets requests in again. */
@@ -149,8 +145,7 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
       unschedule = this.clock.schedule(LAST_WORDS_MS, () => this.#cutOff.abort());
     });
     try {
-      this.#options.onListen?.({ hostname: server.hostname, port: server.port });
-      await told.promise;
+      await Promise.race([told.promise, this.#listenFailure(server)]);
     } finally {
       this.gate.close();
       await this.gate.idle({ signal: this.#cutOff.signal });
@@ -160,6 +155,13 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
       unschedule();
       unhost();
     }
+  }
+
+  /** Calls `onListen`; rejects when it throws or rejects, which fails the loop. */
+  #listenFailure({ hostname, port }: HttpServer): Promise<never> {
+    return new Promise((_, reject) => {
+      contain(() => this.#options.onListen?.({ hostname, port }), reject);
+    });
   }
 
   async #listen(): Promise<HttpServer> {
@@ -191,5 +193,5 @@ function whyNot(error: unknown): string {
   if (code === "EACCES" || name === "PermissionDenied") {
     return "this needs a right that the program lacks; ports below 1024 often do";
   }
-  return String(message ?? error);
+  return errorText(message ?? error);
 }

@@ -1,3 +1,4 @@
+import { errorText } from "../errors.ts";
 import type { Context, OpenTelemetry, Span } from "./open_telemetry.ts";
 import { openTelemetry } from "./open_telemetry.ts";
 import type { TraceContext } from "./trace_context.ts";
@@ -43,7 +44,7 @@ export function traceOf(api: OpenTelemetry, span: Span): TraceContext | undefine
 
 /** Writes down what went wrong. */
 export function fail(api: OpenTelemetry, span: Span, error: unknown): void {
-  const exception = error instanceof Error ? error : new Error(String(error));
+  const exception = error instanceof Error ? error : new Error(errorText(error));
   span.recordException(exception);
   span.setAttribute("error.type", exception.name);
   span.setStatus({ code: api.SpanStatusCode.ERROR, message: exception.message });

@@ -56,6 +56,11 @@ export class FaultyEngine<B> implements Engine<B> {
     return this.#inner.capabilities;
   }
 
+  /** That of the engine inside. */
+  get label(): string | undefined {
+    return this.#inner.label;
+  }
+
   /** From now on calls fail with `MailboxConnectionError`. */
   loseConnection(lost: LostConnection = {}): void {
     this.#lost = lost;
@@ -87,7 +92,7 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   /** Fails or waits where it was told to. */
-  push(entries: readonly Entry<B>[]): Maybe<void> {
+  push(entries: readonly Entry<B>[]): Maybe<readonly boolean[]> {
     return this.#call("push", () => this.#inner.push(entries));
   }
 

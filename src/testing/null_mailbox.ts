@@ -29,7 +29,7 @@ export class NullMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
 function nullEngine(): Engine<unknown> {
   return {
     capabilities: FULL_CAPABILITIES,
-    push() {},
+    push: (entries) => entries.map(() => true),
     pull: () => ({ deliveries: [], nextDueMs: Infinity }),
     acknowledge: (deliveries) => deliveries.map(() => false),
     extend: (deliveries) => deliveries.map(() => false),

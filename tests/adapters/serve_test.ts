@@ -1,5 +1,11 @@
 import { describe, it } from "node:test";
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { type Deferred, deferred } from "../../src/_promises.ts";
 import type { HttpServer, RequestHandler } from "../../src/runtime.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
@@ -34,6 +40,18 @@ describe(`a server on ${runtimeName}`, () => {
     assertEquals(await (await fetch(url)).text(), "/tea");
     await server.close({ signal: never });
     await assertRejects(() => fetch(url));
+  });
+
+  it("answers HTTP/1.0 without a Host, and the address of the request is a URL", async () => {
+    const server = await start((request) => new Response(`at ${new URL(request.url)}`));
+    const path = "/health/live?tea=green";
+    for (const head of ["", "Host:\r\n"]) {
+      await using client = await Client.to(server.port, `GET ${path} HTTP/1.0\r\n${head}\r\n`);
+      const answer = await client.ended();
+      assertMatch(answer, /^HTTP\/1\.[01] 200 OK\r\n/);
+      assertStringIncludes(answer, `\r\n\r\nat http://localhost:${server.port}${path}`);
+    }
+    await server.close({ signal: never });
   });
 
   it("says when its port is taken", async () => {

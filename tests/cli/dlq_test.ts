@@ -139,6 +139,43 @@ describe("dlq redrive", () => {
     assertEquals((await lastcall(["dlq", "redrive", url])).out, "sent 3 dead letters back\n");
   });
 
+  it("tells on a signal how many went back, and ends like one that was interrupted", async () => {
+    for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+      using folder = new TempFolder();
+      const url = await withLetters(folder, letters);
+      const runtime = new FakeRuntime();
+      const ended = await lastcall(["dlq", "redrive", url], {
+        interactive: true,
+        // The progress of the first letter, which still goes back, is the moment.
+        onErr: () => runtime.send(signal),
+        runtime,
+      });
+      assertEquals(ended.code, code);
+      assertStringIncludes(ended.err, `Stopped by ${signal}; sent back before it: 1 dead letter\n`);
+      assertEquals(ended.out, "");
+      assertEquals(await ids(url), ["b", "c"]);
+    }
+  });
+
+  it("tells how many went back when the engine refuses one", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, letters);
+    const { code, out, err } = await lastcall(["dlq", "redrive", `${url}?maxSize=2`]);
+    assertEquals({ code, out }, { code: 1, out: "" });
+    assertMatch(err, /^error: .*is full.*; sent back before it: 2 dead letters\n$/);
+    assertEquals(await ids(url), ["c"]);
+    const again = await lastcall(["dlq", "redrive", `${url}?maxSize=3`, "--json"]);
+    assertEquals([again.code, again.json], [0, [{ redriven: 1 }]]);
+  });
+
+  it("tells programs how many went back when the engine refuses one", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, letters);
+    const { json, err } = await lastcall(["dlq", "redrive", `${url}?maxSize=1`, "--json"]);
+    assertEquals(json, [{ redriven: 1 }]);
+    assertMatch(JSON.parse(err).error.message, /; sent back before it: 1 dead letter$/);
+  });
+
   it("refuses a limit that is none", async () => {
     const { code, err } = await lastcall(["dlq", "redrive", "sqlite:./a.db", "--limit", "0"]);
     assertEquals(code, 2);

@@ -34,6 +34,27 @@ describe("send", () => {
     assertEquals(out, "sent first\n");
   });
 
+  it("tells a duplicate, which was not stored, from a message that was sent", async () => {
+    using folder = new TempFolder();
+    const send = (...args: string[]) => lastcall(["send", place(folder), ...args]);
+    assertEquals((await send("1", "--id", "first", "--json")).json, [{
+      id: "first",
+      stored: true,
+    }]);
+    const { code, out } = await send("2", "--id", "first");
+    assertEquals({ code, out }, {
+      code: 0,
+      out: "not stored first: a message with this id is in the mailbox\n",
+    });
+    const again = await send("2", "--id", "first", "--json");
+    assertEquals(again.json, [{ id: "first", stored: false }]);
+    const [many, ...more] = (await send("3", "4", "--json")).json;
+    assertEquals([many.stored, more[0].stored], [true, true]);
+    const piped = await lastcall(["send", place(folder), "--json"], { lines: ["5"] });
+    assertEquals(piped.json.map(({ stored }) => stored), [true]);
+    assertEquals(await bodies(place(folder)), [1, 3, 4, 5]);
+  });
+
   it("sends text with --text", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "--text", "hello", "{not json"]);
@@ -111,8 +132,9 @@ describe("send", () => {
     assertEquals(code, 1);
     assertMatch(
       err,
-      /^error: Line 3 is not JSON: x\. .*; sent before it: 1 message\n/,
+      /^error: Line 3 is not JSON: x\. Write one JSON value a line, or add --text; sent before it: 1 message\n/,
     );
+    assertEquals(err.includes("shell"), false, "standard input does not pass through the shell");
     assertEquals(await bodies(place(folder)), [1]);
   });
 

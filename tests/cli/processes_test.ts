@@ -1,9 +1,10 @@
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { freePort } from "../engines/_servers.ts";
 import { Child } from "../signals/_child.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
+import { ClosedFiles, unprivileged } from "../engines/sqlite/_permissions.ts";
 import { lastcall } from "./_io.ts";
 
 const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
@@ -50,6 +51,29 @@ describe("the command in a process of its own", () => {
     assertEquals(json.map(({ body }) => body), [1, 2]);
   });
 
+  it("ends by itself with LASTCALL_UNTIL_EMPTY=true, and not with false", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    const args = ["run", fixture("handler"), "--mailbox", url];
+    await lastcall(["send", url, "1", "2"]);
+    await using batch = start(args, folder.path, "LASTCALL_UNTIL_EMPTY=true");
+    assertEquals((await batch.exit()).code, 0);
+    assertEquals((await lastcall(["count", url])).out, "0 messages, 0 dead letters\n");
+    await using worker = start(args, folder.path, "LASTCALL_UNTIL_EMPTY=false");
+    await worker.says("running handler");
+    await lastcall(["send", url, "3"]);
+    await worker.line("did 3");
+    worker.kill("SIGTERM");
+    assertEquals((await worker.exit()).code, 0);
+    await using wrong = start(args, folder.path, "LASTCALL_UNTIL_EMPTY=perhaps");
+    const { code, stderr } = await wrong.exit();
+    assertEquals(code, 2);
+    assertStringIncludes(
+      stderr,
+      'Invalid LASTCALL_UNTIL_EMPTY: expected true or false, got "perhaps"',
+    );
+  });
+
   it("runs the group of a module, and leaves the environment's group options to others", async () => {
     using folder = new TempFolder();
     const variables = ["LASTCALL_SHUTDOWN_TIMEOUT=5s", "LASTCALL_MAILBOX=sqlite:./jobs.db"];
@@ -87,6 +111,27 @@ describe("the command in a process of its own", () => {
     assertEquals((await worker.exit()).code, 0);
   });
 
+  it("writes one format to a pipe: every line of standard error is JSON", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url, "0", '{"wait":true}']); // one fails, one is in flight at the stop
+    const args = ["run", fixture("handler"), "--mailbox", url, "--max-deliveries", "1"];
+    await using worker = Child.start("../../../cli/mod", { args, cwd: folder.path });
+    await worker.line('began {"wait":true}');
+    worker.kill("SIGTERM");
+    const { raw } = await worker.exit();
+    const records = raw.trimEnd().split("\n").map((line) => JSON.parse(line));
+    for (const { at, source, event } of records) {
+      assertMatch(at, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+      assertEquals([source, typeof event], ["lastcall", "string"]);
+    }
+    const logged = records.filter(({ event }) => event === "log");
+    assertEquals(logged.map(({ level }) => level), ["info", "error"]);
+    assertEquals(logged[0].message, "running handler");
+    assertMatch(logged[1].message, /dead-lettered/);
+    assertEquals(records.at(-1).event, "report");
+  });
+
   it("tells errors without a stack, and ends with their code", async () => {
     using folder = new TempFolder();
     await using peek = start(["peek", "sqlite:./nowhere.db"], folder.path);
@@ -94,6 +139,28 @@ describe("the command in a process of its own", () => {
     assertEquals({ code, stdout }, { code: 1, stdout: "" });
     assertEquals(stderr, "error: There is no file ./nowhere.db: nothing was sent there yet\n");
   });
+
+  for (const file of ["secret.db", "closed/jobs.db"]) {
+    it(`tells of missing permissions as such: ${file}`, { skip: unprivileged.skip }, async () => {
+      using files = await ClosedFiles.make();
+      for (const command of ["count", "send", "demo"]) {
+        const rest = command === "send" ? ["1"] : [];
+        const target = command === "demo"
+          ? ["--file", files.path(file)]
+          : [`sqlite:${files.path(file)}`];
+        await using child = Child.start("../../../cli/mod", {
+          args: [command, ...target, ...rest],
+          wrapper: unprivileged.wrapper,
+        });
+        const { code, stdout, stderr } = await child.exit();
+        assertEquals({ code, stdout }, { code: 1, stdout: "" });
+        assertMatch(
+          stderr,
+          /^error: The SQLite file ".*" failed: EACCES: permission denied.*give this.*\n$/,
+        );
+      }
+    });
+  }
 
   it("writes everything before it ends, also into a pipe", async () => {
     using folder = new TempFolder();
@@ -123,5 +190,15 @@ describe("demo", () => {
     const ended = await second.exit();
     assertEquals(ended.code, 0, ended.stderr);
     assertStringIncludes(ended.stdout, "for the next start.");
+  });
+
+  it("has as many orders in the kitchen as it has cooks, three", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file("kitchen.db")}?queue=orders`;
+    const lines = Array(6).fill('{"dish":"stew","minutes":1000}');
+    await lastcall(["send", url], { lines });
+    await using demo = start(["demo"], folder.path);
+    const [, busy] = await demo.matches(/· (\d+) in the kitchen ·/);
+    assertEquals(busy, "3");
   });
 });

@@ -61,6 +61,29 @@ describe("run", () => {
     assertEquals(json[0].report.figures.deadLettered, 1);
   });
 
+  it("counts receives with --max-iterations, and messages do not matter to it", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url, "1", "2", "3"]);
+    const args = ["--mailbox", url, "--max-iterations", "2", "--json"];
+    assertEquals((await run(fixture("handler"), ...args)).json[0].report.figures.received, 2);
+    assertMatch((await run("--help")).out, /--max-iterations <count> +end after so many receives/);
+  });
+
+  it("ends when the mailbox is empty with --until-empty, and everything is handled", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    await lastcall(["send", url], { lines: Array.from({ length: 25 }, (_, i) => `${i + 1}`) });
+    const args = ["--mailbox", url, "--until-empty", "--concurrency", "4", "--json"];
+    const { exitCode, json } = await run(fixture("handler"), ...args);
+    assertEquals(exitCode, 0);
+    const { report } = json[0];
+    assertEquals([report.outcome, report.figures.acknowledged], ["drained", 25]);
+    assertEquals((await lastcall(["count", url])).out, "0 messages, 0 dead letters\n");
+    const again = await run(fixture("handler"), ...args);
+    assertEquals([again.exitCode, again.json[0].report.figures.received], [0, 0], "also at once");
+  });
+
   it("runs all loops that a module exports by name", async () => {
     const { exitCode, json } = await run(fixture("loops"), "--max-iterations", "0", "--json");
     assertEquals(exitCode, 0);
@@ -75,7 +98,9 @@ describe("run", () => {
   });
 
   it("tells people what runs, on standard error", async () => {
-    const { err, out } = await run(fixture("loops"), "--max-iterations", "0");
+    const runtime = new FakeRuntime();
+    const args = ["run", fixture("loops"), "--max-iterations", "0"];
+    const { err, out } = await lastcall(args, { runtime, interactive: true });
     assertMatch(err, /^running (mails, orders|orders, mails); Ctrl\+C stops it well\n/);
     assertEquals(out, "");
   });
@@ -127,9 +152,11 @@ describe("run refuses, in one line and before anything starts,", () => {
     ["a concurrency of nothing", "export default () => {};", /Write a whole number from 1 to 1000/, "--concurrency", "0"],
     ["a timeout that is none", "export default () => {};", /Write 500ms, 30s, 2m, 1h/, "--shutdown-timeout", "-1"],
     ["a token that can be guessed", "export default () => {};", /Invalid token: expected at least 16/, "--health-port", "0", "--token", "tea"],
+    ["a token that can be guessed, without a health port too", "export default () => {};", /Invalid token: expected at least 16/, "--mailbox", NEVER, "--token", "tea"],
     ["a mailbox in memory", "export default () => {};", /ends with the process/, "--mailbox", "memory:"],
     ["an engine nobody knows", "export default () => {};", /Unknown scheme "pigeon"/, "--mailbox", "pigeon:roof"],
     ["a delay that is longer than the stop", "export default () => {};", /Invalid unreadyDelayMs/, "--mailbox", NEVER, "--unready-delay", "2s", "--shutdown-timeout", "1s"],
+    ["a visibility timeout of more than 12 hours", "export default () => {};", /'24h' is invalid\. Write at most 12h/, "--mailbox", NEVER, "--visibility-timeout", "24h"],
     ["options that the loop refuses", "export default () => {};\nexport const options = { concurrency: -1 };", /Invalid concurrency/, "--mailbox", NEVER],
     ["a flag of a loop that is made already", "export default { name: 'a', running: false, run() {}, shutdown() {} };", /--concurrency has no effect here: .* exports loops/, "--concurrency", "2"],
     ["a flag of a group that is made already", "export default { loops: [], run() {}, main() {} };", /--shutdown-timeout has no effect here: .* a group, so it belongs/, "--shutdown-timeout", "2s"],

@@ -100,9 +100,9 @@ describe("a board on a Redis that goes away", {
 }, () => {
   it("fails in its time while the server is frozen, and goes on with those who watch after", async () => {
     await using server = await PrivateServer.start(redis);
-    await using board = await openRedisBoard(server.url, { callTimeoutMs: 300, log: silentLog });
+    await using board = await openRedisBoard(server.url, { callTimeoutMs: 2_000, log: silentLog });
     await using other = await openRedisBoard(server.url, {
-      callTimeoutMs: 300,
+      callTimeoutMs: 2_000,
       pollIntervalMs: 60_000,
       log: silentLog,
     });

@@ -70,7 +70,12 @@ describe("DrainReport", () => {
           stopMs: 12,
           figures: { ...NO_FIGURES, received: 3, acknowledged: 2, deadLettered: 1 },
         }),
-        loop({ name: "mails", state: "hung", inFlight: [{ id: "message 42", ageMs: 31_000 }] }),
+        loop({
+          name: "mails",
+          state: "hung",
+          inFlight: [{ id: "message 42", ageMs: 31_000 }],
+          figures: { ...NO_FIGURES, received: 1 },
+        }),
         loop({ name: "cron", state: "failed", restarts: 5, error: new TypeError("bad") }),
       ],
       unfinished: [`support "db"`],
@@ -78,8 +83,8 @@ describe("DrainReport", () => {
     }));
     assertEquals(text.split("\n"), [
       "failed in 1.2 s of 30.0 s (SIGTERM), exit code 1",
-      "  orders: ended in 12 ms received 3: 2 acknowledged, 1 dead lettered",
-      "  mails: hung on message 42 (31.0 s)",
+      "  orders: ended in 12 ms; received 3: 2 acknowledged, 1 dead lettered",
+      "  mails: hung on message 42 (31.0 s); received 1",
       "  cron: failed after 5 restarts with TypeError: bad",
       `  not ended: support "db"`,
       "  problem: cancel() failed: Error: no",

@@ -15,6 +15,7 @@ describe("health", () => {
       live: true,
       ready: true,
       phase: "running",
+      phases: ["starting", "running"],
       drained: false,
       loops: [{
         name: "worker",
@@ -28,6 +29,57 @@ describe("health", () => {
     });
     await bench.clock.until(run);
     assertEquals([group.health().ready, group.health().phase], [false, "stopped"]);
+  });
+
+  it("has no loop that is ready from the moment on that it drains", async () => {
+    const bench = new Bench();
+    const group = bench.group([bench.busy("busy", 100), bench.idle("idle")], {
+      unreadyDelayMs: 10,
+    });
+    const readiness = () => group.health().loops.map(({ ready }) => ready);
+    assertEquals(readiness(), [false, false], "nothing runs yet");
+    const run = group.run();
+    await bench.clock.advance(5);
+    assertEquals(readiness(), [true, true]);
+    const stopped = group.shutdown();
+    await bench.clock.advance(5);
+    assertEquals([group.health().phase, ...readiness()], ["unready", true, true], "it still works");
+    await bench.clock.advance(10);
+    assertEquals([group.health().phase, ...readiness()], ["draining", false, false]);
+    await bench.clock.until(stopped);
+    await run;
+    assertEquals([group.health().phase, ...readiness()], ["stopped", false, false]);
+  });
+
+  it("knows the phases that a stop went through, and no others", async () => {
+    const bench = new Bench();
+    const group = bench.group([bench.idle("idle")]);
+    assertEquals(group.health().phases, []);
+    const run = group.run();
+    await bench.clock.settle();
+    await bench.clock.until(group.shutdown());
+    await run;
+    assertEquals(group.health().phases, ["starting", "running", "unready", "draining", "stopped"]);
+  });
+
+  it("tells how the run ended while what was started first still stops", async () => {
+    const bench = new Bench();
+    const seen: unknown[] = [];
+    const group = bench.group([bench.idle("idle")], {
+      support: [{ name: "database", stop: () => void seen.push(group.health().end) }],
+    });
+    const run = group.run();
+    await bench.clock.settle();
+    assertEquals(group.health().end, undefined);
+    await bench.clock.until(group.shutdown());
+    await run;
+    assertEquals(seen, [undefined], "support can still change it");
+    assertEquals(group.health().end, { outcome: "drained", exitCode: 0 });
+    const again = group.run();
+    await bench.clock.settle();
+    assertEquals(group.health().end, undefined, "the next run has not ended");
+    await bench.clock.until(group.shutdown());
+    await again;
   });
 
   it("a loop whose engine is away makes the group unready, not dead", async () => {

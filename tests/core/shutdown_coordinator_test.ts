@@ -114,6 +114,26 @@ describe("ShutdownCoordinator", () => {
     ]);
   });
 
+  it("calls a callback that was registered twice once, and waits for it until it ends", async () => {
+    const { coordinator, clock } = install();
+    let calls = 0;
+    const closePool = async () => {
+      calls++;
+      await clock.sleep(calls * 500);
+    };
+    coordinator.register(closePool);
+    coordinator.register(closePool);
+    assertEquals(coordinator.registered, 1);
+    const triggered = coordinator.trigger();
+    coordinator.register(closePool);
+    const unfinished = await clock.until(coordinator.unfinished(100));
+    assertEquals(unfinished, ["closePool"]);
+    await clock.until(triggered);
+    assertEquals([calls, clock.monotonic()], [1, 500]);
+    coordinator.unregister(closePool);
+    assertEquals(coordinator.registered, 0);
+  });
+
   it("does not call what was unregistered", async () => {
     const { coordinator } = install();
     const calls: string[] = [];

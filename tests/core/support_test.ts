@@ -55,15 +55,27 @@ describe("support", () => {
     assertEquals(group.running, false);
   });
 
-  it("a watchdog that cannot start leaves no other support running", async () => {
+  it("that had started has the full time to stop when another fails after a slow start", async () => {
     const bench = new Bench();
     const events: string[] = [];
-    bench.runtime.watchEventLoop = () => {
-      throw new Error("no threads here");
-    };
-    const group = bench.group([bench.idle("loop")], { support: [noting(events, "server")] });
-    await assertRejects(() => bench.clock.until(group.run()), Error, "no threads here");
-    assertEquals([events, bench.runtime.listening, bench.clock.pending], [[], 0, 0]);
+    const { clock } = bench;
+    const support = [
+      noting(events, "database", {
+        async stop({ signal }) {
+          await clock.sleep(3_000);
+          events.push(signal.aborted ? "database was cut off" : "database stops");
+        },
+      }),
+      noting(events, "server", {
+        async start() {
+          await clock.sleep(60_000);
+          throw new Error("port 8080 is taken");
+        },
+      }),
+    ];
+    const group = bench.group([bench.idle("loop")], { support, shutdownTimeoutMs: 5_000 });
+    await assertRejects(() => clock.until(group.run()), Error, "port 8080 is taken");
+    assertEquals([events, clock.monotonic()], [["database starts", "database stops"], 63_000]);
   });
 
   it("a signal during a slow start ends the run before any loop began", async () => {

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Heartbeat } from "../../src/lifecycle/heartbeat.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { Watchdog } from "../../src/lifecycle/watchdog.ts";
+import { silentLog } from "../../src/log.ts";
 import { Bench } from "./_group.ts";
 
 const MINUTE = 60_000;
@@ -34,6 +35,24 @@ describe("Watchdog", () => {
       `no sign of life from "stuck" (780000 ms): ending the process`,
       "stall of stuck, 0 kills",
     ]);
+  });
+
+  it("says that it has no thread where none can start, and still watches the loops", async () => {
+    const bench = new Bench();
+    const error = new Error("no threads here");
+    bench.runtime.watchEventLoop = () => {
+      throw error;
+    };
+    const warnings: unknown[] = [];
+    const warn = (...record: unknown[]) => void warnings.push(record);
+    const group = bench.group([bench.stuck("stuck")], { log: { ...silentLog, warn } });
+    group.run();
+    await bench.clock.advance(13 * MINUTE);
+    assertEquals(warnings, [[
+      "The watchdog cannot start its thread and will not notice a blocked event loop",
+      { error },
+    ]]);
+    assertEquals(bench.runtime.kills, 1);
   });
 
   it("spares a loop that beats during a long step", async () => {

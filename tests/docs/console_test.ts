@@ -32,11 +32,11 @@ for (const runtime of runtimes) {
 for (const [runtime, start] of [["bun", "bun"], ["deno", "deno run -A"]] as const) {
   test(`the README's program runs on ${runtime} as it says`, async () => {
     const readme = documents.find(({ path }) => path === "README.md");
-    const program = readme?.blocks.filter(({ markers }) => markers.get("file") === "worker.ts") ??
+    const program = readme?.blocks.filter(({ markers }) => markers.get("file") === "worker.mts") ??
       [];
     const session = fencedBlocks(
       "```console\n$ lastcall send 'sqlite:./jobs.db?queue=mails' '{\"to\":\"ada\"}'\n…\n" +
-        `$ ${start} worker.ts\na mail to ada\n^C\n…\n\`\`\``,
+        `$ ${start} worker.mts\na mail to ada\n^C\n…\n\`\`\``,
     );
     await follow({ path: "README.md", blocks: [...program, ...session] }, runtime, desk);
   });

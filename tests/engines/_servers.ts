@@ -27,7 +27,7 @@ export interface ServerKind {
 }
 
 /** How long a server may take to start, or to end. */
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 45_000;
 
 /** A server of our own, which a test may stop, freeze and kill. */
 export class PrivateServer implements AsyncDisposable {
@@ -189,7 +189,7 @@ async function answers(kind: ServerKind, port: number): Promise<boolean> {
 
 /** Tries until it succeeds: the first success after an outage. Gives up in the end. */
 export async function eventually<T>(act: () => Promise<T>): Promise<T> {
-  for (const endsAt = Date.now() + 20_000;;) {
+  for (const endsAt = Date.now() + 45_000;;) {
     try {
       return await act();
     } catch (error) {

@@ -1,7 +1,14 @@
 import { readdirSync } from "node:fs";
 import process from "node:process";
 import { describe, it } from "node:test";
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { jsonCodec } from "../../src/mailbox/codec.ts";
 import { openMailbox } from "../../src/engines/open_mailbox.ts";
 import { NatsMailbox } from "../../src/engines/nats/mod.ts";
 import { SqliteMailbox } from "../../src/engines/sqlite/mod.ts";
@@ -13,7 +20,16 @@ import {
   uniqueName,
   url as urlOfNats,
 } from "./nats/_nats.ts";
+import * as postgres from "./postgres/_shared.ts";
+import * as redis from "./redis/_redis.ts";
 import { TempFolder } from "./sqlite/_folder.ts";
+import * as sqs from "./sqs/_sqs.ts";
+import { runtimeName } from "../signals/_child.ts";
+
+sqs.useServer();
+process.env["AWS_ACCESS_KEY_ID"] ??= "test"; // the server takes any keys
+process.env["AWS_SECRET_ACCESS_KEY"] ??= "very-secret";
+const schema = postgres.ownSchema();
 
 describe("openMailbox", () => {
   it("opens a mailbox in memory, with a name and without", async () => {
@@ -66,6 +82,46 @@ describe("openMailbox", () => {
     await cleanUpNats(name);
   });
 
+  // deno-fmt-ignore -- a table: an engine, why it is not there, and a mailbox of it
+  const stored: readonly (readonly [engine: string, skip: string | false, url: (folder: TempFolder) => string])[] = [
+    ["SQLite", false, (folder) => `sqlite:${folder.file()}`],
+    ["Deno KV", runtimeName === "deno" ? false : "only Deno has it", (folder) => `denokv:${folder.file()}`],
+    ["Redis", redis.gate.skip, () => redis.url],
+    ["PostgreSQL", postgres.options.skip, () => postgres.url!],
+    ["NATS", gateOfNats.skip, () => urlOfNats],
+    ["SQS", sqs.gate.skip, () => `sqs:${sqs.uniqueName()}?region=us-east-1&create=true&endpoint=${sqs.endpoint}`],
+  ];
+  for (const [engine, skip, urlIn] of stored) {
+    it(`takes maxBodyBytes in a URL, as the error says: ${engine}`, { skip }, async () => {
+      using folder = new TempFolder();
+      const name = uniqueName();
+      const own = engine === "SQS" ? "" : `queue=${name}&`;
+      const postgresOnly = engine === "PostgreSQL" ? `schema=${schema}&` : "";
+      const url = urlIn(folder);
+      const base = `${url}${url.includes("?") ? "&" : "?"}${own}${postgresOnly}`;
+      const body = "x".repeat(18); // and two quotes
+      try {
+        await using small = await openMailbox<string>(`${base}maxBodyBytes=19`);
+        const error = await assertRejects(() => small.send(body), InvalidParameterError);
+        const [, advised] = /has 20 bytes .* of its URL \(\?(maxBodyBytes=\d+)\)/
+          .exec(error.message) ?? [];
+        await using large = await openMailbox<string>(`${base}${advised}`);
+        await large.send(body);
+        assertEquals((await large.receive({ waitTimeMs: 5_000 })).map((it) => it.body), [body]);
+      } finally {
+        if (engine === "Redis") await redis.cleanUp(name);
+        if (engine === "NATS") await cleanUpNats(name);
+      }
+    });
+  }
+
+  it("does not advise a larger body than the engine takes", () => {
+    const codec = jsonCodec(10, 12);
+    const error = assertThrows(() => codec.checkSize!('"12345678901"'), InvalidParameterError);
+    assertEquals(error.message.includes("maxBodyBytes"), false);
+    assertThrows(() => codec.checkSize!('"1234567890"'), Error, "?maxBodyBytes=12");
+  });
+
   it("opens what further engines bring, and hands the options over", async () => {
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const seen: unknown[] = [];
@@ -100,6 +156,8 @@ describe("openMailbox", () => {
     ["a name with quotes in memory", 'memory:"a"', "Invalid mailbox name"],
     ["an unknown durability", "sqlite:FOLDER/a.db?durability=some", 'expected "normal" or "full", got "some"'],
     ["a size that is none", "sqlite:FOLDER/a.db?maxSize=-1", 'Invalid maxSize: expected a whole number, got "-1"'],
+    ["a body limit that is none", "sqlite:FOLDER/a.db?maxBodyBytes=1MB", 'Invalid maxBodyBytes: expected a whole number, got "1MB"'],
+    ["a body limit in memory, where there is none", "memory:?maxBodyBytes=5", '"maxBodyBytes" of a memory: URL'],
     ["an unknown parameter of NATS", "nats://localhost?quue=a", '"quue" of a nats: URL: expected one of queue,'],
     ["a server of NATS that is none", "nats:localhost", "expected nats://host:port"],
     ["no path", "sqlite:", 'Invalid path: expected that of a file, got ""'],

@@ -2,10 +2,24 @@ import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
 import { llmJudge } from "../../src/evals/evaluators/llm_judge.ts";
+import { contains } from "../../src/evals/evaluators/match.ts";
 import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { FakeRuntime, lifecycleCases } from "../../src/testing/mod.ts";
 import { Lab } from "./_lab.ts";
+
+describe("an agent whose finalize returns nothing", () => {
+  it("is scored by its output, and not taken for failed", async () => {
+    const lab = new Lab();
+    const seen: string[] = [];
+    await lab.submit(1);
+    const agent = lab.agent({ finalize: (output) => void seen.push(output) });
+    await lab.workOff(lab.loop({ agent, evaluator: contains }));
+    const [result] = await lab.heard();
+    assertEquals([result?.output, result?.error, result?.score.passed], ["S1", undefined, true]);
+    assertEquals(seen, ["S1"]);
+  });
+});
 
 describe("EvalLoop", () => {
   for (const { name, run } of lifecycleCases) {

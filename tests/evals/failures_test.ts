@@ -84,6 +84,19 @@ describe("a sample that fails", () => {
     assertEquals((await lab.heard()).length, 1);
   });
 
+  it("gets no score after its failure was told, when it could not be dead-lettered", async () => {
+    const lab = new Lab();
+    await lab.submit(1);
+    lab.requests.loseConnection({ operations: ["bury"], calls: 5 });
+    const agent = lab.agent({ adapter: scriptedAdapter([new RangeError("no luck"), "S1"]) });
+    const loop = lab.loop({ agent, deadLetter: { maxDeliveries: 9, include: [RangeError] } });
+    await lab.workOff(loop);
+    const results = await lab.heard();
+    assertGreater(results.length, 0, "the collector is told");
+    assertEquals(results.map(({ output }) => output).filter(Boolean), []);
+    assertEquals([loop.figures.deadLettered, loop.figures.acknowledged], [1, 0]);
+  });
+
   it("because it is malformed is buried, and told where anybody can tell what it was", async () => {
     const lab = new Lab();
     const { requests, results: replyTo } = lab;

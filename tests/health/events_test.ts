@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { excerpt } from "../../src/health/_excerpt.ts";
 import type { HealthOptions, LoopStatus, Status } from "../../src/health/mod.ts";
-import { HealthServer } from "../../src/health/health_server.ts";
+import { HealthServer, loadHono } from "../../src/health/health_server.ts";
 import type { RequestHandler } from "../../src/runtime.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
 import { Clinic } from "./_clinic.ts";
@@ -70,7 +70,11 @@ async function serve(clinic: Clinic, options: HealthOptions = {}) {
   let closing = Promise.resolve();
   const { clock, group, log } = clinic;
   const place = { port: 1, hostname: "here" };
-  const server = new HealthServer(group, runtime, place, { clock, log, ...options });
+  const server = new HealthServer(await loadHono("it", runtime), group, runtime, place, {
+    clock,
+    log,
+    ...options,
+  });
   await server.start();
   return {
     server,
@@ -149,6 +153,7 @@ describe("the events of a group", () => {
     await server.stop({ signal: never });
     await clinic.clock.settle();
     assertEquals([watcher.last?.name, watcher.last?.status.phase], ["end", "stopped"]);
+    assertEquals(watcher.last?.status.phases.slice(-2), ["cancelling", "stopped"]);
     assert(watcher.ended);
     clinic.work.resolve();
     await clinic.clock.until(stopping);

@@ -1,8 +1,9 @@
 import { describe, it } from "node:test";
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { LoopGroup, ShutdownCoordinator, silentLog, StepLoop } from "../../mod.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
 import { deferred } from "../../src/_promises.ts";
+import { Client } from "../adapters/_client.ts";
 import { freePort } from "../engines/_servers.ts";
 
 const LOCAL = { healthHost: "127.0.0.1", log: silentLog } as const;
@@ -47,6 +48,24 @@ describe("a group with a healthPort", () => {
     await run;
     await assertRejects(() => status("/health/live"));
     ShutdownCoordinator.reset();
+  });
+
+  it("answers probes of HTTP/1.0 that send no Host", async () => {
+    const port = await freePort();
+    const started = deferred();
+    const loop = new StepLoop("work", async ({ pause }) => {
+      started.resolve();
+      await pause(60_000);
+    });
+    const group = new LoopGroup([loop], { ...LOCAL, healthPort: port });
+    const run = group.run({ installSignals: false });
+    await started.promise;
+    for (const path of ["/health/live", "/health/ready"]) {
+      await using client = await Client.to(port, `GET ${path} HTTP/1.0\r\n\r\n`);
+      assertMatch(await client.ended(), /^HTTP\/1\.[01] 200 OK\r\n/, path);
+    }
+    await group.shutdown();
+    await run;
   });
 
   it("does not start when its port is taken, and says so", async () => {

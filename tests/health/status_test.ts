@@ -72,7 +72,7 @@ describe("the status of a group", () => {
     assertEquals([loop?.mailbox, loop?.figures?.received, loop?.inFlight], ["jobs", 1, 1]);
     assertEquals(loop?.leases, { attempts: 0, failures: 0, losses: 0, withheld: 0 });
     assertEquals(group.mailboxes, [
-      { name: "jobs", reachable: true, messages: 1, deadLetters: 0, letters: [] },
+      { name: "jobs", engine: "memory", reachable: true, messages: 1, deadLetters: 0, letters: [] },
     ]);
     assertEquals(group.totals.inFlight, 1);
     assertEquals(group.agents, undefined);
@@ -141,7 +141,11 @@ describe("the status of a group", () => {
     });
     mailbox.loseConnection();
     const app = clinic.app({ mailboxes: [frozen], checkTimeoutMs: 400 });
-    const away = [{ name: "frozen", reachable: false }, { name: "jobs", reachable: false }];
+    const error = "The connection is lost: no answer to count";
+    const away = [
+      { name: "frozen", engine: "memory", reachable: false, error: "no answer within 400 ms" },
+      { name: "jobs", engine: "memory", reachable: false, error },
+    ];
     const first = statusOf(app);
     await clock.advance(400);
     assertEquals((await first).mailboxes, away);
@@ -153,15 +157,37 @@ describe("the status of a group", () => {
     assertEquals([frozen.asked, clinic.logged.length], [2, 2], "each is told once");
     await clock.advance(400);
 
+    const place = (name: string) => ({ name, engine: "memory", reachable: true });
     mailbox.restoreConnection();
     ask = () => Promise.resolve(7);
     await clock.advance(5_000);
     await statusOf(app);
     await clock.settle();
     assertEquals((await statusOf(app)).mailboxes, [
-      { name: "frozen", reachable: true, messages: 7, deadLetters: 0, letters: [] },
-      { name: "jobs", reachable: true, messages: 0, deadLetters: 0, letters: [] },
+      { ...place("frozen"), messages: 7, deadLetters: 0, letters: [] },
+      { ...place("jobs"), messages: 0, deadLetters: 0, letters: [] },
     ]);
+  });
+
+  it("tells of an engine's own errors alone what they say", async () => {
+    const clinic = new Clinic();
+    const jobs = new InMemoryMailbox<string>("other");
+    Object.defineProperty(jobs, "approximateCount", {
+      value: () => Promise.reject(new TypeError("no door at door://ada:secret@house")),
+    });
+    const { mailboxes: [other] } = await statusOf(clinic.app({ mailboxes: [jobs] }));
+    assertEquals(other?.error, "TypeError; the log has the rest");
+  });
+
+  it("tells how the run ended", async () => {
+    const clinic = new Clinic();
+    await clinic.start();
+    assertEquals((await statusOf(clinic.app())).end, undefined);
+    await clinic.stop();
+    const { end, phases, totals } = await statusOf(clinic.app());
+    assertEquals(end, { outcome: "drained", exitCode: 0 });
+    assertEquals(phases, ["starting", "running", "unready", "draining", "stopped"]);
+    assertEquals([totals.ready, totals.loops], [0, 1]);
   });
 
   it("shows dead letters with their reasons, and to nobody what their errors say", async () => {
@@ -191,7 +217,8 @@ describe("the status of a group", () => {
     Object.defineProperty(letters, "peek", { value: () => Promise.reject(new Error("no peek")) });
     Object.defineProperty(clinic.mailbox, "deadLetters", { value: letters });
     const { mailboxes } = await statusOf(clinic.app());
-    assertEquals(mailboxes, [{ name: "jobs", reachable: true, messages: 0, deadLetters: 1 }]);
+    const place = { name: "jobs", engine: "memory", reachable: true };
+    assertEquals(mailboxes, [{ ...place, messages: 0, deadLetters: 1 }]);
   });
 
   it("tells the agents of a board by their states alone, and what it said last while it is away", async () => {

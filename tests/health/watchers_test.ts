@@ -50,7 +50,7 @@ describe("who watches a group over HTTP", () => {
       assertMatch(text, /"phase":"draining"/);
       assertMatch(
         text.trimEnd().split("\n\n").at(-1) ?? "",
-        /^event: end\ndata: .*"phase":"stopped"/,
+        /^event: end\ndata: .*"phase":"stopped".*"end":\{"outcome":"drained","exitCode":0\}/,
       );
     }
     while (!(await third.read()).done);

@@ -85,19 +85,6 @@ describe("a message that fails", () => {
     assertEquals([loop.figures.deadLettered, loop.figures.nacked], [1, 10]);
   });
 
-  it("that ends its process every time is buried before it can do so again", async () => {
-    const worker = new Worker();
-    await worker.fill(1);
-    for (let crash = 0; crash < 3; crash++) {
-      await worker.mailbox.receive({ visibilityTimeoutMs: 1_000 }); // and the process is gone
-      await worker.clock.advance(1_000);
-    }
-    let handled = 0;
-    const loop = worker.loop(() => void handled++, { deadLetter: { maxDeliveries: 3 } });
-    await worker.workOff(loop);
-    assertEquals([handled, loop.figures.deadLettered], [0, 1]);
-  });
-
   it("does not stop the others", async () => {
     const worker = new Worker();
     await worker.fill(20);

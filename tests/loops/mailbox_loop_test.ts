@@ -56,6 +56,21 @@ describe("MailboxLoop", () => {
     assertEquals(started, [[1, 0], [2, 0], [3, 100], [4, 200]]);
   });
 
+  it("ends when the mailbox is empty, with all that handlers sent meanwhile", async () => {
+    const worker = new Worker();
+    await worker.fill(3);
+    await worker.mailbox.send(9, { delayMs: 60_000 });
+    const seen: number[] = [];
+    const loop = worker.loop(async ({ body }) => {
+      await worker.clock.sleep(1_000);
+      seen.push(body);
+      if (body === 3) await worker.mailbox.send(4);
+    }, { concurrency: 2 });
+    await worker.clock.until(loop.run({ untilEmpty: true }));
+    assertEquals([seen, worker.clock.monotonic()], [[1, 2, 3, 4], 3_000]);
+    assertEquals(await worker.mailbox.approximateCount(), 1, "a delayed message is not waited for");
+  });
+
   it("a stop finishes what is in flight, ends the long poll, and duplicates nothing", async () => {
     const worker = new Worker();
     await worker.fill(1);

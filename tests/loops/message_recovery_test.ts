@@ -1,5 +1,6 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
+import { deferred } from "../../src/_promises.ts";
 import { FaultyMailbox } from "../../src/testing/faulty_mailbox.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { silentLog } from "../../src/log.ts";
@@ -111,7 +112,7 @@ describe("a handler that settles its message and does not wait", () => {
     mailbox.thaw();
     await clock.until(loop.shutdown());
     await run;
-    assertEquals([loop.figures.acknowledged, await mailbox.approximateCount()], [2, 0]);
+    assertEquals([loop.figures.acknowledged, await mailbox.approximateCount()], [3, 0]);
   });
 });
 
@@ -145,6 +146,27 @@ describe("an engine that hangs", () => {
     assertEquals([loop.figures.released, loop.figures.leftToExpire], [1, 1]);
     const [back] = await mailbox.receive();
     assertEquals([back?.body, back?.deliveryCount], [2, 1]);
+  });
+
+  it("and answers when the handler has ended leaves the figures of a given-back message right", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
+    await mailbox.send(1);
+    const ended = deferred();
+    const loop = new MailboxLoop({ mailbox, clock, log: silentLog, handler: () => ended.promise });
+    const run = loop.run();
+    await clock.advance(10);
+    assertEquals(await clock.until(loop.shutdown({ timeoutMs: 1_000 })), false);
+    mailbox.freeze("release");
+    const abandoned = loop.abandon();
+    await clock.settle();
+    ended.resolve();
+    await clock.settle();
+    mailbox.thaw();
+    await clock.until(abandoned);
+    await clock.until(run);
+    const { received, released, leftToExpire } = loop.figures;
+    assertEquals([received, released, leftToExpire], [1, 1, 0]);
   });
 
   it("bounds the stop of a loop with work in flight by its deadline, and tells what is left", async () => {

@@ -58,6 +58,24 @@ describe("a message that is about to be buried", () => {
     assertEquals(await worker.mailbox.deadLetters.approximateCount(), 1);
   });
 
+  it("keeps its lease while onBury runs, however long that takes", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    let told = 0;
+    const loop = worker.loop(() => {
+      throw new Error("no");
+    }, {
+      deadLetter: { maxDeliveries: 1 },
+      onBury: async () => {
+        told++;
+        await worker.clock.sleep(60_000);
+      },
+    });
+    await worker.clock.until(loop.run({ maxIterations: 1, visibilityTimeoutMs: 5_000 }));
+    assertEquals([told, loop.figures.deadLettered, loop.figures.leftToExpire], [1, 1, 0]);
+    assertEquals(await worker.mailbox.deadLetters.approximateCount(), 1);
+  });
+
   it("is buried although whoever is told of it fails", async () => {
     const worker = new Worker();
     await worker.fill(1);

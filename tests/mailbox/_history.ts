@@ -69,13 +69,13 @@ export class History {
   async #send(delayMs: number, key: number | null): Promise<void> {
     const serial = ++this.#lastSerial;
     const id = key === null ? undefined : `key-${key}`;
-    // An id names one message as long as it is anywhere, dead letters included.
-    if (this.#model.dead.some((letter) => letter.id === id)) return;
-    const stored = await this.#mailbox.send(
+    let isStored = true;
+    const onDuplicate = () => isStored = false;
+    const sentAs = await this.#mailbox.send(
       serial,
-      id === undefined ? { delayMs } : { delayMs, id },
+      { delayMs, onDuplicate, ...(id === undefined ? {} : { id }) },
     );
-    this.#model.send(serial, stored, delayMs);
+    same(isStored, this.#model.send(serial, sentAs, delayMs), "a duplicate is told");
   }
 
   async #sendMany(count: number, delayMs: number): Promise<void> {
@@ -87,6 +87,7 @@ export class History {
   async #receive(maxMessages: number, visibilityTimeoutMs: number): Promise<void> {
     const real = await this.#mailbox.receive({ maxMessages, visibilityTimeoutMs });
     const model = this.#model.receive(maxMessages, visibilityTimeoutMs);
+    for (const [i, { message }] of model.entries()) message.id ??= real[i]?.id;
     same(
       real.map(({ body, id, deliveryCount, checkpoint }) => [body, id, deliveryCount, checkpoint]),
       model.map(({ message: { serial, id, deliveryCount, checkpoint } }) => {

@@ -12,7 +12,8 @@ export interface ModelDelivery {
 /** One message, by the number that is its body. */
 export interface ModelMessage {
   readonly serial: number;
-  readonly id: string;
+  /** Undefined until it is received, when the mailbox has given it a new one. */
+  id: string | undefined;
   /** From when it can be received. */
   visibleAt: number;
   deliveryCount: number;
@@ -27,16 +28,18 @@ export class Model {
   now = 0;
   /** Everything that is there, oldest first. */
   messages: ModelMessage[] = [];
-  readonly dead: { readonly serial: number; readonly id: string }[] = [];
+  readonly dead: Pick<ModelMessage, "serial" | "id" | "checkpoint">[] = [];
   readonly acknowledged: Set<number> = new Set();
   readonly purged: Set<number> = new Set();
   /** Every message that was stored, ever. */
   readonly confirmed: Set<number> = new Set();
 
-  send(serial: number, id: string, delayMs: number): void {
-    if (this.messages.some((it) => it.id === id)) return;
+  /** False for a duplicate. */
+  send(serial: number, id: string, delayMs: number): boolean {
+    if (this.#has(id)) return false;
     this.confirmed.add(serial);
     this.#store(serial, id, delayMs);
+    return true;
   }
 
   receive(max: number, visibilityMs: number): ModelDelivery[] {
@@ -73,7 +76,8 @@ export class Model {
   bury(delivery: ModelDelivery): Verdict {
     return this.#settle(delivery, (message) => {
       this.#remove(message);
-      this.dead.push({ serial: message.serial, id: message.id });
+      const { serial, id, checkpoint } = message;
+      this.dead.push({ serial, id, checkpoint });
     });
   }
 
@@ -91,7 +95,9 @@ export class Model {
 
   redrive(max: number): number {
     const letters = this.dead.splice(0, max);
-    for (const { serial, id } of letters) this.#store(serial, id, 0);
+    for (const { serial, id, checkpoint } of letters) {
+      this.#store(serial, this.#has(id) ? undefined : id, 0, checkpoint);
+    }
     return letters.length;
   }
 
@@ -102,14 +108,18 @@ export class Model {
     return length;
   }
 
-  #store(serial: number, id: string, delayMs: number): void {
+  #has(id: string | undefined): boolean {
+    return this.messages.some((it) => it.id === id);
+  }
+
+  #store(serial: number, id: string | undefined, delayMs: number, checkpoint?: number): void {
     this.messages.push({
       serial,
       id,
       visibleAt: this.now + delayMs,
       deliveryCount: 0,
       releases: 0,
-      checkpoint: undefined,
+      checkpoint,
       holder: undefined,
     });
   }

@@ -18,7 +18,7 @@ export class RemoteEngine<B> implements Engine<B> {
     return this.#inner.capabilities;
   }
 
-  push(entries: readonly Entry<B>[]): Promise<void> {
+  push(entries: readonly Entry<B>[]): Promise<readonly boolean[]> {
     return travel(() => this.#inner.push(entries));
   }
 

@@ -1,5 +1,5 @@
 import { describe, it } from "node:test";
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { redrive } from "../../src/mailbox/dead_letter.ts";
 import { MailboxFullError } from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
@@ -26,6 +26,30 @@ describe("redrive", () => {
     await assertRejects(() => redrive(mailbox), MailboxFullError);
     assertEquals(await mailbox.approximateCount(), 1, "one has found room");
     assertEquals(await lettersThere(mailbox), [2, 3]);
+  });
+
+  it("keeps a letter whose id is taken when there is no room for another message", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders", { maxSize: 1 });
+    await mailbox.send(1, { id: "order-7" });
+    const [message] = await mailbox.receive();
+    await message!.bury({ reason: "test" });
+    await mailbox.send(2, { id: "order-7" });
+    await assertRejects(() => redrive(mailbox), MailboxFullError);
+    assertEquals(await mailbox.approximateCount(), 1, "the waiting message is untouched");
+    assertEquals(await lettersThere(mailbox), [1]);
+  });
+
+  it("keeps the old id where it is free, and gives a new one where it is taken", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    for (const body of [1, 2]) {
+      await mailbox.send(body, { id: "order-7" });
+      const [message] = await mailbox.receive();
+      await message!.bury({ reason: "test" });
+    }
+    assertEquals(await redrive(mailbox), 2);
+    const [first, second] = await mailbox.receive({ maxMessages: 10 });
+    assertEquals([first!.id, first!.body, second!.body], ["order-7", 1, 2]);
+    assertNotEquals(second!.id, "order-7");
   });
 
   it("gives back everything when the filter throws", async () => {

@@ -27,12 +27,10 @@ export async function makeConsumer(peers: readonly string[] = IMPORTED_PEERS): P
   const folder = await realpath(await mkdtemp(join(tmpdir(), "lastcall-consumer-")));
   const remove = () => rmSync(folder, { recursive: true, force: true });
   try {
-    const packed = await succeed("npm", ["pack", "--pack-destination", folder]);
-    const tarball = packed.trimEnd().split("\n").find((line) => /^lastcall-.*\.tgz$/.test(line));
-    assert(tarball, `npm pack named no tarball:\n${packed}`);
+    const tarball = await packInto(folder);
     await writeFile(join(folder, "package.json"), '{ "private": true, "type": "module" }');
     const quiet = ["--offline", "--ignore-scripts", "--no-audit", "--no-fund"];
-    await succeed("npm", ["install", ...quiet, join(folder, tarball)], { cwd: folder });
+    await succeed("npm", ["install", ...quiet, tarball], { cwd: folder });
     for (const peer of peers) {
       const link = join(folder, "node_modules", peer);
       await mkdir(dirname(link), { recursive: true });
@@ -40,7 +38,7 @@ export async function makeConsumer(peers: readonly string[] = IMPORTED_PEERS): P
     }
     return {
       folder,
-      tarball: join(folder, tarball),
+      tarball,
       write: async (files) => {
         for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
       },
@@ -51,6 +49,14 @@ export async function makeConsumer(peers: readonly string[] = IMPORTED_PEERS): P
     remove();
     throw error;
   }
+}
+
+/** Packs the package into a folder and returns the path of the tarball. */
+export async function packInto(folder: string): Promise<string> {
+  const packed = await succeed("npm", ["pack", "--pack-destination", folder]);
+  const tarball = packed.trimEnd().split("\n").find((line) => /^lastcall-.*\.tgz$/.test(line));
+  assert(tarball, `npm pack named no tarball:\n${packed}`);
+  return join(folder, tarball);
 }
 
 async function succeed(program: string, args: readonly string[], options?: RunOptions) {

@@ -190,7 +190,7 @@ test("publint finds nothing to say about the tarball", async () => {
 });
 
 test("every subpath resolves to types of the right kind", async () => {
-  const options = ["--profile", "esm-only", "--no-definitely-typed", "--no-emoji"];
+  const options = ["--profile", "node16", "--no-definitely-typed", "--no-emoji"];
   const output = await consumer.run(tool("attw"), consumer.tarball, ...options);
   for (const specifier of exportedSpecifiers()) assertStringIncludes(output, `"${specifier}"`);
 });

@@ -1,6 +1,6 @@
 // What the two registries would get, and what they would say to it. Nothing is sent.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { test } from "node:test";
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
@@ -39,14 +39,41 @@ test("npm users get the build, and beside it what they read", () => {
   const others = paths.filter((path) => !path.startsWith("dist/"));
   assertEquals(others.sort(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
   for (const path of paths.filter((it) => it.startsWith("dist/") && it !== "dist/NOTICE")) {
-    assertMatch(path, /\.(d\.ts|js|js\.map)$/);
+    assertMatch(path, /\.(d\.c?ts|c?js)$/);
   }
 });
 
-test("every built module has its map, and every map its module", () => {
-  const modules = paths.filter((path) => path.endsWith(".js"));
-  const maps = paths.filter((path) => path.endsWith(".js.map"));
-  assertEquals(maps.sort(), modules.map((path) => `${path}.map`).sort());
+test("npm runs nothing of the package at its users, and does not warn them of it", () => {
+  const run = Object.keys(manifest.scripts)
+    .filter((name) => /^(pre|post)?(install|prepare|prepublish)$/.test(name));
+  assertEquals(run, []);
+});
+
+test("the manifest says where the source is, and the README's links lead there", () => {
+  const { repository, homepage, bugs } = manifest;
+  const [, home = ""] = /^git\+(https:.+)\.git$/.exec(repository.url) ?? [];
+  assertEquals([homepage, bugs.url], [`${home}#readme`, `${home}/issues`]);
+  const text = readFileSync(join(root, "README.md"), "utf8");
+  const targets = [...text.matchAll(/\]\(([^)]+)\)/g)].map(([, target = ""]) => target);
+  assert(targets.length > 20);
+  // The pages of JSR and npm know no files beside the README; images are shown from their raw address.
+  const raw = home.replace("//github.com/", "//raw.githubusercontent.com/");
+  for (const target of targets.filter((it) => !it.startsWith("#"))) {
+    const path = target.replace(/#.*$/, "");
+    const [, name] = new RegExp(`^(?:${home}/blob|${raw})/main/(.+)$`).exec(path) ?? [];
+    assert(
+      name && existsSync(join(root, name)),
+      `${target} is not the address of a file in ${home}`,
+    );
+    assertEquals(path.startsWith(raw), /\.(svg|png)$/.test(path), target);
+  }
+});
+
+test("bundlers are told which modules do something when they are imported", () => {
+  const { sideEffects } = manifest;
+  assertEquals(sideEffects, [
+    ...["./dist/mod.js", "./dist/mod.cjs", "./dist/chunks/*.js", "./dist/cli/*"],
+  ]);
 });
 
 test("nothing in the package tells of the machine that it was built on", () => {
@@ -56,8 +83,8 @@ test("nothing in the package tells of the machine that it was built on", () => {
 });
 
 test("the package stays small", () => {
-  assertLess(packed.size, 1_500_000);
-  assertLess(packed.unpackedSize, 5_000_000);
+  assertLess(packed.size, 500_000);
+  assertLess(packed.unpackedSize, 2_000_000);
 });
 
 test("JSR warns of nothing but of what people bring themselves", async () => {
@@ -83,5 +110,5 @@ function isWanted(warning: string): boolean {
   const [, name = ""] = /^const MODULE: string = "(.+)";$/m.exec(
     readFileSync(join(root, path), "utf8"),
   ) ?? [];
-  return name in manifest.peerDependencies || /^bun(:|$)/.test(name);
+  return name in manifest.peerDependencies || /^bun(:|$)|^node:/.test(name);
 }

@@ -54,7 +54,7 @@ describe("the live page", { skip }, () => {
       assertEquals(await page.title(), "Running · lastcall");
       assertMatch(await look.row(/^Loops/, "kitchen").innerText(), /from orders\s+running\s+1\s/);
       assertMatch(await look.row(/^Loops/, "cleaner").innerText(), /running/);
-      assertMatch(await look.row(/^Mailboxes/, "orders").innerText(), /reachable\s+1\s+0/);
+      assertMatch(await look.row(/^Mailboxes/, "orders").innerText(), /reachable memory\s+1\s+0/);
       assertMatch(await look.row(/^Agents/, "waiter-1").innerText(), /running/);
       assertEquals(await page.getByRole("button", { name: /unlock|drain/i }).count(), 0);
 
@@ -94,6 +94,33 @@ describe("the live page", { skip }, () => {
     await page.getByText(/^It took/).waitFor();
     await page.getByText(/Connection lost/).waitFor();
     assertEquals(await page.title(), "Stopped · lastcall");
+    const ticked = await page.locator(".steps .past").allInnerTexts();
+    assertEquals(ticked, ["Running", "Unready", "Draining", "Stopped"]);
+    assertMatch(await page.locator(".steps .skipped").innerText(), /^Cancelling/);
+    const fact = (name: string) => page.locator("dt", { hasText: name }).locator("+ dd");
+    assertEquals(await fact("Outcome").innerText(), "drained");
+    assertEquals(await fact("Exit code").innerText(), "0");
+    assertEquals(await fact("Loops ready").first().innerText(), "0/1");
+    assertEquals(
+      await page.getByRole("status").innerText(),
+      "It has stopped: drained, exit code 0.",
+    );
+    assertEquals(await flaws(page), []);
+  });
+
+  it("tells of a stop whose time was up that it cancelled, its outcome and its exit code", async () => {
+    const { mailbox, go, loop } = kitchen();
+    await mailbox.send("tea", { id: "tea" });
+    await using stage = await Stage.start([loop]);
+    await using look = await Look.at(browser, stage.url, { expected: /Failed to load resource/ });
+    const { page } = look;
+    await look.row(/^Loops/, "kitchen").getByRole("cell", { name: "1", exact: true }).first()
+      .waitFor();
+    assertEquals(await stage.group.shutdown({ timeoutMs: 300 }), false);
+    await page.getByText("It has stopped: timed out, exit code 124.").first().waitFor();
+    const ticked = await page.locator(".steps .past").allInnerTexts();
+    assertEquals(ticked, ["Running", "Unready", "Draining", "Cancelling", "Stopped"]);
+    go.resolve();
   });
 
   it("says when an engine is away, and when it is back", async () => {
@@ -103,8 +130,11 @@ describe("the live page", { skip }, () => {
     await using look = await Look.at(browser, stage.url);
     const row = look.row(/^Mailboxes/, "orders");
     await row.getByText("reachable").waitFor();
+    await row.getByText("memory").waitFor();
     mailbox.loseConnection();
     await row.getByText("away").waitFor();
+    await row.getByText("memory").waitFor();
+    await row.getByText("The connection is lost: no answer to count").waitFor();
     await look.page.getByText("1 away").waitFor();
     mailbox.restoreConnection();
     await row.getByText("reachable").waitFor();

@@ -140,9 +140,10 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
     await using first = await startWorker();
     await using second = await startWorker();
     await using coordinator = await startCoordinator(first, second);
-    const slow = [coordinator.ask("/tasks/2000"), coordinator.ask("/tasks/2000")];
+    const slow = [coordinator.ask("/tasks/4000"), coordinator.ask("/tasks/4000")];
+    // Both, before the first is stopped: a task that is over by then would be waited for in vain.
+    await Promise.all([atWork(first), atWork(second)]);
     for (const worker of [first, second]) {
-      await atWork(worker);
       worker.signal("SIGTERM");
       await askUntil(worker, "/health/ready", 503);
     }

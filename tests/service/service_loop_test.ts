@@ -33,6 +33,7 @@ class ServingRuntime extends FakeRuntime {
 
 const real = detectRuntime();
 const request = () => new Request("http://here/tea");
+const OLD = "GET /slow HTTP/1.0\r\n\r\n";
 
 /** A service that really listens, with its port. */
 async function listening(
@@ -249,32 +250,34 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
     assertStringIncludes(await client.ended(), "x".repeat(100_000));
   });
 
-  it("an answer that goes out for longer than its handler works", async () => {
-    const release = deferred();
-    const { service, port, run } = await listening(() => {
-      let pulled = 0;
-      return new Response(
-        new ReadableStream({
-          async pull(stream) {
-            if (pulled++ > 0) await release.promise;
-            stream.enqueue(new TextEncoder().encode(pulled === 1 ? "first" : "last"));
-            if (pulled === 2) stream.close();
-          },
-        }),
-      );
+  for (const [kind, sent] of [["", get("/slow")], [" to HTTP/1.0 without a Host", OLD]] as const) {
+    it(`an answer${kind} that goes out for longer than its handler works`, async () => {
+      const release = deferred();
+      const { service, port, run } = await listening(() => {
+        let pulled = 0;
+        return new Response(
+          new ReadableStream({
+            async pull(stream) {
+              if (pulled++ > 0) await release.promise;
+              stream.enqueue(new TextEncoder().encode(pulled === 1 ? "first" : "last"));
+              if (pulled === 2) stream.close();
+            },
+          }),
+        );
+      });
+      await using client = await Client.to(port, sent);
+      await client.until("first");
+      assertEquals(service.inFlight.map(({ id }) => id), ["GET /slow"]);
+      let over = false;
+      const stopped = stop(service, run).then(() => over = true);
+      await using other = await Client.to(port, get("/"));
+      await other.until("5006");
+      assertEquals(over, false);
+      release.resolve();
+      await stopped;
+      assertStringIncludes(await client.ended(), "last");
     });
-    await using client = await Client.to(port, get("/slow"));
-    await client.until("first");
-    assertEquals(service.inFlight.map(({ id }) => id), ["GET /slow"]);
-    let over = false;
-    const stopped = stop(service, run).then(() => over = true);
-    await using other = await Client.to(port, get("/"));
-    await other.until("5006");
-    assertEquals(over, false);
-    release.resolve();
-    await stopped;
-    assertStringIncludes(await client.ended(), "last");
-  });
+  }
 
   it("a client that has gone in the middle of a stream", async () => {
     const { service, port, run } = await listening(() => events());

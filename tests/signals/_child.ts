@@ -11,6 +11,8 @@ export interface Ended {
   readonly stdout: string;
   /** What it complained about: everything but the lines about its stop. */
   readonly stderr: string;
+  /** Standard error as it was written. */
+  readonly raw: string;
   /** What `main()` told of its stop, line by line. */
   readonly told: readonly ToldLine[];
 }
@@ -36,7 +38,7 @@ export interface StartOptions {
 export const runtimeName: string = detectRuntime().name;
 
 /** Only a bug lets anything last this long. */
-const SAFETY_MS = 20_000;
+const SAFETY_MS = 45_000;
 
 const RUN_FLAGS = runtimeName === "deno" ? ["run", "-A"] : [];
 const alive = new Set<ChildProcess>();
@@ -70,7 +72,7 @@ export class Child implements AsyncDisposable {
       child.on("close", (code, signal) => {
         alive.delete(child);
         this.#took(this.#over = true);
-        resolve({ code, signal, stdout: this.#stdout, ...split(this.#stderr) });
+        resolve({ code, signal, stdout: this.#stdout, raw: this.#stderr, ...split(this.#stderr) });
       });
     });
   }
@@ -142,14 +144,18 @@ export class Child implements AsyncDisposable {
   }
 }
 
-/** Standard error has both what went wrong and, as JSON, how the process stopped. */
+/** Standard error has lines of JSON: what went wrong, which is put into words here, and how it stopped. */
 function split(stderr: string): Pick<Ended, "stderr" | "told"> {
-  const lines = stderr.split(/(?<=\n)/);
-  const isTold = (line: string) => line.startsWith('{"at":') && line.endsWith("}\n");
-  return {
-    stderr: lines.filter((line) => !isTold(line)).join(""),
-    told: lines.filter(isTold).map((line) => JSON.parse(line)),
-  };
+  const lines = stderr.split(/(?<=\n)/).map((line) => {
+    return line.startsWith('{"at":') && line.endsWith("}\n") ? JSON.parse(line) as ToldLine : line;
+  });
+  const inWords = lines.flatMap((line) => {
+    if (typeof line === "string") return line;
+    const { event, message, error } = line;
+    return event === "log" ? `lastcall: ${message}${error ? `: ${error}` : ""}\n` : [];
+  });
+  const told = lines.filter((line) => typeof line !== "string");
+  return { stderr: inWords.join(""), told: told.filter(({ event }) => event !== "log") };
 }
 
 /** A gap that makes the next signal another one: repeats within 200 ms are the same. */

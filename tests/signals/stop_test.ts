@@ -39,6 +39,12 @@ describe("a signal", () => {
     });
   }
 
+  it("is not needed by a handler that stops its own group: drained at once, exit code 0", async () => {
+    await using child = Child.start("self_stop");
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout, stderr], [0, "stop false\n", ""]);
+  });
+
   it("stops a single loop that is registered by its shutdown, and the process ends by itself", async () => {
     await using child = Child.start("single_loop");
     await child.line("ready");

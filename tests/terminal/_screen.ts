@@ -6,7 +6,7 @@ import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import { Waiting } from "../_waiting.ts";
 
 /** Only a bug lets anything last this long. */
-const SAFETY_MS = 20_000;
+const SAFETY_MS = 45_000;
 const SIZE = { cols: 80, rows: 16 } as const;
 const RUN_FLAGS = detectRuntime().name === "deno" ? ["run", "-A"] : [];
 const alive = new Set<ChildProcess>();

@@ -25,7 +25,7 @@ describe("a stop at the terminal", { skip }, () => {
     const end = seat.screen.history.join("\n").trimEnd();
     assertEquals(end.split("exit code 130").length, 2, `the report is there once:\n${end}`);
     assertMatch(end, /forced in [\d.]+ m?s of 60\.0 s \(SIGINT\), exit code 130\n/);
-    assertMatch(end, /kitchen: ended in .* received 3: 2 acknowledged, 1 released/);
+    assertMatch(end, /kitchen: ended in .*; received 3: 2 acknowledged, 1 released/);
     assertFalse(end.includes("in flight"), "the view is gone");
   });
 

@@ -61,8 +61,6 @@ async function play(job: string, step: RegExp, tag: string, known: boolean): Pro
     env: {
       PATH: [folder.path, join(root, "node_modules", ".bin"), process.env["PATH"]].join(delimiter),
       GITHUB_REF_NAME: tag,
-      GITHUB_SERVER_URL: "https://git.example",
-      GITHUB_REPOSITORY: "kitchen/lastcall",
       RUNNER_TEMP: folder.path,
       PLAYED: folder.file("played"),
     },
@@ -134,10 +132,18 @@ describe("the workflows", () => {
     assertEquals(await play("npm", step, "v1.0.0", true), "npm view lastcall@1.0.0 version\n");
   });
 
-  it("say where the source is before they publish it", async () => {
-    const said = await play("npm", /^Say where/, "v1.0.0", false);
-    assertStringIncludes(said, "repository.url=git+https://git.example/kitchen/lastcall.git");
-    assertStringIncludes(said, "bugs.url=https://git.example/kitchen/lastcall/issues");
+  it("publish only from the repository that the manifest names", async () => {
+    const [, host, home] = /^git\+(https:\/\/[^/]+)\/(.+)\.git$/.exec(npm.repository.url) ?? [];
+    const script = release.jobs["npm"]?.steps?.find(({ name }) => /names this/.test(name ?? ""))
+      ?.run;
+    const publishFrom = async (repository: string) => {
+      const env = { GITHUB_SERVER_URL: host!, GITHUB_REPOSITORY: repository };
+      return await run("bash", ["-e", "-o", "pipefail", "-c", script!], { env });
+    };
+    assertEquals(await publishFrom(home!).then(({ code }) => code), 0);
+    const { code, output } = await publishFrom("kitchen/lastcall");
+    assertEquals(code, 1);
+    assertStringIncludes(output, "kitchen/lastcall.git: see Releasing");
   });
 
   it("announce once, and early versions as such", async () => {

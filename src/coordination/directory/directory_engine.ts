@@ -6,6 +6,7 @@ import {
   type Engine,
   type Entry,
   FREE_RELEASES,
+  freshnessOf,
   type Pulled,
 } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
@@ -29,6 +30,7 @@ interface Taken extends Delivery<string> {
  */
 export class DirectoryEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly label = "directory";
   readonly #path: string;
   readonly #folder: MessageFolder;
   readonly #name: string;
@@ -54,20 +56,25 @@ export class DirectoryEngine implements Engine<string> {
     await this.#folder.open();
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
+  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     for (const { id } of entries) {
       if (fitsInName(id)) continue;
       throw new InvalidParameterError(
         `Invalid id: expected one that is not longer than 160 bytes, got ${id.length}`,
       );
     }
+    let stored = entries.map(() => true);
     if (this.#maxSize === Infinity && !entries.some(({ dedup }) => dedup)) {
       await this.#store(entries);
     } else {
       const lock = join(this.#path, "push.lock");
-      await underLock(lock, this.#clock, async () => this.#store(await this.#fresh(entries)));
+      await underLock(lock, this.#clock, async () => {
+        stored = await this.#freshness(entries);
+        await this.#store(entries.filter((_, i) => stored[i]));
+      });
     }
     this.#wake();
+    return stored;
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
@@ -174,16 +181,13 @@ export class DirectoryEngine implements Engine<string> {
 
   close(): void {}
 
-  /** Those that are not there yet, if there is room for them. */
-  async #fresh(entries: readonly Entry<string>[]): Promise<readonly Entry<string>[]> {
+  /** Tells for each entry whether it is new. Throws when there is no room for the new ones. */
+  async #freshness(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const all = await this.#folder.all();
     const chosen = new Set(all.flatMap((file) => file.chosen ? [file.id] : []));
-    const fresh = entries.filter(({ id, dedup }) => {
-      const known = dedup && chosen.has(id);
-      if (dedup) chosen.add(id);
-      return !known;
-    });
-    if (all.length + fresh.length <= this.#maxSize) return fresh;
+    const isFresh = freshnessOf(entries, (id) => chosen.has(id));
+    const fresh = isFresh.filter(Boolean);
+    if (all.length + fresh.length <= this.#maxSize) return isFresh;
     throw new MailboxFullError(
       `Mailbox "${this.#name}" is full: it holds ${all.length} of ${this.#maxSize} messages and ` +
         `cannot take ${fresh.length} more; receive some, or raise maxSize`,
@@ -195,18 +199,21 @@ export class DirectoryEngine implements Engine<string> {
     this.#lastSentAt = Math.max(this.#lastSentAt, now); // clocks are set back, and lines are not
     const stored: FileName[] = [];
     try {
-      await each(entries, async ({ id, body, delayMs, replyTo, dedup }) => {
+      await each(entries, async ({ id, body, delayMs, replyTo, dedup, checkpoint }) => {
         const file: FileName = {
           order: orderOf(this.#lastSentAt, ++this.#lastCount, this.#sender),
           deliveries: 0,
           releases: 0,
           chosen: dedup,
-          more: replyTo !== undefined,
+          more: replyTo !== undefined || checkpoint !== undefined,
           id,
           ...(delayMs > 0 && { until: Math.ceil(now + delayMs), receipt: "" }),
         };
         const address = typeof replyTo === "object" ? replyTo.name : replyTo;
-        await this.#folder.write(file, body, address === undefined ? {} : { replyTo: address });
+        await this.#folder.write(file, body, {
+          ...(address === undefined ? {} : { replyTo: address }),
+          ...(checkpoint === undefined ? {} : { checkpoint }),
+        });
         stored.push(file);
       });
     } catch (error) {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { checkCount } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
@@ -49,7 +49,8 @@ export class DirectoryMailbox<T, R = unknown> extends EngineMailbox<T, R, string
     name: string,
     options: DirectoryMailboxOptions = {},
   ): Promise<DirectoryMailbox<T, R>> {
-    const { clock = systemClock, log = libraryLog } = options;
+    const { clock = systemClock } = options;
+    const log = safeLog(options.log);
     const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
     const engine = new DirectoryEngine(join(base, checkAgentId(name)), name, maxSize, clock, log);
     const mailbox = new DirectoryMailbox<T, R>(name, engine, options);

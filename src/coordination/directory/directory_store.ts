@@ -1,7 +1,7 @@
 import { open, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../clock.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import type { Log } from "../../log.ts";
 import type { AgentStatus } from "../agent_state.ts";
 import type { BoardEntry, BoardPage, BoardStore, StoredAgent } from "../board_store.ts";
@@ -37,7 +37,7 @@ export class DirectoryStore implements BoardStore {
     }
     this.folder = folder;
     this.#clock = options.clock ?? systemClock;
-    this.#log = options.log ?? libraryLog;
+    this.#log = safeLog(options.log);
   }
 
   /** Makes the directory where it is not there. */

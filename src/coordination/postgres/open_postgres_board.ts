@@ -2,7 +2,7 @@ import { checkInterval } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import type { SqlClient } from "../../engines/postgres/client.ts";
 import { openPostgresLink } from "../../engines/postgres/postgres_link.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import { checkAgentId } from "../agent_state.ts";
 import { Board, type BoardOptions } from "../board.ts";
 import { prepareBoardSchema } from "./_board_schema.ts";
@@ -43,7 +43,7 @@ export async function openPostgresBoard(
   target: string | SqlClient,
   options: PostgresBoardOptions = {},
 ): Promise<Board> {
-  const { clock = systemClock, log = libraryLog, schema = "lastcall", migrate = true } = options;
+  const { clock = systemClock, schema = "lastcall", migrate = true } = options;
   const name = checkAgentId(options.name ?? "default");
   new Board(options); // checks the options, before anything is connected
   const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000);
@@ -51,7 +51,7 @@ export async function openPostgresBoard(
   const link = await openPostgresLink(
     { target, schema, maxConnections, callTimeoutMs, clock },
     migrate,
-    log,
+    safeLog(options.log),
   );
   try {
     await prepareBoardSchema(link.calls, schema, migrate);

@@ -2,7 +2,7 @@ import { checkInterval } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import type { RedisClient } from "../../engines/redis/redis_client.ts";
 import { openRedisLink } from "../../engines/redis/redis_link.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import { checkAgentId } from "../agent_state.ts";
 import { Board, type BoardOptions } from "../board.ts";
 import { RedisStore } from "./redis_store.ts";
@@ -34,12 +34,12 @@ export async function openRedisBoard(
   server: string | RedisClient,
   options: RedisBoardOptions = {},
 ): Promise<Board> {
-  const { clock = systemClock, log = libraryLog } = options;
+  const { clock = systemClock } = options;
   const name = checkAgentId(options.name ?? "default");
   new Board(options); // checks the options, before anything is connected
   const link = await openRedisLink(server, {
     clock,
-    log,
+    log: safeLog(options.log),
     callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
     pollIntervalMs: options.pollIntervalMs ?? 5_000,
   });

@@ -1,3 +1,4 @@
+import { errorText } from "../../errors.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Kv } from "./kv.ts";
 
@@ -16,7 +17,7 @@ export async function openKv(path: string | undefined): Promise<Kv> {
   try {
     return await Deno.openKv(path);
   } catch (error) {
-    const text = error instanceof Error ? error.message : String(error);
+    const text = error instanceof Error ? error.message : errorText(error);
     throw new MailboxConnectionError(
       `Deno KV cannot be opened at ${place(path)}: ${text}; nothing was changed there`,
       { cause: error },

@@ -1,8 +1,8 @@
-import type { Entry } from "../../mailbox/engine.ts";
+import { type Entry, freshnessOf } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
 import { MAX_COMMIT_BYTES } from "./_chunks.ts";
 import type { Keys } from "./_keys.ts";
-import type { KvAtomic } from "./kv.ts";
+import type { KvAtomic, KvKey } from "./kv.ts";
 import { type Block, blocksOf, MAX_VALUE_BYTES, messageOf } from "./_record.ts";
 import type { Store } from "./_store.ts";
 
@@ -26,9 +26,10 @@ export class Pusher {
     this.#maxSize = maxSize;
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
+  /** Tells for each entry whether it was stored. */
+  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     for (const { id, dedup } of entries) if (dedup) checkId(id);
-    await this.#store.insist(this.#what, () => this.#push(entries));
+    return await this.#store.insist(this.#what, () => this.#push(entries));
   }
 
   async count(): Promise<number> {
@@ -40,13 +41,22 @@ export class Pusher {
   plan(entries: readonly Entry<string>[]): (atomic: KvAtomic) => void {
     const now = this.#store.clock.now();
     const delays = new Set(entries.map(({ delayMs }) => delayMs));
+    const checkpoints: { readonly key: KvKey; readonly value: Uint8Array }[] = [];
     const blocks = [...delays].flatMap((delayMs) => {
-      const together = entries.filter((it) => it.delayMs === delayMs)
-        .map((it) => messageOf(it, this.#nextSeq(now), this.#nonce, now));
+      const together = entries.filter((it) => it.delayMs === delayMs).map((entry) => {
+        const message = messageOf(entry, this.#nextSeq(now), this.#nonce, now);
+        if (entry.checkpoint !== undefined) {
+          const key = this.#keys.progress(message.seq, message.nonce);
+          checkpoints.push({ key, value: new TextEncoder().encode(entry.checkpoint) });
+        }
+        return message;
+      });
       return blocksOf(together).map((block) => ({ block, delayMs }));
     });
-    this.#checkSize(blocks.map(({ block }) => block), entries.length);
+    const values = blocks.map(({ block }) => block.value);
+    this.#checkSize([...values, ...checkpoints.map(({ value }) => [value])], entries.length);
     return (atomic) => {
+      for (const { key, value } of checkpoints) atomic.set(key, value);
       for (const { block: { seq, nonce, value }, delayMs } of blocks) {
         const key = delayMs === 0
           ? this.#keys.readyAt(seq, nonce)
@@ -62,11 +72,12 @@ export class Pusher {
   }
 
   /** Nothing when others have changed what it relies on. */
-  async #push(entries: readonly Entry<string>[]): Promise<string | undefined> {
+  async #push(entries: readonly Entry<string>[]): Promise<boolean[] | undefined> {
     const chosen = entries.filter(({ dedup }) => dedup).map(({ id }) => id);
     const found = await this.#store.getAll(this.#what, chosen.map((id) => this.#keys.chosenId(id)));
     const known = new Set(chosen.filter((_, i) => found[i]!.versionstamp !== null));
-    const fresh = entries.filter(({ id, dedup }) => !dedup || !known.has(id));
+    const isFresh = freshnessOf(entries, (id) => known.has(id));
+    const fresh = entries.filter((_, i) => isFresh[i]);
     const counted = this.#maxSize === Infinity
       ? undefined
       : await this.#store.get(this.#what, this.#keys.count);
@@ -77,9 +88,9 @@ export class Pusher {
           `take ${fresh.length} more; receive some, or raise maxSize`,
       );
     }
-    if (fresh.length === 0) return "";
+    if (fresh.length === 0) return isFresh;
     const store = this.plan(fresh);
-    return await this.#store.commit(this.#what, (atomic) => {
+    const versionstamp = await this.#store.commit(this.#what, (atomic) => {
       if (counted !== undefined) atomic.check(counted);
       for (const { id } of fresh.filter(({ dedup }) => dedup)) {
         const key = this.#keys.chosenId(id);
@@ -87,6 +98,7 @@ export class Pusher {
       }
       store(atomic);
     });
+    return versionstamp === undefined ? undefined : isFresh;
   }
 
   /** A place: by the clock, in microseconds, and always later than the one before. */
@@ -94,8 +106,8 @@ export class Pusher {
     return this.#lastSeq = Math.max(this.#lastSeq + 1, Math.floor(now * 1_000));
   }
 
-  #checkSize(blocks: readonly Block[], count: number): void {
-    const sizes = blocks.map(({ value }) => value.reduce((sum, it) => sum + it.byteLength + 8, 0));
+  #checkSize(values: readonly Block["value"][], count: number): void {
+    const sizes = values.map((value) => value.reduce((sum, it) => sum + it.byteLength + 8, 0));
     const largest = Math.max(...sizes);
     if (largest > MAX_VALUE_BYTES) {
       throw new InvalidParameterError(
@@ -104,7 +116,7 @@ export class Pusher {
       );
     }
     const total = sizes.reduce((sum, size) => sum + size, 0);
-    if (total > MAX_COMMIT_BYTES || blocks.length > 250) {
+    if (total > MAX_COMMIT_BYTES || values.length > 250) {
       throw new InvalidParameterError(
         `Cannot send ${count} messages to "${this.#name}" in one step: they have ${total} bytes and ` +
           `Deno KV takes ${MAX_COMMIT_BYTES}, send them in several`,

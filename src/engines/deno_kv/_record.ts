@@ -64,7 +64,7 @@ export function unpack(bytes: Uint8Array): StoredMessage {
 
 /** A new message. */
 export function messageOf(
-  { id, body, dedup, replyTo }: Omit<Entry<string>, "delayMs">,
+  { id, body, dedup, replyTo, checkpoint }: Omit<Entry<string>, "delayMs">,
   seq: number,
   nonce: string,
   enqueuedAt: number,
@@ -72,7 +72,7 @@ export function messageOf(
   const address = typeof replyTo === "object" ? replyTo.name : replyTo;
   return {
     ...{ seq, nonce, id, body, dedup, enqueuedAt, replyTo: address },
-    ...{ deliveries: 0, releases: 0, progress: false },
+    ...{ deliveries: 0, releases: 0, progress: checkpoint !== undefined },
   };
 }
 

@@ -1,3 +1,4 @@
+import { errorText } from "../../errors.ts";
 import { settlesWithin } from "../../_promises.ts";
 import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import {
@@ -121,7 +122,7 @@ export class Store {
       return await call;
     } catch (error) {
       if (isMailboxError(error)) throw error;
-      const text = error instanceof Error ? error.message : String(error);
+      const text = error instanceof Error ? error.message : errorText(error);
       throw new MailboxConnectionError(`Deno KV failed to ${what}: ${text}`, { cause: error });
     } finally {
       this.#pending.delete(call);
@@ -136,7 +137,7 @@ export class Store {
       try {
         return await act(kv);
       } catch (error) {
-        if (!/database is (locked|busy)/.test(String(error)) || over()) throw error;
+        if (!/database is (locked|busy)/.test(errorText(error)) || over()) throw error;
       }
       await this.clock.sleep(1 + Math.random() * LONGEST_TURN_MS);
     }

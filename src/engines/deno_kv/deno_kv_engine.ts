@@ -32,6 +32,7 @@ export interface DenoKvEngineParts {
 /** One queue in a store. Its times are those of the clock on the wall, which its users have to share. */
 export class DenoKvEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly label = "Deno KV";
   readonly #name: string;
   readonly #parts: DenoKvEngineParts;
   readonly #store: Store;
@@ -55,9 +56,10 @@ export class DenoKvEngine implements Engine<string> {
     this.#wakes = new Wakes(store, this.#keys.wakes, pollIntervalMs, log);
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
-    await this.#pusher.push(entries);
+  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
+    const stored = await this.#pusher.push(entries);
     this.#wakes.wake();
+    return stored;
   }
 
   pull(max: number, visibilityMs: number): Promise<Pulled<string>> {

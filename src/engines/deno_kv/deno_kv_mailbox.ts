@@ -1,6 +1,6 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
@@ -50,7 +50,7 @@ export interface DenoKvMailboxOptions extends MailboxOptions {
  */
 export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   private constructor(name: string, engine: DenoKvEngine, bytes: number, options: MailboxOptions) {
-    super(name, engine, jsonCodec(bytes), options);
+    super(name, engine, jsonCodec(bytes, MAX_BODY_BYTES), options);
   }
 
   /**
@@ -61,14 +61,20 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     place?: string | Kv,
     options: DenoKvMailboxOptions = {},
   ): Promise<DenoKvMailbox<T, R>> {
-    const { name = "default", clock = systemClock, log = libraryLog } = options;
+    const { name = "default", clock = systemClock } = options;
+    const log = safeLog(options.log);
     checkPlace(place);
     const isFile = typeof place === "string" && !/^https?:/.test(place);
     const pollIntervalMs = options.pollIntervalMs ?? (isFile ? 1_000 : 5_000);
     checkInterval("pollIntervalMs", pollIntervalMs);
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000);
     const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
-    const maxBodyBytes = checkBytes(options.maxBodyBytes ?? MAX_BODY_BYTES);
+    const maxBodyBytes = checkCount(
+      "maxBodyBytes",
+      options.maxBodyBytes ?? MAX_BODY_BYTES,
+      1,
+      MAX_BODY_BYTES,
+    );
 
     const own = typeof place === "object" ? undefined : await openKv(place);
     const kv = own ?? place as Kv;
@@ -91,14 +97,5 @@ function checkPlace(place: string | Kv | undefined): void {
   if (typeof place === "object" && parts.every((it) => typeof place?.[it] === "function")) return;
   throw new InvalidParameterError(
     `Invalid store: expected a path, a URL, or what Deno.openKv gives, got ${show(place)}`,
-  );
-}
-
-function checkBytes(bytes: number): number {
-  if (Number.isInteger(bytes) && bytes > 0 && bytes <= MAX_BODY_BYTES) return bytes;
-  throw new InvalidParameterError(
-    `Invalid maxBodyBytes: expected 1 to ${MAX_BODY_BYTES}, as Deno KV takes no more, got ${
-      show(bytes)
-    }`,
   );
 }

@@ -1,5 +1,6 @@
 import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
+import { missingPackages } from "../../errors.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import { connectionError } from "./_errors.ts";
 import type { NatsConnection } from "./nats_connection.ts";
@@ -48,9 +49,7 @@ async function loadNats(): Promise<NatsModule> {
     return await import(MODULE) as NatsModule;
   } catch (error) {
     throw new MailboxConnectionError(
-      "A mailbox on NATS needs the package @nats-io/transport-node, which cannot be loaded: install " +
-        "it (npm install @nats-io/transport-node, deno add npm:@nats-io/transport-node, bun add " +
-        "@nats-io/transport-node), or hand in a connection",
+      `${missingPackages("A mailbox on NATS", [MODULE])}, or hand in a connection`,
       { cause: error },
     );
   }

@@ -27,6 +27,7 @@ export class NatsDelivery implements Delivery<string>, Leased {
   /** How often the server has delivered it, for whatever reason. */
   readonly rawCount: number;
   readonly receipt: string;
+  readonly #sentWith: string | undefined;
   note: Note = NOTHING_NOTED;
 
   place = -1;
@@ -47,6 +48,7 @@ export class NatsDelivery implements Delivery<string>, Leased {
     this.id = head[0];
     this.replyTo = head[1] ?? undefined;
     this.delayMs = head[2] ?? 0;
+    this.#sentWith = head[3];
     this.body = body;
   }
 
@@ -59,7 +61,7 @@ export class NatsDelivery implements Delivery<string>, Leased {
   }
 
   get checkpoint(): string | undefined {
-    return this.note.progress;
+    return this.note.progress ?? this.#sentWith;
   }
 
   /** The first delivery of a delayed message only tells how long it has to wait. */
@@ -68,14 +70,21 @@ export class NatsDelivery implements Delivery<string>, Leased {
   }
 }
 
-type Head = readonly [id: string, replyTo?: string | null, delayMs?: number];
+type Head = readonly [
+  id: string,
+  replyTo?: string | null,
+  delayMs?: number,
+  checkpoint?: string,
+];
 
 /** What is stored of a message: a line about it, and its body. JSON has no line break in it. */
 export function payloadOf(
-  { id, body, replyTo, delayMs }: Pick<Entry<string>, "id" | "body" | "replyTo" | "delayMs">,
+  { id, body, replyTo, delayMs, checkpoint }: Omit<Entry<string>, "dedup">,
 ): Uint8Array {
   const address = typeof replyTo === "object" ? replyTo.name : replyTo;
-  const head: Head = delayMs > 0
+  const head: Head = checkpoint !== undefined
+    ? [id, address ?? null, Math.ceil(delayMs), checkpoint]
+    : delayMs > 0
     ? [id, address ?? null, Math.ceil(delayMs)]
     : address === undefined
     ? [id]

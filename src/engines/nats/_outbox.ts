@@ -55,7 +55,8 @@ export class Outbox {
     this.#options = options;
   }
 
-  async send(entries: readonly Entry<string>[]): Promise<void> {
+  /** Tells for each entry whether it was stored. */
+  async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const { subjects } = this.#options.names;
     const parcels: Parcel[] = [];
     for (const entry of entries) {
@@ -64,7 +65,7 @@ export class Outbox {
       const payload = payloadOf(entry);
       parcels.push({ subject: `${subjects}${token}`, payload, repeatable: dedup });
     }
-    await this.#deliver(`send ("${this.#options.mailbox}")`, parcels, RESERVE_BYTES);
+    return await this.#deliver(`send ("${this.#options.mailbox}")`, parcels, RESERVE_BYTES);
   }
 
   /** Stores a letter once, however often it is sent for the same message. */
@@ -87,16 +88,19 @@ export class Outbox {
     await this.#deliver(`${what} ("${mailbox}")`, [parcel], 0);
   }
 
-  async #deliver(what: string, parcels: readonly Parcel[], reserve: number): Promise<void> {
+  async #deliver(what: string, parcels: readonly Parcel[], reserve: number): Promise<boolean[]> {
     const { connection, calls, log, mailbox } = this.#options;
     this.#checkSize(parcels, reserve);
     const stored: number[] = [];
+    const isStored = parcels.map(() => false);
     let refusal: JetStreamError | undefined;
     let missing = parcels.length;
     const read = (message: NatsMessage, part: string) => {
       const { seq, error } = answerOf(message, what);
       if (error !== undefined) refusal ??= error;
-      else if (seq !== undefined && !parcels[Number(part)]?.repeatable) stored.push(seq);
+      if (seq === undefined) return;
+      isStored[Number(part)] = true;
+      if (!parcels[Number(part)]?.repeatable) stored.push(seq);
     };
     try {
       await calls.run(what, (reply) => {
@@ -122,7 +126,7 @@ export class Outbox {
       if (calls.connected) calls.background(this.#takeBack(stored)).catch(() => {});
       throw error;
     }
-    if (refusal === undefined) return;
+    if (refusal === undefined) return isStored;
     await this.#takeBack(stored);
     throw refusal.text === FULL ? await this.#fullError(parcels.length) : refusal;
   }

@@ -1,5 +1,13 @@
+import { backoffMs } from "../../_backoff.ts";
+import type { Clock } from "../../clock.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
-import { CONSUMER_NOT_FOUND, JetStreamError, STREAM_NOT_FOUND } from "./_errors.ts";
+import {
+  CONSUMER_NOT_FOUND,
+  isTransient,
+  JetStreamError,
+  NO_RESPONDERS,
+  STREAM_NOT_FOUND,
+} from "./_errors.ts";
 import type { ConsumerConfig, JetStream, StreamConfig, StreamInfo } from "./_jetstream.ts";
 import type { Names } from "./_names.ts";
 
@@ -18,6 +26,10 @@ const ACK_WAIT_MS = 30_000;
 /** With less, a lease could not be made to last before it has ended. */
 const SHORTEST_ACK_WAIT_MS = 5_000;
 
+/** The pauses between attempts to set a mailbox up. */
+const RETRY_MIN_MS = 20;
+const RETRY_MAX_MS = 500;
+
 const MANY = 10_000;
 const NANOSECONDS = 1_000_000;
 
@@ -26,6 +38,11 @@ export interface SetUpOptions {
   /** Undefined leaves the limit as it is. */
   readonly maxSize: number | undefined;
   readonly replicas: number;
+  readonly clock: Clock;
+  /** Transient answers are retried for this long. */
+  readonly retryMs: number;
+  /** False when the server has said that it has no JetStream: then it will not answer later either. */
+  readonly hasJetStream: boolean;
 }
 
 /** What is known of a mailbox on the server. */
@@ -35,7 +52,7 @@ export interface Site {
 
 /**
  * Finds the streams and the consumer of a mailbox, or makes them. What was made by something else is
- * left alone.
+ * left alone. Every step may be repeated, so a transient answer repeats all of them after a pause.
  */
 export async function setUp(
   mailbox: string,
@@ -43,7 +60,32 @@ export async function setUp(
   jetStream: JetStream,
   options: SetUpOptions,
 ): Promise<Site> {
+  const { clock, retryMs, hasJetStream } = options;
   const what = `open ("${mailbox}")`;
+  const startedAt = clock.monotonic();
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await attemptSetUp(what, mailbox, names, jetStream, options);
+    } catch (error) {
+      if (!isTransient(error)) throw error;
+      if (error.code === NO_RESPONDERS && !hasJetStream) throw error;
+      const pauseMs = backoffMs(attempt, RETRY_MIN_MS, RETRY_MAX_MS);
+      if (clock.monotonic() - startedAt + pauseMs > retryMs) {
+        const { code, text } = error;
+        throw new JetStreamError(what, code, `${text} (${attempt} attempts in ${retryMs} ms)`);
+      }
+      await clock.sleep(pauseMs);
+    }
+  }
+}
+
+async function attemptSetUp(
+  what: string,
+  mailbox: string,
+  names: Names,
+  jetStream: JetStream,
+  options: SetUpOptions,
+): Promise<Site> {
   const shape = {
     name: names.stream,
     description: FORMAT,

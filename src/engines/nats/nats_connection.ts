@@ -8,7 +8,9 @@
 /** A connection to a server, or to a cluster of them. */
 export interface NatsConnection {
   /** What the server said of itself when it was connected to last. */
-  readonly info?: { readonly max_payload?: number | undefined } | undefined;
+  readonly info?:
+    | { readonly max_payload?: number | undefined; readonly jetstream?: boolean | undefined }
+    | undefined;
   /** Sends a message; it is on its way when this returns. */
   publish(
     subject: string,

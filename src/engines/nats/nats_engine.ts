@@ -27,6 +27,7 @@ type Change = (note: Note) => Partial<Note>;
 /** One queue on a server: a stream for messages, one for notes about them, and a consumer. */
 export class NatsEngine implements Engine<string> {
   readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, fencedAck: false, fifo: false };
+  readonly label = "NATS";
   readonly #name: string;
   readonly #backend: Backend;
   readonly #maxSize: number | undefined;
@@ -47,7 +48,7 @@ export class NatsEngine implements Engine<string> {
     await this.#open();
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
+  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     if (entries.length > MAX_PUSH) {
       throw new InvalidParameterError(
         `Cannot send ${entries.length} messages to "${this.#name}" in one step: at most ${MAX_PUSH}, ` +
@@ -63,7 +64,7 @@ export class NatsEngine implements Engine<string> {
         throw fullError(this.#name, count, room, entries.length);
       }
     }
-    await this.#findingOut(this.#work.outbox.send(entries));
+    return await this.#findingOut(this.#work.outbox.send(entries));
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
@@ -221,7 +222,14 @@ export class NatsEngine implements Engine<string> {
 
   async #setUp(): Promise<Site> {
     const { names, jetStream } = this.#work;
-    const options = { maxSize: this.#maxSize, replicas: this.#backend.options.replicas };
+    const { connection: { info }, options: { clock, replicas, callTimeoutMs } } = this.#backend;
+    const options = {
+      maxSize: this.#maxSize,
+      replicas,
+      clock,
+      retryMs: callTimeoutMs,
+      hasJetStream: info === undefined || info.jetstream === true,
+    };
     try {
       return await setUp(this.#name, names, jetStream, options);
     } catch (error) {

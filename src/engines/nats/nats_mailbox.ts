@@ -1,6 +1,6 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
@@ -20,16 +20,22 @@ export interface NatsMailboxOptions extends MailboxOptions {
   readonly maxSize?: number;
   /** The longest body, as JSON in UTF-8; the server's `max_payload` is a limit too. @default {262_144} */
   readonly maxBodyBytes?: number;
-  /** No call takes longer than this. @default {5_000} */
+  /**
+   * No call takes longer than this. Opening a queue retries transient answers of the server for as long,
+   * such as "JetStream system temporarily unavailable". @default {5_000}
+   */
   readonly callTimeoutMs?: number;
   /**
    * How often a waiting receiver asks anew, in case that the server has forgotten of it; 8 000 at the
    * most. @default {5_000}
    */
   readonly pollIntervalMs?: number;
-  /** On how many servers of a cluster a queue is kept, when it is made. @default {1} */
+  /** On how many servers of a cluster a queue is kept, when it is made, up to 5. @default {1} */
   readonly replicas?: number;
 }
+
+/** JetStream keeps no stream on more servers. */
+const MAX_REPLICAS = 5;
 
 /**
  * A mailbox on a NATS server with JetStream, of version 2.9 or later, or a cluster: shared by the
@@ -46,6 +52,8 @@ export interface NatsMailboxOptions extends MailboxOptions {
  *   connection is lost may have been stored; with an id of your own it can be repeated.
  * - A message is buried in two steps, the letter first. After a crash between them it is delivered once
  *   more, and buried without a second letter.
+ * - NATS 2.9 at times numbers the second delivery of a message as the first. Its `deliveryCount` is one
+ *   too low then, and its checkpoint is not read.
  * - `peek` knows the deliveries of what this process holds, and tells 0 for all others.
  *
  * What a confirmed message survives is decided by the server: a crash of its process in any case, a loss
@@ -79,13 +87,13 @@ export class NatsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     server: string | NatsConnection,
     options: NatsMailboxOptions = {},
   ): Promise<NatsMailbox<T, R>> {
-    const { name = "default", clock = systemClock, log = libraryLog, maxSize } = options;
+    const { name = "default", clock = systemClock, maxSize } = options;
     const backend = new Backend(checkServer(server), {
       clock,
-      log,
+      log: safeLog(options.log),
       callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
       pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 5_000),
-      replicas: checkInterval("replicas", options.replicas ?? 1),
+      replicas: checkCount("replicas", options.replicas ?? 1, 1, MAX_REPLICAS),
     });
     const room = maxSize === undefined ? undefined : checkCount("maxSize", maxSize);
     const engine = new NatsEngine(name, backend, room);

@@ -1,3 +1,4 @@
+import { checkCount } from "../../_checks.ts";
 import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
@@ -40,6 +41,7 @@ export class Database {
 
   private constructor(options: DatabaseOptions, log: Log) {
     const { target, schema, maxConnections, callTimeoutMs, clock } = options;
+    checkCount("maxConnections", maxConnections, 1, Number.MAX_SAFE_INTEGER);
     const channel = `${schema}_wake`;
     this.#options = options;
     this.#server = serverOf(target, callTimeoutMs);

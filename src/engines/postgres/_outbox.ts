@@ -3,7 +3,7 @@ import type { Entry } from "../../mailbox/engine.ts";
 /** One push that waits for its statement. */
 export interface Push {
   readonly entries: readonly Entry<string>[];
-  readonly resolve: () => void;
+  readonly resolve: (stored: readonly boolean[]) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -15,22 +15,22 @@ const MAX_ENTRIES = 1_000;
  * at a time, so that messages are numbered in the order in which they were sent.
  */
 export class Outbox {
-  readonly #store: (entries: readonly Entry<string>[]) => Promise<void>;
+  readonly #store: (entries: readonly Entry<string>[]) => Promise<readonly boolean[]>;
   readonly #isFull: (error: unknown) => boolean;
   #pushes: Push[] = [];
   #sending = false;
 
   /** `isFull` tells an error that others of the same statement need not share. */
   constructor(
-    store: (entries: readonly Entry<string>[]) => Promise<void>,
+    store: (entries: readonly Entry<string>[]) => Promise<readonly boolean[]>,
     isFull: (error: unknown) => boolean,
   ) {
     this.#store = store;
     this.#isFull = isFull;
   }
 
-  /** Resolves after the commit. */
-  push(entries: readonly Entry<string>[]): Promise<void> {
+  /** Resolves after the commit, and tells for each entry whether it was stored. */
+  push(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
     return new Promise((resolve, reject) => {
       this.#pushes.push({ entries, resolve, reject });
       if (this.#sending) return;
@@ -54,8 +54,9 @@ export class Outbox {
 
   async #send(batch: readonly Push[]): Promise<void> {
     try {
-      await this.#store(batch.flatMap(({ entries }) => entries));
-      for (const { resolve } of batch) resolve();
+      const stored = await this.#store(batch.flatMap(({ entries }) => entries));
+      let next = 0;
+      for (const { entries, resolve } of batch) resolve(stored.slice(next, next += entries.length));
     } catch (error) {
       if (!this.#isFull(error)) throw error;
       if (batch.length === 1) return batch[0]!.reject(error);

@@ -1,5 +1,6 @@
 import { backoffMs } from "../../_backoff.ts";
 import { show } from "../../_checks.ts";
+import { missingPackages } from "../../errors.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { OwnClient, SqlClient } from "./client.ts";
 
@@ -75,8 +76,7 @@ class UrlServer implements Server {
       ({ default: this.#makeClient } = await import(MODULE) as { readonly default: MakeClient });
     } catch (error) {
       throw new MailboxConnectionError(
-        "The package `postgres` cannot be loaded: `npm install postgres` (or `deno add " +
-          "npm:postgres`, `bun add postgres`), or pass a client",
+        `${missingPackages("A mailbox on PostgreSQL", [MODULE])}, or hand in a client`,
         { cause: error },
       );
     }

@@ -48,24 +48,27 @@ export function statementsFor(schema: string): Statements {
   const relaxed = "(select set_config('synchronous_commit', 'off', true)) = 'off'";
 
   const entries = `unnest($2::text::text[], $3::text::boolean[], $4::text::text[],
-      $5::text::float8[], $6::text::text[])
-    with ordinality as entry (message_id, chosen, body, delay, reply_to, place)`;
+      $5::text::float8[], $6::text::text[], $7::text::text[])
+    with ordinality as entry (message_id, chosen, body, delay, reply_to, checkpoint, place)`;
 
   // Numbered in the order in which they were sent.
   const insert = (condition: string) =>
-    `insert into ${messages} (queue, message_id, chosen, body, visible_at, reply_to)
-    select $1::text, message_id, chosen, body, ${due("delay")}, reply_to
+    `insert into ${messages} (queue, message_id, chosen, body, visible_at, reply_to, checkpoint)
+    select $1::text, message_id, chosen, body, ${due("delay")}, reply_to, checkpoint
     from ${entries} ${condition} order by place
-    on conflict (queue, message_id) where chosen do nothing`;
+    on conflict (queue, message_id) where chosen do nothing returning message_id, chosen`;
+
+  // The chosen ids that were stored, as JSON: not every client reads arrays.
+  const ids = "(select json_agg(message_id)::text from stored where chosen) as ids";
 
   return {
-    insert: insert(""),
+    insert: `with stored as (${insert("")}) select ${ids}`,
 
     // The function takes a lock that lasts until the commit, then counts with a fresh snapshot.
     insertBounded: `with room as materialized (
-        select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $7::text::bigint)
-      ), stored as (${insert("where (select size + fresh <= $7::text::bigint from room)")})
-      select size::float8 as size, fresh::float8 as fresh from room`,
+        select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $8::text::bigint)
+      ), stored as (${insert("where (select size + fresh <= $8::text::bigint from room)")})
+      select size::float8 as size, fresh::float8 as fresh, ${ids} from room`,
 
     // The range instead of an equality makes the index of the line the only one that gives the order.
     // While something is due that is not in line, it is put there first, as its place may be further

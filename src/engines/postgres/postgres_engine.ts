@@ -1,9 +1,14 @@
-import { show } from "../../_checks.ts";
 import { settlesWithin } from "../../_promises.ts";
 import { type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
-import type { Delivery, Engine, Entry, Pulled } from "../../mailbox/engine.ts";
-import { InvalidParameterError, isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
+import {
+  type Delivery,
+  type Engine,
+  type Entry,
+  freshnessOf,
+  type Pulled,
+} from "../../mailbox/engine.ts";
+import { isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
 import { arrayLiteral } from "./_array_literal.ts";
@@ -22,12 +27,22 @@ export interface PostgresEngineOptions {
   readonly log: Log;
 }
 
+/** What an insert answers. */
+interface Inserted {
+  /** The size of the queue before it, and how many were new; only of a bounded queue. */
+  readonly size?: number;
+  readonly fresh?: number;
+  /** The ids that were chosen by their senders and stored, as JSON. */
+  readonly ids: string | null;
+}
+
 /** Something is there and somebody else has his hands on it: look again after this. */
 const BUSY_MS = 5;
 
 /** One queue of a database. All times are the server's. */
 export class PostgresEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly label = "PostgreSQL";
   readonly #queue: string;
   readonly #database: Database;
   readonly #options: PostgresEngineOptions;
@@ -47,13 +62,10 @@ export class PostgresEngine implements Engine<string> {
     );
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
-    for (const { id, replyTo } of entries) {
-      checkText("id", id);
-      if (typeof replyTo === "string") checkText("replyTo", replyTo);
-    }
-    await this.#outbox.push(entries);
+  async push(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
+    const stored = await this.#outbox.push(entries);
     this.#database.wake(this.#queue);
+    return stored;
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
@@ -160,7 +172,8 @@ export class PostgresEngine implements Engine<string> {
     return `${this.#queue}.dead`;
   }
 
-  async #store(entries: readonly Entry<string>[]): Promise<void> {
+  /** Tells for each entry whether it was stored. */
+  async #store(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const { maxSize } = this.#options;
     const parameters = [
       this.#queue,
@@ -171,11 +184,18 @@ export class PostgresEngine implements Engine<string> {
       arrayLiteral(entries.map(({ replyTo }) => {
         return typeof replyTo === "object" ? replyTo.name : replyTo ?? null;
       })),
+      arrayLiteral(entries.map(({ checkpoint = null }) => checkpoint)),
     ];
-    if (maxSize === Infinity) return void await this.#call("insert", "send", parameters);
-    const [room] = await this.#call("insertBounded", "send", [...parameters, `${maxSize}`]);
-    const { size, fresh } = room as unknown as { readonly size: number; readonly fresh: number };
-    if (Number(size) + Number(fresh) <= maxSize) return;
+    const bounded = maxSize !== Infinity;
+    const [row] =
+      await (bounded
+        ? this.#call("insertBounded", "send", [...parameters, `${maxSize}`])
+        : this.#call("insert", "send", parameters));
+    const { size = 0, fresh = 0, ids } = row as unknown as Inserted;
+    if (!bounded || Number(size) + Number(fresh) <= maxSize) {
+      const stored = new Set<string>(JSON.parse(ids ?? "[]"));
+      return freshnessOf(entries, (id) => !stored.has(id));
+    }
     throw new MailboxFullError(
       `Mailbox "${this.#queue}" is full: it holds ${size} of ${maxSize} messages and cannot take ` +
         `${fresh} more; receive some, or raise maxSize`,
@@ -257,14 +277,6 @@ export class PostgresEngine implements Engine<string> {
       this.#open.delete(call);
     }
   }
-}
-
-/** PostgreSQL stores any text but this; a body as JSON has none. */
-function checkText(name: string, text: string): void {
-  if (!text.includes("\0")) return;
-  throw new InvalidParameterError(
-    `Invalid ${name}: PostgreSQL stores no NUL character, got ${show(text)}`,
-  );
 }
 
 class DeadLetterEngine extends PostgresEngine {

@@ -1,9 +1,8 @@
-import { checkCount, checkInterval, show } from "../../_checks.ts";
+import { checkCount, checkInterval } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
-import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
 import type { SqlClient } from "./client.ts";
 import { Database } from "./_database.ts";
@@ -82,7 +81,8 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
     target: string | SqlClient,
     options: PostgresMailboxOptions = {},
   ): Promise<PostgresMailbox<T, R>> {
-    const { name = "default", clock = systemClock, log = libraryLog } = options;
+    const { name = "default", clock = systemClock } = options;
+    const log = safeLog(options.log);
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000);
     const engineOptions = {
       maxSize: checkCount("maxSize", options.maxSize ?? Infinity),
@@ -94,7 +94,7 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
     const databaseOptions = {
       target,
       schema: checkSchema(options.schema ?? "lastcall"),
-      maxConnections: checkConnections(options.maxConnections ?? 4),
+      maxConnections: options.maxConnections ?? 4,
       callTimeoutMs,
       clock,
     };
@@ -110,11 +110,4 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
     await database.open(options.migrate ?? true);
     return mailbox;
   }
-}
-
-function checkConnections(value: number): number {
-  if (Number.isInteger(value) && value >= 1) return value;
-  throw new InvalidParameterError(
-    `Invalid maxConnections: expected a whole number from 1, got ${show(value)}`,
-  );
 }

@@ -1,5 +1,6 @@
 import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
+import { missingPackages } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import { connectionError, withoutCommand } from "./_errors.ts";
@@ -13,8 +14,12 @@ interface OwnClient extends RedisClient, RedisSubscriber {
 }
 
 interface IoredisModule {
-  readonly Redis: new (url: string, options: object) => OwnClient;
+  /** Since version 5.1; before, the class is the module itself. */
+  readonly Redis?: MakeClient;
+  readonly default: MakeClient;
 }
+
+type MakeClient = new (url: string, options: object) => OwnClient;
 
 /** A connection of our own, and how it ends. */
 export interface OwnConnection {
@@ -54,7 +59,7 @@ async function connectIoredis(
   clock: Clock,
   log: Log,
 ): Promise<OwnConnection> {
-  const { Redis } = await loadIoredis();
+  const { default: first, Redis = first } = await loadIoredis();
   const client = new Redis(url, {
     lazyConnect: true,
     connectTimeout: timeoutMs,
@@ -91,8 +96,7 @@ async function loadIoredis(): Promise<IoredisModule> {
     return await import(MODULE) as IoredisModule;
   } catch (error) {
     throw new MailboxConnectionError(
-      "A mailbox on Redis needs the package ioredis, which cannot be loaded: install it " +
-        "(npm install ioredis, deno add npm:ioredis, bun add ioredis), or hand in a client",
+      `${missingPackages("A mailbox on Redis", [MODULE])}, or hand in a client`,
       { cause: error },
     );
   }

@@ -25,7 +25,7 @@ export class RedisDelivery implements Delivery<string> {
   ) {
     const headAt = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
-    const [id, dedup, replyTo] = JSON.parse(record.slice(headAt + 1, headEnd)) as Head;
+    const [id, dedup, replyTo, sentWith] = JSON.parse(record.slice(headAt + 1, headEnd)) as Head;
     this.seq = seq;
     this.nonce = nonce;
     this.id = id;
@@ -33,8 +33,8 @@ export class RedisDelivery implements Delivery<string> {
     this.body = record.slice(headEnd + 1);
     this.deliveryCount = deliveries;
     this.enqueuedAt = Number(record.slice(0, headAt));
-    this.replyTo = replyTo;
-    this.checkpoint = progress ?? undefined;
+    this.replyTo = replyTo ?? undefined;
+    this.checkpoint = progress ?? sentWith;
   }
 
   get receipt(): string {
@@ -52,12 +52,18 @@ export function chosenIdOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): 
   return dedup ? `=${id}` : "";
 }
 
-type Head = readonly [id: string, dedup: 0 | 1, replyTo?: string];
+type Head = readonly [id: string, dedup: 0 | 1, replyTo?: string | null, checkpoint?: string];
 
 /** What is stored of a message beside its body. JSON has no line break, which ends it. */
-export function headOf({ id, dedup, replyTo }: Omit<Entry<string>, "body" | "delayMs">): string {
+export function headOf(entry: Omit<Entry<string>, "body" | "delayMs">): string {
+  const { id, dedup, replyTo, checkpoint } = entry;
   const address = typeof replyTo === "object" ? replyTo.name : replyTo;
-  const head: Head = address === undefined ? [id, dedup ? 1 : 0] : [id, dedup ? 1 : 0, address];
+  const start = [id, dedup ? 1 : 0] as const;
+  const head: Head = checkpoint !== undefined
+    ? [...start, address ?? null, checkpoint]
+    : address !== undefined
+    ? [...start, address]
+    : start;
   return JSON.stringify(head);
 }
 

@@ -1,3 +1,4 @@
+import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
 /** What a client threw, as callers of a mailbox know it. */
@@ -10,7 +11,7 @@ export function connectionError(what: string, error: unknown): Error {
 }
 
 function textOf(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = error instanceof Error ? error.message : errorText(error);
   // With no retries allowed, this is how a client says it.
   return /max retries per request/.test(text) ? "the connection is lost" : text.replace(/\.$/, "");
 }

@@ -38,6 +38,7 @@ type Values = readonly (string | number)[];
 /** One queue on a server. Its times are the server's, which all its users share. */
 export class RedisEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly label = "Redis";
   readonly #name: string;
   readonly #backend: Backend;
   readonly #maxSize: number;
@@ -69,7 +70,7 @@ export class RedisEngine implements Engine<string> {
     );
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
+  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     if (entries.length > MAX_PUSH) {
       throw new InvalidParameterError(
         `Cannot send ${entries.length} messages to "${this.#name}" in one step: at most ${MAX_PUSH}, ` +
@@ -77,7 +78,7 @@ export class RedisEngine implements Engine<string> {
       );
     }
     const room = Math.min(this.#maxSize, Number.MAX_SAFE_INTEGER);
-    const [, stored, count, fresh] = await this.#run("send", PUSH, [
+    const [, stored, count, fresh, duplicates = []] = await this.#run("send", PUSH, [
       this.#channel,
       room,
       ...entries.flatMap((entry) => [
@@ -87,7 +88,7 @@ export class RedisEngine implements Engine<string> {
         entry.body,
       ]),
     ]);
-    if (stored === 1) return;
+    if (stored === 1) return entries.map((_, i) => !(duplicates as number[]).includes(i));
     throw new MailboxFullError(
       `Mailbox "${this.#name}" is full: it holds ${count} of ${this.#maxSize} messages and cannot ` +
         `take ${fresh} more; receive some, or raise maxSize`,

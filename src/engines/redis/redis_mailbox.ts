@@ -1,6 +1,6 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
@@ -66,10 +66,10 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     server: string | RedisClient,
     options: RedisMailboxOptions = {},
   ): Promise<RedisMailbox<T, R>> {
-    const { name = "default", clock = systemClock, log = libraryLog } = options;
+    const { name = "default", clock = systemClock } = options;
     const backend = new Backend(checkServer(server), {
       clock,
-      log,
+      log: safeLog(options.log),
       callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
       pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 5_000),
     });

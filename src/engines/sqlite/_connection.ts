@@ -1,3 +1,4 @@
+import { Turns } from "../../_turns.ts";
 import { type Clock, nextTurn } from "../../clock.ts";
 import type { Maybe } from "../../mailbox/engine.ts";
 import { isMailboxError, MailboxClosedError } from "../../mailbox/errors.ts";
@@ -5,7 +6,6 @@ import { DataVersionWatch } from "./_data_version_watch.ts";
 import { connectionError } from "./_errors.ts";
 import { type OpenFile, openFile, type OpenFileOptions } from "./_open_file.ts";
 import { patiently } from "./_patience.ts";
-import { Turns } from "./_turns.ts";
 
 /** One change that waits for its transaction. */
 interface Job {
@@ -39,7 +39,7 @@ export class Connection {
     this.path = path;
     this.#options = options;
     this.#clock = options.clock;
-    this.#turns = new Turns(options.clock);
+    this.#turns = Turns.of(options.clock);
     this.#watch = new DataVersionWatch(options.clock, pollIntervalMs, () => this.#dataVersion());
   }
 

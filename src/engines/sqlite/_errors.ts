@@ -1,3 +1,4 @@
+import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
 /** True when another connection holds the lock. The drivers agree on the text alone. */
@@ -8,19 +9,30 @@ export function isBusy(error: unknown): boolean {
 /** What a driver threw, as callers of a mailbox know it. */
 export function connectionError(path: string, error: unknown): Error {
   if (isMailboxError(error)) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = error instanceof Error ? error.message : errorText(error);
   return new MailboxConnectionError(`The SQLite file "${path}" failed: ${text}${advice(text)}`, {
     cause: error,
   });
 }
 
+/** What to do about an error, by its text: drivers and runtimes agree on nothing else. */
+const ADVICE: readonly (readonly [text: RegExp, advice: string])[] = [
+  [
+    /database is locked/,
+    "another connection has held a write transaction for too long; find and end it",
+  ],
+  [
+    /EACCES|EPERM|unable to open/,
+    "give this process the right to read and write the file and its folder",
+  ],
+  [/readonly/, "give this process the right to write the file and its folder"],
+  [/EISDIR/, "it is a folder; name a file"],
+  [/ENOTDIR/, "a part of its path is a file and not a folder; choose another path"],
+  [/ENOENT|directory does not exist/, "create the folder first"],
+  [/malformed/, "restore it from a backup, or recover it with sqlite3"],
+];
+
 function advice(text: string): string {
-  if (/database is locked/.test(text)) {
-    return "; another connection has held a write transaction for too long: find and end it";
-  }
-  if (/unable to open|directory does not exist/.test(text)) {
-    return "; does its folder exist, and may this process write there?";
-  }
-  if (/malformed/.test(text)) return "; restore it from a backup, or recover it with sqlite3";
-  return "";
+  const [, found] = ADVICE.find(([pattern]) => pattern.test(text)) ?? [];
+  return found === undefined ? "" : `: ${found}`;
 }

@@ -4,9 +4,12 @@ const MAGIC = "SQLite format 3\0";
 const APPLICATION_ID_AT = 68;
 const HEADER_BYTES = 100;
 
+/** Not a literal: a bundler for browsers would refuse it, also in a program without SQLite. */
+const MODULE: string = "node:fs/promises";
+
 /**
  * Refuses a file that is not ours before SQLite sees it: merely to open a database may finish what a
- * crash has left behind, and write. A file that is empty or not there yet is fine.
+ * crash has left behind, and write. A file that is empty or not there yet is fine, if its folder is there.
  */
 export async function refuseForeignFile(path: string): Promise<void> {
   const header = await readHeader(path);
@@ -18,7 +21,7 @@ export async function refuseForeignFile(path: string): Promise<void> {
 }
 
 async function readHeader(path: string): Promise<Uint8Array | undefined> {
-  const { open } = await import("node:fs/promises");
+  const { open, stat } = await import(MODULE) as typeof import("node:fs/promises");
   try {
     const file = await open(path, "r");
     try {
@@ -28,7 +31,9 @@ async function readHeader(path: string): Promise<Uint8Array | undefined> {
       await file.close();
     }
   } catch (error) {
-    if ((error as { readonly code?: string }).code === "ENOENT") return undefined;
-    throw error;
+    if ((error as { readonly code?: string }).code !== "ENOENT") throw error;
+    // Without the folder a driver says only that it is unable to open the file.
+    await stat(path.replace(/[^/\\]*$/, "") || ".");
+    return undefined;
   }
 }

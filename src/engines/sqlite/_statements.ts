@@ -39,8 +39,8 @@ const SQL: Readonly<Record<keyof Statements, string>> = {
   resize: `INSERT INTO queue (name, size) VALUES (?, ?)
     ON CONFLICT (name) DO UPDATE SET size = size + excluded.size`,
 
-  insert: `INSERT INTO message (queue, due_at, chosen, id, enqueued_at, reply_to, body)
-    VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+  insert: `INSERT INTO message (queue, due_at, chosen, id, enqueued_at, reply_to, checkpoint, body)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
   isThere: "SELECT 1 FROM message WHERE queue = ? AND id = ? AND chosen = 1",
 
   firstDue: "SELECT min(due_at) AS due_at FROM message INDEXED BY line WHERE queue = ?",

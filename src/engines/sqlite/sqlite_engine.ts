@@ -4,6 +4,7 @@ import {
   type Engine,
   type Entry,
   FREE_RELEASES,
+  freshnessOf,
   type Maybe,
   type Pulled,
 } from "../../mailbox/engine.ts";
@@ -32,6 +33,7 @@ type Settlement = "remove" | "extend" | "retry" | "release" | "checkpoint";
  */
 export class SqliteEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly label = "SQLite";
   readonly #queue: string;
   readonly #connection: Connection;
   readonly #clock: Clock;
@@ -44,12 +46,13 @@ export class SqliteEngine implements Engine<string> {
     this.#maxSize = maxSize;
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
-    await this.#connection.write(() => {
+  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
+    const stored = await this.#connection.write(() => {
       if (this.#maxSize !== Infinity) this.#checkRoom(entries);
-      this.#insert(this.#queue, entries);
+      return this.#insert(this.#queue, entries);
     });
     this.#wake(this.#queue);
+    return stored;
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
@@ -198,21 +201,24 @@ export class SqliteEngine implements Engine<string> {
     });
   }
 
-  #insert(queue: string, entries: readonly Entry<string>[]): void {
+  /** Tells for each entry whether it was stored. */
+  #insert(queue: string, entries: readonly Entry<string>[]): boolean[] {
     const { insert } = this.#statements;
     const now = Math.floor(this.#clock.now());
-    let stored = 0;
-    for (const { id, body, delayMs, replyTo, dedup } of entries) {
+    const stored = entries.map(({ id, body, delayMs, replyTo, dedup, checkpoint = null }) => {
       const dueAt = delayMs === 0 ? 0 : this.#dueAt(delayMs);
       const address = typeof replyTo === "object" ? replyTo.name : replyTo ?? null;
-      stored += Number(insert.run(queue, dueAt, dedup ? 1 : 0, id, now, address, body).changes);
-    }
-    this.#resize(queue, stored);
+      const values = [queue, dueAt, dedup ? 1 : 0, id, now, address, checkpoint, body];
+      return Number(insert.run(...values).changes) > 0;
+    });
+    this.#resize(queue, stored.filter(Boolean).length);
+    return stored;
   }
 
   #checkRoom(entries: readonly Entry<string>[]): void {
     const { isThere } = this.#statements;
-    const fresh = entries.filter(({ id, dedup }) => !dedup || !isThere.get(this.#queue, id));
+    const isFresh = freshnessOf(entries, (id) => Boolean(isThere.get(this.#queue, id)));
+    const fresh = isFresh.filter(Boolean);
     const size = this.#size();
     if (size + fresh.length <= this.#maxSize) return;
     throw new MailboxFullError(

@@ -1,8 +1,12 @@
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
 import { bytesOf, plainJson } from "./_text.ts";
 
-/** The one attribute that is ours: what SQS does not know of a message. */
-export const ATTRIBUTE = "lastcall";
+/** What SQS does not know of a message, and the checkpoint that it was sent with. */
+const HEAD = "lastcall";
+const CHECKPOINT = "lastcall-checkpoint";
+
+/** The attributes that are ours. */
+export const ATTRIBUTES: readonly string[] = [HEAD, CHECKPOINT];
 
 /** What a message carries beside its body. */
 interface Head {
@@ -46,6 +50,7 @@ export class SqsDelivery implements Delivery<string> {
     this.body = message.Body ?? "";
     this.replyTo = head.replyTo;
     this.dueAt = head.dueAt ?? 0;
+    this.checkpoint = message.MessageAttributes?.[CHECKPOINT]?.StringValue;
     const received = Number(Attributes["ApproximateReceiveCount"] ?? 1);
     // The first time it was taken too early, and put off.
     this.deliveryCount = Math.max(1, head.dueAt === undefined ? received : received - 1);
@@ -54,7 +59,7 @@ export class SqsDelivery implements Delivery<string> {
     this.leaseEndsAt = takenAt + visibilityMs;
   }
 
-  /** It may have progress; the first delivery of a message has none. */
+  /** The store may have a checkpoint of it: it was delivered before, or was sent with one. */
   get mayHaveProgress(): boolean {
     return this.deliveryCount > 1 || this.checkpoint !== undefined;
   }
@@ -62,7 +67,7 @@ export class SqsDelivery implements Delivery<string> {
 
 /** What is sent for a message, and how much of a request that is. */
 export function outgoing(
-  { id, body, replyTo }: Pick<Entry<string>, "id" | "body" | "replyTo">,
+  { id, body, replyTo, checkpoint }: Omit<Entry<string>, "delayMs" | "dedup">,
   dueAt: number | undefined,
 ): { readonly input: object; readonly bytes: number } {
   const address = typeof replyTo === "object" ? replyTo.name : replyTo;
@@ -71,20 +76,26 @@ export function outgoing(
     ...(address === undefined ? {} : { replyTo: address }),
     ...(dueAt === undefined ? {} : { dueAt }),
   };
-  const StringValue = plainJson(JSON.stringify(head));
+  const values = {
+    [HEAD]: plainJson(JSON.stringify(head)),
+    ...(checkpoint === undefined ? {} : { [CHECKPOINT]: checkpoint }),
+  };
+  const attributes = Object.entries(values).map(([name, StringValue]) => {
+    return [name, { DataType: "String", StringValue }] as const;
+  });
+  const sizes = attributes.map(([name, { DataType, StringValue }]) => {
+    return name.length + DataType.length + bytesOf(StringValue);
+  });
   return {
-    input: {
-      MessageBody: body,
-      MessageAttributes: { [ATTRIBUTE]: { DataType: "String", StringValue } },
-    },
-    bytes: bytesOf(body) + bytesOf(StringValue) + ATTRIBUTE.length + "String".length,
+    input: { MessageBody: body, MessageAttributes: Object.fromEntries(attributes) },
+    bytes: sizes.reduce((sum, size) => sum + size, bytesOf(body)),
   };
 }
 
 /** A message of somebody else has the name that SQS gave it. */
 function headOf({ MessageId, MessageAttributes }: ReceivedMessage): Head {
   try {
-    const head = JSON.parse(MessageAttributes![ATTRIBUTE]!.StringValue!) as Head;
+    const head = JSON.parse(MessageAttributes![HEAD]!.StringValue!) as Head;
     if (typeof head.id === "string") return head;
   } catch {
     // not ours

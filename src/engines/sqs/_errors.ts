@@ -1,3 +1,4 @@
+import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
 /** What the SDK threw, as callers of a mailbox know it. */
@@ -36,7 +37,7 @@ function codeOf(error: unknown): string {
 
 /** The first line: what follows may quote the request, with the keys it was signed with. */
 function textOf(error: unknown): string {
-  const text = error instanceof Error ? error.message || codeOf(error) : String(error);
+  const text = error instanceof Error ? error.message || codeOf(error) : errorText(error);
   return text.split("\n", 1)[0]!.slice(0, 300).replace(/\.$/, "");
 }
 

@@ -1,3 +1,4 @@
+import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
@@ -56,7 +57,9 @@ export class Progress {
       return await act(this.#store!);
     } catch (error) {
       throw new MailboxConnectionError(
-        `The store of checkpoints failed to ${what} progress of "${this.#name}": ${error}`,
+        `The store of checkpoints failed to ${what} progress of "${this.#name}": ${
+          errorText(error)
+        }`,
         { cause: error },
       );
     }

@@ -1,7 +1,9 @@
 import { BATCH, type Outcome } from "./_batches.ts";
 import type { Calls } from "./_calls.ts";
-import { ATTRIBUTE, type ReceivedMessage, SqsDelivery } from "./_delivery.ts";
+import { ATTRIBUTES, type ReceivedMessage, SqsDelivery } from "./_delivery.ts";
 import type { Queue } from "./_queue.ts";
+
+const SYSTEM_ATTRIBUTES = ["ApproximateReceiveCount", "SentTimestamp"];
 
 /** As long as SQS lets a request wait: each costs the same. */
 const WAIT_S = 20;
@@ -83,8 +85,10 @@ export class Receiver {
       MaxNumberOfMessages: max,
       VisibilityTimeout: visibilityS,
       WaitTimeSeconds: waitS,
-      MessageAttributeNames: [ATTRIBUTE],
-      MessageSystemAttributeNames: ["ApproximateReceiveCount", "SentTimestamp"],
+      MessageAttributeNames: ATTRIBUTES,
+      // The old name and the new one: versions of the SDK before 3.572 drop the new one.
+      AttributeNames: SYSTEM_ATTRIBUTES,
+      MessageSystemAttributeNames: SYSTEM_ATTRIBUTES,
     };
     const options = { waitMs: waitS * 1_000, ...(signal === undefined ? {} : { signal }) };
     const what = `receive ("${this.#queue.name}")`;

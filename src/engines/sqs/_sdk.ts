@@ -1,3 +1,4 @@
+import { missingPackages } from "../../errors.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Target } from "./_target.ts";
 import type { SqsSdk } from "./sqs_client.ts";
@@ -11,9 +12,7 @@ export async function loadSdk(): Promise<SqsSdk> {
     return await import(MODULE) as SqsSdk;
   } catch (error) {
     throw new MailboxConnectionError(
-      "A mailbox on SQS needs the package @aws-sdk/client-sqs, which cannot be loaded: install it " +
-        "(npm install @aws-sdk/client-sqs, deno add npm:@aws-sdk/client-sqs, bun add " +
-        "@aws-sdk/client-sqs), or hand the module in as `sdk`",
+      `${missingPackages("A mailbox on SQS", [MODULE])}, or hand the module in as \`sdk\``,
       { cause: error },
     );
   }

@@ -15,8 +15,8 @@ export function plainJson(json: string): string {
 }
 
 /** Stores bodies as JSON that SQS takes. */
-export function sqsCodec(maxBytes: number): Codec<string> {
-  const json = jsonCodec(maxBytes);
+export function sqsCodec(maxBytes: number, engineMaxBytes: number): Codec<string> {
+  const json = jsonCodec(maxBytes, engineMaxBytes);
   return { ...json, encode: (value) => plainJson(json.encode(value)) };
 }
 

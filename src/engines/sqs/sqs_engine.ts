@@ -39,6 +39,7 @@ export interface SqsEngineParts {
  */
 export class SqsEngine implements Engine<string> {
   readonly capabilities: Capabilities;
+  readonly label = "SQS";
   readonly #parts: SqsEngineParts;
   readonly #calls: Calls;
   readonly #queue: Queue;
@@ -73,8 +74,10 @@ export class SqsEngine implements Engine<string> {
     });
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<void> {
+  /** SQS looks up no ids, so that everything is stored. */
+  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     await this.#sender.send(entries);
+    return entries.map(() => true);
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {

@@ -1,6 +1,7 @@
-import { checkInterval, show } from "../../_checks.ts";
+import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
-import { libraryLog } from "../../library_log.ts";
+import { safeLog } from "../../library_log.ts";
+import type { Codec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
@@ -74,10 +75,10 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   private constructor(
     name: string,
     engine: SqsEngine,
-    maxBodyBytes: number,
+    codec: Codec<string>,
     options: MailboxOptions,
   ) {
-    super(name, engine, sqsCodec(maxBodyBytes), options);
+    super(name, engine, codec, options);
   }
 
   /** Opens a queue by its URL, or by its name in the account and region of the environment. */
@@ -85,12 +86,13 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     queue: string,
     options: SqsMailboxOptions<T> = {},
   ): Promise<SqsMailbox<T, R>> {
-    const { clock = systemClock, log = libraryLog, create = false, maxBodyBytes } = options;
+    const { clock = systemClock, create = false, maxBodyBytes } = options;
+    const log = safeLog(options.log);
     const target = targetOf(queue, options.region, options.endpoint);
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 10_000);
     const groupOf = groupOption(options.messageGroupId ?? "lastcall");
     const deadName = checkName(options.deadLetterQueue ?? deadLetterName(target.name));
-    if (maxBodyBytes !== undefined) checkInterval("maxBodyBytes", maxBodyBytes);
+    if (maxBodyBytes !== undefined) checkCount("maxBodyBytes", maxBodyBytes, 1);
     const given = options.client && checkClient(options.client);
 
     const sdk = options.sdk ?? await loadSdk();
@@ -112,7 +114,8 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
       });
       const longest = found.maxMessageBytes - RESERVED_BYTES;
       const bytes = Math.min(maxBodyBytes ?? longest, found.maxMessageBytes);
-      return new SqsMailbox<T, R>(target.name, engine, Math.max(bytes, 0), options);
+      const codec = sqsCodec(Math.max(bytes, 1), found.maxMessageBytes);
+      return new SqsMailbox<T, R>(target.name, engine, codec, options);
     } catch (error) {
       destroy();
       throw error;

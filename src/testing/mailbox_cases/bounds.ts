@@ -99,6 +99,19 @@ export const bounds: readonly MailboxCase[] = [
     assertEquals(await mailbox.approximateCount(), 0);
   }),
 
+  holds("an id that cannot be stored everywhere is refused", async (bench) => {
+    const { mailbox } = bench;
+    for (const id of [7, null, {}, "a\0b", "a\ud800b"] as string[]) {
+      await refused("InvalidParameterError", () => mailbox.send("work", { id }));
+    }
+    for (const replyTo of [7, {}, "a\0b", "a\udc00b"] as string[]) {
+      await refused("InvalidParameterError", () => mailbox.send("work", { replyTo }));
+    }
+    assertEquals(await mailbox.approximateCount(), 0);
+    await mailbox.send("work", { id: "\u{1F375}" });
+    assertEquals((await bench.take()).id, "\u{1F375}", "any other text is an id");
+  }),
+
   written(
     "a body that cannot be written is refused, and its batch with it",
     async ({ mailbox }) => {

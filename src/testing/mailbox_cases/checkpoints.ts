@@ -25,6 +25,30 @@ export const checkpoints: readonly MailboxCase[] = [
     assertEquals((await bench.take()).checkpoint, { step: 2, done: ["a", null] });
   }),
 
+  holds("a message can be sent with a checkpoint", async (bench) => {
+    await bench.mailbox.send("work", { checkpoint: { step: 1, note: 'a "quote"\n\u00fc' } });
+    const first = await bench.take();
+    assertEquals(first.checkpoint, { step: 1, note: 'a "quote"\n\u00fc' });
+    assertEquals(first.deliveryCount, 1);
+    await first.nack();
+    const second = await bench.take();
+    assertEquals(second.checkpoint, first.checkpoint, "the next delivery has it too");
+    await second.saveCheckpoint(null);
+    await second.nack();
+    assertEquals((await bench.take()).checkpoint, null, "a checkpoint saved later replaces it");
+  }),
+
+  topic("checkpoints", { requires: ["delay"] })(
+    "a delayed message can be sent with a checkpoint",
+    async (bench) => {
+      const { mailbox } = bench;
+      await mailbox.send("work", { delayMs: bench.ms(3), checkpoint: ["half"] });
+      await bench.pass(3);
+      const message = await bench.take();
+      assertEquals([message.checkpoint, message.deliveryCount], [["half"], 1]);
+    },
+  ),
+
   topic("checkpoints", { requires: ["perReceiveVisibility"] })(
     "progress outlives a lease that ends",
     async (bench) => {

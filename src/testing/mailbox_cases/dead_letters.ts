@@ -130,6 +130,38 @@ export const deadLetters: readonly MailboxCase[] = [
     assertEquals(await redrive(mailbox), 0);
   }),
 
+  holds("a redrive keeps a letter and a waiting message of the same id", async (bench) => {
+    const { mailbox } = bench;
+    await mailbox.send("failed", { id: "order-7" });
+    await bury(bench, 1, "test");
+    await mailbox.send("waiting", { id: "order-7" });
+    assertEquals(await redrive(mailbox), 1);
+    assertEquals(await mailbox.deadLetters.approximateCount(), 0);
+    assertEquals((await bench.drain()).sort(), ["failed", "waiting"]);
+  }),
+
+  holds("a redrive turns two letters of one id into two messages", async (bench) => {
+    const { mailbox } = bench;
+    for (const body of ["first", "second"]) {
+      await mailbox.send(body, { id: "order-7" });
+      await bury(bench, 1, "test");
+    }
+    assertEquals(await redrive(mailbox), 2);
+    assertEquals(await mailbox.deadLetters.approximateCount(), 0);
+    assertEquals((await bench.drain()).sort(), ["first", "second"]);
+  }),
+
+  holds("a redrive restores the checkpoint", async (bench) => {
+    const { mailbox } = bench;
+    await mailbox.send("work");
+    const message = await bench.take();
+    await message.saveCheckpoint({ step: 2 });
+    await message.bury({ reason: "test" });
+    assertEquals(await redrive(mailbox), 1);
+    const { checkpoint, deliveryCount } = await bench.take();
+    assertEquals([checkpoint, deliveryCount], [{ step: 2 }, 1]);
+  }),
+
   holds("a redrive takes only what it was asked for, and the others stay", async (bench) => {
     const { mailbox } = bench;
     for (const [body, reason] of [[1, "schema"], [2, "timeout"], [3, "schema"]] as const) {

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import type { Mailbox } from "../../mailbox/mailbox.ts";
 import { topic } from "./_bench.ts";
 import type { MailboxCase } from "./mailbox_case.ts";
 
@@ -47,6 +48,21 @@ export const idsAndDelays: readonly MailboxCase[] = [
     assertEquals(message.body, "first");
   }),
 
+  deduplicated("a sender learns that its message is a duplicate", async (bench) => {
+    const { mailbox } = bench;
+    const duplicates: string[] = [];
+    const onDuplicate = (id: string) => void duplicates.push(id);
+    await mailbox.send("first", { id: "order-7", onDuplicate });
+    await mailbox.send("another", { id: "order-8", onDuplicate });
+    await mailbox.sendMany(["a", "b"], { onDuplicate });
+    assertEquals(duplicates, [], "stored messages are no duplicates");
+    assertEquals(await mailbox.send("again", { id: "order-7", onDuplicate }), "order-7");
+    assertEquals(duplicates, ["order-7"]);
+    await bench.drain();
+    await mailbox.send("second", { id: "order-7", onDuplicate });
+    assertEquals(duplicates, ["order-7"], "its id is free again");
+  }),
+
   deduplicated("an id is free again once its message is acknowledged", async (bench) => {
     const id = "order-7";
     await bench.mailbox.send("first", { id });
@@ -67,8 +83,13 @@ export const idsAndDelays: readonly MailboxCase[] = [
     async (bench) => {
       const sibling = await bench.sibling();
       const senders = [bench.mailbox, sibling, bench.mailbox, sibling];
-      await Promise.all(senders.map((mailbox, i) => mailbox.send(i, { id: "order-7" })));
+      const duplicates: string[] = [];
+      const onDuplicate = (id: string) => void duplicates.push(id);
+      const send = (mailbox: Mailbox<unknown>, i: number) =>
+        mailbox.send(i, { id: "order-7", onDuplicate });
+      await Promise.all(senders.map(send));
       assertEquals((await bench.drain(10)).length, 1);
+      assertEquals(duplicates.length, 3, "three of the four senders learn it");
     },
   ),
 ];

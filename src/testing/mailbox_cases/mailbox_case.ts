@@ -15,7 +15,7 @@ export interface MailboxFixture {
   /** Opens the same storage once more, as another process would. The case closes it. */
   sibling?(): Mailbox<unknown> | Promise<Mailbox<unknown>>;
   /** Stores a body past the codec, whatever it is. */
-  sendRaw?(text: string): Promise<void>;
+  sendRaw?(text: string): Promise<unknown>;
   /** How many bytes a body may have, where bodies are stored as JSON. */
   readonly maxBodyBytes?: number;
   /**

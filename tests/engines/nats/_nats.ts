@@ -3,9 +3,10 @@ import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
 import { NatsMailbox, type NatsMailboxOptions } from "../../../src/engines/nats/mod.ts";
 import { type Names, namesOf } from "../../../src/engines/nats/_names.ts";
 import { silentLog } from "../../../src/log.ts";
-import { findServer, missing, nats } from "../_servers.ts";
+import { eventually, findServer, missing, nats, PrivateServer } from "../_servers.ts";
 
 const found = await findServer(nats);
+if (found !== undefined) await keepStream(found.url);
 
 /** The server that tests share. Nothing is done there but on streams of the test's own. */
 export const url: string = found?.url ?? "";
@@ -13,6 +14,22 @@ export const url: string = found?.url ?? "";
 /** Options of a test or a suite: skipped, and why, where there is no server. */
 export const gate: { readonly skip: string | false } = { skip: found ? false : missing(nats) };
 if (found === undefined) console.warn(`skipped: ${missing(nats)}`);
+
+/**
+ * Makes a stream that stays. NATS 2.9 deletes a folder with the last stream of an account, and refuses to
+ * create another stream in that moment.
+ */
+async function keepStream(at: string): Promise<void> {
+  await using behind = await look(at);
+  await eventually(() => behind.jsm.streams.add({ name: "tests-keep", subjects: ["tests-keep"] }));
+}
+
+/** Starts a server that a test may stop, freeze and kill, with a stream that stays. */
+export async function startServer(): Promise<PrivateServer> {
+  const server = await PrivateServer.start(nats);
+  await keepStream(server.url);
+  return server;
+}
 
 /** A name that no other test and no other run has. */
 export function uniqueName(): string {

@@ -132,7 +132,7 @@ describe("a queue on NATS", gate, () => {
       close: () => connection.close(),
     };
     {
-      const options = { name, callTimeoutMs: 200, log: silentLog };
+      const options = { name, callTimeoutMs: 2_000, log: silentLog };
       await using mailbox = await NatsMailbox.open<string>(lossy, options);
       await mailbox.send("work");
       const [message] = await mailbox.receive();

@@ -3,7 +3,8 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { PostgresMailbox, type PostgresMailboxOptions } from "../../../src/engines/postgres/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxLoop } from "../../../src/loops/mailbox_loop.ts";
-import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
+import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../../src/mailbox/errors.ts";
+import type { Message } from "../../../src/mailbox/mailbox.ts";
 import { privateOptions, PrivatePostgres } from "./_private.ts";
 import { observer } from "./_shared.ts";
 
@@ -101,13 +102,13 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
 
   it("fails in time while the server is frozen, and strands nothing", async () => {
     const server = await start();
-    const mailbox = await open(server, { name: "frozen", callTimeoutMs: 300 });
+    const mailbox = await open(server, { name: "frozen", callTimeoutMs: 2_000 });
     await mailbox.sendMany([1, 2, 3]);
     const [held] = await mailbox.receive();
     server.freeze();
     const from = performance.now();
     await Promise.all([
-      assertRejects(() => mailbox.send(4), MailboxConnectionError, "did not send within 300 ms"),
+      assertRejects(() => mailbox.send(4), MailboxConnectionError, "did not send within 2000 ms"),
       assertRejects(() => mailbox.receive({ maxMessages: 2 }), MailboxConnectionError),
       assertRejects(() => mailbox.approximateCount(), MailboxConnectionError),
       assertRejects(() => held!.extendVisibility(60_000), MailboxConnectionError),
@@ -115,24 +116,26 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await assertRejects(() => mailbox.receive(), MailboxConnectionError);
     await assertRejects(() => held!.release(), MailboxConnectionError);
     const tookMs = performance.now() - from;
-    assert(tookMs < 5_000, `three calls of 300 ms each took ${tookMs} ms`);
+    assert(tookMs < 20_000, `three calls of 2 s each took ${tookMs} ms`);
     server.thaw();
-    await eventually(() => held!.acknowledge());
+    await acknowledge(held!);
     // Whether the 4 was stored is not known, as always when an answer is missing.
     const seen = new Set<number>();
     while (!(seen.has(2) && seen.has(3))) {
       for (const message of await eventually(() => mailbox.receive({ waitTimeMs: 1_000 }))) {
         assertEquals(message.deliveryCount, 1);
         seen.add(message.body);
-        await message.acknowledge();
+        await acknowledge(message);
       }
     }
+    const left = await eventually(() => mailbox.peek(10));
+    assertEquals(left.filter(({ body }) => body !== 4), []);
     await mailbox.close();
   });
 
   it("closes in time while the server is frozen", async () => {
     const server = await start();
-    const mailbox = await open(server, { name: "closing", callTimeoutMs: 300 });
+    const mailbox = await open(server, { name: "closing", callTimeoutMs: 2_000 });
     const received = mailbox.receive({ waitTimeMs: 60_000 }).catch(() => []);
     server.freeze();
     const from = performance.now();
@@ -140,7 +143,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await received;
     const tookMs = performance.now() - from;
     server.thaw();
-    assert(tookMs < 5_000, `closing took ${tookMs} ms`);
+    assert(tookMs < 10_000, `closing took ${tookMs} ms`);
   });
 });
 
@@ -153,4 +156,18 @@ async function eventually<T>(act: () => Promise<T>): Promise<T> {
       if (!(error instanceof MailboxConnectionError) || attempt === 20) throw error;
     }
   }
+}
+
+/** A busy machine may answer later than the call waits: then the message may be acknowledged already. */
+async function acknowledge(message: Message<number>): Promise<void> {
+  let late = false;
+  await eventually(async () => {
+    try {
+      await message.acknowledge();
+    } catch (error) {
+      if (late && error instanceof ReceiptHandleExpiredError) return;
+      late = true;
+      throw error;
+    }
+  });
 }

@@ -65,7 +65,7 @@ describe("PostgresMailbox on a server", options, () => {
     const inserts: string[] = [];
     const counting: SqlClient = {
       unsafe: (query, parameters, how) => {
-        if (query.startsWith("insert")) inserts.push(query);
+        if (query.includes("insert into")) inserts.push(query);
         return client.unsafe(query, parameters, how);
       },
       listen: (...parameters) => client.listen(...parameters),

@@ -69,7 +69,7 @@ describe("processes that share a PostgresMailbox", options, () => {
 
   it("lose nothing and do nothing twice when one of them is replaced", async () => {
     const schema = ownSchema();
-    const jobs = await PostgresMailbox.open<number>(url!, { name: "jobs", schema });
+    await using jobs = await PostgresMailbox.open<number>(url!, { name: "jobs", schema });
     const ledger = new Ledger();
     const [stays, leaves] = await Promise.all([ledger.start(schema), ledger.start(schema)]);
     const bodies = Array.from({ length: COUNT }, (_, i) => i);
@@ -83,6 +83,5 @@ describe("processes that share a PostgresMailbox", options, () => {
 
     assertEquals(ledger.done.sort((a, b) => a - b), bodies);
     assertEquals(await jobs.approximateCount(), 0);
-    await jobs.close();
   });
 });

@@ -108,7 +108,7 @@ describe("a SQLite file", () => {
   it("is refused in a folder that is not there, and where it is one", async () => {
     using folder = new TempFolder();
     const open = (name: string) => SqliteMailbox.open(folder.file(name));
-    await assertRejects(() => open("no/jobs.db"), MailboxConnectionError, "does its folder exist");
+    await assertRejects(() => open("no/jobs.db"), MailboxConnectionError, "create the folder");
     mkdirSync(folder.file("jobs.db"));
     await assertRejects(() => open("jobs.db"), MailboxConnectionError, "jobs.db");
   });

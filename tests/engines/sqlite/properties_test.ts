@@ -24,7 +24,12 @@ function written(engine: SqliteEngine): Engine<unknown> {
   };
   return {
     capabilities: engine.capabilities,
-    push: (entries) => engine.push(entries.map((it) => ({ ...it, body: JSON.stringify(it.body) }))),
+    push: (entries) =>
+      engine.push(entries.map(({ body, checkpoint, ...rest }) => ({
+        ...rest,
+        body: JSON.stringify(body),
+        checkpoint: checkpoint === undefined ? undefined : JSON.stringify(checkpoint),
+      }))),
     async pull(max, visibilityMs) {
       const { deliveries, nextDueMs } = await engine.pull(max, visibilityMs);
       return { deliveries: deliveries.map(read), nextDueMs };

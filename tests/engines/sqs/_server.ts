@@ -9,7 +9,7 @@ import { root, runtimeBinary } from "../../../tools/runtimes.ts";
 import { converses, freePort } from "../_servers.ts";
 
 const FIXTURE = fileURLToPath(new URL("fixtures/server.ts", import.meta.url));
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 45_000;
 const alive = new Set<ChildProcess>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 

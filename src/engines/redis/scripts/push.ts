@@ -3,7 +3,8 @@ import { Script } from "./script.ts";
 
 /**
  * ARGV: valid until, channel, room, and for each message: chosen id or "", delay, head, body.
- * Answers 0 and the count when there is no room: nothing is stored then.
+ * Answers 0 and the count when there is no room: nothing is stored then. Otherwise answers 1, the count,
+ * how many were stored, and the places of the duplicates, from 0.
  */
 export const PUSH: Script = new Script(
   ADD,
@@ -15,13 +16,19 @@ local function there(id)
   return seq and redis.call('HEXISTS', MESSAGES, seq) == 1
 end
 local channel, room = ARGV[2], tonumber(ARGV[3])
-local fresh = {}
+local fresh, duplicates, chosen = {}, {}, {}
 for i = 4, #ARGV, 4 do
-  if ARGV[i] == '' or not there(ARGV[i]) then fresh[#fresh + 1] = i end
+  local id = ARGV[i]
+  if id ~= '' and (chosen[id] or there(id)) then
+    duplicates[#duplicates + 1] = i / 4 - 1
+  else
+    chosen[id] = id ~= ''
+    fresh[#fresh + 1] = i
+  end
 end
 local count = redis.call('HLEN', MESSAGES)
 if count + #fresh > room then return { now, 0, count, #fresh } end
-if #fresh == 0 then return { now, 1 } end
+if #fresh == 0 then return { now, 1, count, 0, duplicates } end
 
 local tell = idle()
 local seq = nextNumbers(META, #fresh)
@@ -49,6 +56,6 @@ for n, i in ipairs(fresh) do
   if n % 1000 == 0 or n == #fresh then flush() end
 end
 if tell then wake(channel) end
-return { now, 1 }
+return { now, 1, count, #fresh, duplicates }
 `,
 );

@@ -1,5 +1,6 @@
 import { describe, it } from "node:test";
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { Child, runtimeName } from "./_child.ts";
 
 const runFlags = ["run", "--no-prompt"];
@@ -26,5 +27,27 @@ describe("without any permission, on Deno", () => {
     const { code, signal, stderr } = await child.exit();
     assertEquals([code, signal], [null, "SIGKILL"]);
     assertMatch(stderr, /no sign of life from "stalled"/);
+  });
+});
+
+describe("without the permission to start threads, on Node", () => {
+  it("the group runs, and says once what it does without", {
+    skip: runtimeName !== "node" && "only Node has this permission",
+  }, async () => {
+    using folder = new TempFolder();
+    const runFlags = ["--permission", "--allow-fs-read=*", "--allow-fs-write=*"];
+    await using child = Child.start("two_mailboxes", { runFlags, args: [folder.path] });
+    await child.line("orders ready");
+    await child.line("mails ready");
+    child.kill("SIGTERM");
+    const { code, stderr } = await child.exit();
+    assertEquals(code, 0, stderr);
+    for (
+      const sentence of [
+        "The watchdog cannot start its thread and will not notice a blocked event loop",
+        "Cannot start the thread that extends leases while a handler blocks",
+      ]
+    ) assertEquals(stderr.split(sentence).length - 1, 1, `${sentence}\n${stderr}`);
+    assertStringIncludes(stderr, "--allow-worker");
   });
 });

@@ -1,0 +1,48 @@
+import { type AsyncScope, knownRuntime } from "../runtime.ts";
+
+/** Work under way, and the work that it was started in. */
+interface Work {
+  readonly owner: object;
+  readonly outer: Work | undefined;
+  over: boolean;
+}
+
+let scope: AsyncScope<Work> | undefined;
+
+/**
+ * Runs `work` so that `isInside(owner)` is true for it, and for everything that it starts, until it
+ * settles. A run uses this once, not for every message: entering a scope costs about as much as handling
+ * a message in memory.
+ */
+export async function runInside<T>(owner: object, work: () => Promise<T>): Promise<T> {
+  scope ??= knownRuntime()?.createScope?.();
+  if (scope === undefined) return await work();
+  const inside: Work = { owner, outer: current(), over: false };
+  try {
+    return await scope.run(inside, work);
+  } finally {
+    inside.over = true;
+  }
+}
+
+/**
+ * Returns whether the caller is part of the work of `owner`, or of any work without `owner`. Such a
+ * caller must not wait for that work to end: it would wait for itself.
+ */
+export function isInside(owner?: object): boolean {
+  let work = current();
+  while (work !== undefined && owner !== undefined && work.owner !== owner) work = outer(work);
+  return work !== undefined;
+}
+
+function current(): Work | undefined {
+  const work = scope?.get();
+  return work?.over ? outer(work) : work;
+}
+
+/** Skips work that is over, which may have started what goes on. */
+function outer(work: Work): Work | undefined {
+  let next = work.outer;
+  while (next?.over) next = next.outer;
+  return next;
+}

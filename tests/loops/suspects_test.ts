@@ -1,0 +1,118 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { Worker } from "./_worker.ts";
+
+const VISIBILITY_MS = 10_000;
+
+/** A worker whose process dies of some messages: its handlers never end, and its leases expire. */
+class MortalWorker extends Worker {
+  /** Runs a loop until a message kills it or none is left; returns what was in flight at its death. */
+  async live(deadly: number, onHandled: (body: number) => void): Promise<number[]> {
+    let dead = false;
+    const loop = this.loop(async ({ body }) => {
+      dead ||= body === deadly;
+      if (!dead) await this.clock.sleep(100);
+      if (dead) await new Promise(() => {});
+      onHandled(body);
+    }, { concurrency: 10, deadLetter: { maxDeliveries: 3 }, lease: false });
+    const run = loop.run({ visibilityTimeoutMs: VISIBILITY_MS });
+    while (!dead && await this.mailbox.approximateCount() > 0) await this.clock.advance(100);
+    const inFlight = loop.inFlight.map(({ id }) => Number(id));
+    if (!dead) {
+      await this.clock.until(loop.shutdown());
+      await run;
+    }
+    await this.clock.advance(VISIBILITY_MS);
+    return inFlight;
+  }
+}
+
+describe("a message that kills its process", () => {
+  it("is dead-lettered alone: those beside it are handled", async () => {
+    const worker = new MortalWorker();
+    for (let body = 1; body <= 30; body++) await worker.mailbox.send(body, { id: String(body) });
+    const handled: number[] = [];
+    const deaths: number[][] = [];
+    for (let life = 0; life < 6; life++) {
+      const atDeath = await worker.live(5, (body) => handled.push(body));
+      if (atDeath.length > 0) deaths.push(atDeath);
+    }
+    assertEquals(deaths.map((inFlight) => inFlight.length), [10, 10, 10, 1]);
+    assertEquals(deaths.at(-1), [5], "the last time it was alone");
+    assertEquals(handled.sort((a, b) => a - b), all(30).filter((body) => body !== 5));
+    const letters = await worker.mailbox.deadLetters.receive({ maxMessages: 10 });
+    assertEquals(letters.map(({ body }) => [body.body, body.reason]), [[5, "max_deliveries"]]);
+  });
+
+  it("does not take along one that was never started", async () => {
+    const worker = new Worker();
+    await worker.fill(2);
+    for (let crash = 0; crash < 3; crash++) {
+      await worker.mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 1_000 }); // and it dies
+      await worker.clock.advance(1_000);
+    }
+    const inFlight: number[] = [];
+    let atWork = 0;
+    const loop = worker.loop(async () => {
+      inFlight.push(++atWork);
+      await worker.clock.sleep(100);
+      atWork--;
+    }, { concurrency: 2, deadLetter: { maxDeliveries: 3 } });
+    await worker.workOff(loop);
+    const { acknowledged, deadLettered, released } = loop.figures;
+    assertEquals([acknowledged, deadLettered, released], [2, 0, 2]);
+    assertEquals(inFlight, [1, 1], "each ran alone");
+  });
+
+  it("is never handled twice with maxDeliveries: 1", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    await worker.mailbox.receive({ visibilityTimeoutMs: 1_000 }); // and its process dies
+    await worker.clock.advance(1_000);
+    let handled = 0;
+    const loop = worker.loop(() => void handled++, { deadLetter: { maxDeliveries: 1 } });
+    await worker.workOff(loop);
+    assertEquals([handled, loop.figures.deadLettered], [0, 1]);
+  });
+
+  it("holds up no other message: those that come with suspects run together", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    for (let crash = 0; crash < 3; crash++) {
+      await worker.mailbox.receive({ visibilityTimeoutMs: 1_000 });
+      await worker.clock.advance(1_000);
+    }
+    await worker.fill(5);
+    const startedAt: number[] = [];
+    const loop = worker.loop(async () => {
+      startedAt.push(worker.clock.monotonic() - 3_000);
+      await worker.clock.sleep(100);
+    }, { concurrency: 5, deadLetter: { maxDeliveries: 3 } });
+    await worker.workOff(loop);
+    assertEquals(startedAt.slice(0, 4), [0, 0, 0, 0]);
+    assertEquals(loop.figures.acknowledged, 6);
+  });
+
+  it("runs alone one after another where an engine cannot restore attempts", async () => {
+    const worker = new Worker();
+    await worker.fill(3);
+    for (let crash = 0; crash < 3; crash++) {
+      await worker.mailbox.receive({ maxMessages: 3, visibilityTimeoutMs: 1_000 });
+      await worker.clock.advance(1_000);
+    }
+    const capabilities = { ...worker.mailbox.capabilities, restoresAttempts: false };
+    Object.defineProperty(worker.mailbox, "capabilities", { value: capabilities });
+    let atWork = 0;
+    const loop = worker.loop(async () => {
+      assertEquals(++atWork, 1);
+      await worker.clock.sleep(100);
+      atWork--;
+    }, { concurrency: 3, deadLetter: { maxDeliveries: 3 } });
+    await worker.workOff(loop);
+    assertEquals([loop.figures.acknowledged, loop.figures.released], [3, 0]);
+  });
+});
+
+function all(count: number): number[] {
+  return Array.from({ length: count }, (_, i) => i + 1);
+}
