@@ -6,7 +6,7 @@
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import {
@@ -40,9 +40,15 @@ if (unknown.length > 0) fail(`No step is called ${unknown.join(", ")}: ${stepNam
 const steps = selectSteps(only, positionals);
 if (steps.length === 0) fail(`No test file matches ${positionals.join(", ")}`);
 
-const conformanceFile = join(mkdtempSync(join(tmpdir(), "lastcall-test-")), "conformance.jsonl");
+const folder = mkdtempSync(join(tmpdir(), "lastcall-test-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+const conformanceFile = join(folder, "conformance.jsonl");
 writeFileSync(conformanceFile, "");
-process.on("exit", () => rmSync(dirname(conformanceFile), { recursive: true, force: true }));
+const commonEnv = {
+  [CONFORMANCE_FILE]: conformanceFile,
+  // Node starts a process for each test file: without it each compiles all sources anew
+  NODE_COMPILE_CACHE: join(folder, "compiled"),
+};
 
 const outcomes: Outcome[] = [];
 for (let first = 0; first < steps.length;) {
@@ -70,11 +76,11 @@ console.log(describe(sum(outcomes.map(({ counts }) => counts))));
 process.exitCode = outcomes.every(({ ok }) => ok) ? 0 : 1;
 
 async function take(step: Step): Promise<Outcome> {
-  const { name, program, args, paths, timeoutMs, runner, forbidden } = step;
+  const { name, program, args, env, paths, timeoutMs, runner, forbidden } = step;
   if (paths?.length === 0) return failed(name, "has no test file");
   const { code, output, ms } = await run(program, [...args, ...paths ?? []], {
     timeoutMs,
-    env: { [CONFORMANCE_FILE]: conformanceFile },
+    env: { ...commonEnv, ...env },
   });
   const seconds = `${(ms / 1000).toFixed(1)} s`;
   const counts = runner ? parseCounts(runner, output) : none;

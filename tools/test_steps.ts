@@ -12,6 +12,8 @@ export interface Step {
   readonly timeoutMs: number;
   /** Whose summary its output ends with, when it runs tests. */
   readonly runner?: RuntimeName;
+  /** Added to the environment. */
+  readonly env?: Readonly<Record<string, string>>;
   /** It may run beside the step before it. */
   readonly beside?: boolean;
   /** What its output must not have, although it exits with 0. */
@@ -39,6 +41,9 @@ export const stepNames: readonly string[] = [
 
 /** A step of tests that takes longer hangs; on a busy machine each may take twice its usual time. */
 const HUNG_MS = 600_000;
+
+/** Files that a runtime tests at a time. Most tests wait: two on two cores halve the time. */
+const JOBS = 2;
 
 /** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
 const HEAVY: readonly string[] = ["package", "docs", "page", "chaos"];
@@ -88,12 +93,12 @@ function entries(): readonly string[] {
 function runtimeSteps(files: readonly string[]): readonly Step[] {
   const paths = files.map((file) => `./${file}`);
   return [
-    nodeStep("node", paths, 2),
+    nodeStep("node", paths, JOBS),
     {
       name: "bun",
       program: runtimeBinary("bun"),
       // bun gives a test 5 s unless told, the others any time
-      args: ["test", "--timeout", "60000"],
+      args: ["test", "--timeout", "60000", `--parallel=${JOBS}`],
       paths,
       timeoutMs: HUNG_MS,
       runner: "bun",
@@ -102,18 +107,17 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
       name: "deno",
       program: runtimeBinary("deno"),
       // the types have been checked in a step of their own
-      args: ["test", "--allow-all", "--no-check", "--unstable-kv"],
+      args: ["test", "--allow-all", "--no-check", "--unstable-kv", "--parallel"],
+      env: { DENO_JOBS: `${JOBS}` },
       paths,
       timeoutMs: HUNG_MS,
       runner: "deno",
-      // each runs one file after the other, and most tests wait
-      beside: true,
     },
   ];
 }
 
 function heavyStep(name: string, files: readonly string[]): Step {
-  // Bun and Deno wait most of the time. `docs` may not join them: it builds the package too.
+  // Deno's tests wait most of the time. `docs` may not join them: it builds the package too.
   const beside = name === "package";
   return { ...nodeStep(name, files.map((file) => `./${file}`), 1), beside };
 }
