@@ -16,10 +16,14 @@ export interface Errand<T> {
   readonly signal: AbortSignal | undefined;
 }
 
+/** An attempt without an answer. */
+export interface Failed {
+  readonly outcome: Exclude<AttemptOutcome, "answered">;
+  readonly error: unknown;
+}
+
 /** What came of an attempt. */
-export type Attempted<T> =
-  | { readonly outcome: "answered"; readonly value: T }
-  | { readonly outcome: Exclude<AttemptOutcome, "answered">; readonly error: unknown };
+export type Attempted<T> = { readonly outcome: "answered"; readonly value: T } | Failed;
 
 /** Asks one worker once. */
 export async function attempt<T>(
@@ -75,7 +79,7 @@ function outcomeOf(
   error: unknown,
   signal: AbortSignal,
   caller: AbortSignal | undefined,
-): Exclude<AttemptOutcome, "answered"> {
+): Failed["outcome"] {
   if (signal.aborted) return caller?.aborted === true ? "aborted" : "deadline";
   if (isTerminatingError(error)) return "terminating";
   if (isUnreachableError(error)) return "unreachable";

@@ -37,7 +37,9 @@ export function drainable(gate: ServiceGate): MiddlewareHandler<{ Variables: Dra
     try {
       await next();
       // Hono has answered what was thrown, and kept it.
-      if (isTerminatingError(context.error)) replace(context, gate.refusal());
+      if (isTerminatingError(context.error)) {
+        replace(context, gate.refusal({ started: true }));
+      }
     } catch (error) {
       if (ticket !== undefined) gate.tracker.end(ticket);
       throw error;

@@ -155,10 +155,10 @@ export class ServiceGate implements MetricSource {
     return this.tracker.begin(request);
   }
 
-  /** The answer to those who are not let in. */
-  refusal(): Response {
+  /** The answer to a request that is not let in; `started` when it was, and its handler gave it up. */
+  refusal(options: { readonly started?: boolean } = {}): Response {
     this.#refused++;
-    return terminatingResponse({ retryAfterMs: this.#retryAfterMs });
+    return terminatingResponse({ ...options, retryAfterMs: this.#retryAfterMs });
   }
 
   /** How many were let in, how many refused, and how many are inside. */
@@ -183,7 +183,7 @@ export class ServiceGate implements MetricSource {
 
   #failed(ticket: RequestTicket, error: unknown): Response {
     this.tracker.end(ticket);
-    if (isTerminatingError(error)) return this.refusal();
+    if (isTerminatingError(error)) return this.refusal({ started: true });
     throw error;
   }
 }
