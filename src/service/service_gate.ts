@@ -144,6 +144,11 @@ export class ServiceGate implements MetricSource {
     }
   }
 
+  /** True for a request that is answered also while the gate is closed, as one of a probe. */
+  exempts(request: Request): boolean {
+    return this.#exempt(request);
+  }
+
   /** True when the gate is closed to this request. */
   refuses(request: Request): boolean {
     return this.#closed && !this.#exempt(request);

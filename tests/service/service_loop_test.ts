@@ -96,7 +96,7 @@ describe("ServiceLoop", () => {
       }));
   }
 
-  it("refuses from the first moment of a stop, and closes when those inside are done", async () => {
+  it("refuses from the first moment of a stop, and closes when those inside are done and none has come for 200 ms", async () => {
     const clock = new VirtualClock();
     const runtime = new ServingRuntime();
     const { handler, answer } = onDemand();
@@ -114,8 +114,36 @@ describe("ServiceLoop", () => {
     assertEquals((await runtime.ask(request())).status, 503, "and as long as it drains");
     answer.resolve();
     assertEquals((await (await inside).text()).length, 100_000);
-    assertEquals([await stopped, clock.monotonic(), runtime.listeningServers], [true, 5_000, 0]);
+    await clock.advance(150);
+    assertEquals((await runtime.ask(request())).status, 503, "it was on its way");
+    await clock.advance(199);
+    assertEquals(runtime.listeningServers, 1);
+    assertEquals(await clock.until(stopped), true);
+    assertEquals([clock.monotonic(), runtime.listeningServers], [5_350, 0]);
     await run;
+  });
+
+  it("stops at once when nothing was asked for a while, and within a second under a storm of requests", async () => {
+    const clock = new VirtualClock();
+    const runtime = new ServingRuntime();
+    const service = new ServiceLoop("tea", () => new Response(null), { port: 0, clock, runtime });
+    const run = service.run();
+    await clock.settle();
+    await runtime.ask(request());
+    await clock.advance(200);
+    assertEquals([await service.shutdown(), clock.monotonic()], [true, 200]);
+    await run;
+
+    const again = service.run();
+    await clock.settle();
+    await runtime.ask(request());
+    const stopped = service.shutdown();
+    for (let index = 0; index < 10; index++) {
+      assertEquals((await runtime.ask(request())).status, 503);
+      await clock.advance(100);
+    }
+    assertEquals([await stopped, clock.monotonic(), clock.pending], [true, 1_200, 0]);
+    await again;
   });
 
   it("is ready while it listens and lets requests in, and drains and resumes", async () => {
