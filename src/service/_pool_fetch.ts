@@ -1,9 +1,10 @@
+import { show } from "../_checks.ts";
 import { TerminatingError } from "../errors.ts";
 import { trackedBody } from "./_tracked_body.ts";
 import { workerUrl } from "./_worker_url.ts";
 import type { CallContext, PoolCall, PoolRequestOptions } from "./pool_call.ts";
 import { CapacityError, mayHaveStarted, UnreachableError } from "./pool_errors.ts";
-import { terminatingErrorOf } from "./terminating_response.ts";
+import { errorIn, terminatingErrorOf } from "./terminating_response.ts";
 import type { WorkerAddress } from "./worker_address.ts";
 
 /** What concerns one connection only, and is not handed on. */
@@ -37,6 +38,8 @@ interface Outgoing {
   readonly path: string;
   readonly headers: Headers;
   readonly body: () => BodyInit | null;
+  /** The codes of a 503 that mean "no room". */
+  readonly capacityCodes: readonly unknown[];
   /** The answers that were refusals, by the errors they were turned into. */
   readonly refusals: WeakMap<Error, Response>;
 }
@@ -46,6 +49,7 @@ export async function poolFetch(
   request: Request,
   options: PoolRequestOptions,
   bound: boolean,
+  capacityCodes: readonly unknown[],
   run: (call: PoolCall<Response>, options: PoolRequestOptions) => Promise<Response>,
 ): Promise<Response> {
   const { method } = request;
@@ -61,7 +65,7 @@ export async function poolFetch(
   }
   const refusals = new WeakMap<Error, Response>();
   const body = () => once || kept instanceof ReadableStream ? sentOnce(kept) : kept;
-  const outgoing = { method, path: pathname + search, headers, body, refusals };
+  const outgoing = { method, path: pathname + search, headers, body, capacityCodes, refusals };
   try {
     const call: PoolCall<Response> = (worker, context) => ask(worker, context, outgoing);
     return await run(call, { ...options, idempotent });
@@ -94,7 +98,7 @@ function sentOnce(kept: ArrayBuffer | ReadableStream<Uint8Array> | null): Readab
 async function ask(
   worker: WorkerAddress,
   context: CallContext,
-  { method, path, headers, body: makeBody, refusals }: Outgoing,
+  { method, path, headers, body: makeBody, capacityCodes, refusals }: Outgoing,
 ): Promise<Response> {
   const { signal, remainingMs, traceHeaders, noneHealthy, hold } = context;
   const own = new Headers(headers);
@@ -115,10 +119,13 @@ async function ask(
   try {
     response = await fetch(workerUrl(worker.url, path), init);
     if (response.status === 503 || response.status === 429) {
-      const text = await response.text();
-      const error = refusal(worker, response, text);
-      refusals.set(error, handedOn(new Response(text, response), noneHealthy));
-      throw error;
+      const bytes = await response.arrayBuffer();
+      const error = refusal(worker, response.status, bytes, capacityCodes);
+      response = new Response(bytes, response);
+      if (error !== undefined) {
+        refusals.set(error, handedOn(response, noneHealthy));
+        throw error;
+      }
     }
   } catch (error) {
     release();
@@ -126,6 +133,25 @@ async function ask(
     throw unreachable(worker, `${method} ${path.replace(/\?.*/s, "")}`, error);
   }
   return trackedBody(handedOn(response, noneHealthy), release);
+}
+
+/** What a 503 or 429 refuses a request with; undefined when it is an answer like others. */
+function refusal(
+  { id }: WorkerAddress,
+  status: number,
+  bytes: ArrayBuffer,
+  capacityCodes: readonly unknown[],
+): Error | undefined {
+  if (status === 429) return new CapacityError(`Worker "${id}" has no room: it answered 429`);
+  const text = new TextDecoder().decode(bytes);
+  const terminating = terminatingErrorOf(text);
+  if (terminating !== undefined) {
+    const error = new TerminatingError(`Worker "${id}" is stopping: ${terminating.message}`);
+    return Object.assign(error, { started: mayHaveStarted(terminating) });
+  }
+  const { code } = errorIn(text);
+  if (!capacityCodes.includes(code)) return undefined;
+  return new CapacityError(`Worker "${id}" has no room: it answered 503 with code ${show(code)}`);
 }
 
 function unreachable({ id }: WorkerAddress, what: string, cause: unknown): UnreachableError {
@@ -144,15 +170,6 @@ function neverConnected(error: unknown): boolean {
     return NOT_CONNECTED.includes(code) || syscall === "connect" ||
       String(message).includes(NOT_CONNECTED_TEXT);
   });
-}
-
-function refusal({ id }: WorkerAddress, { status }: Response, text: string): Error {
-  const terminating = status === 503 ? terminatingErrorOf(text) : undefined;
-  if (terminating === undefined) {
-    return new CapacityError(`Worker "${id}" has no room: it answered ${status}`);
-  }
-  const error = new TerminatingError(`Worker "${id}" is stopping: ${terminating.message}`);
-  return Object.assign(error, { started: mayHaveStarted(terminating) });
 }
 
 /** An answer as it goes on to the caller: what was compressed has been unpacked on the way. */

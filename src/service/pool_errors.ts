@@ -21,7 +21,7 @@ export class UnreachableError extends Error {
   }
 }
 
-/** A worker has no room for more: it answered 429, or 503 without saying that it stops. */
+/** A worker has no room for more: it answered 429, or 503 with one of the pool's `capacityCodes`. */
 export class CapacityError extends Error {
   /** What {@linkcode isCapacityError} looks at. */
   override readonly name = "CapacityError";

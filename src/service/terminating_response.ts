@@ -47,13 +47,17 @@ export function terminatingResponse(options: TerminatingResponseOptions = {}): R
  * `started: true` when the request may have had effects.
  */
 export function terminatingErrorOf(text: string): TerminatingError | undefined {
+  const { code, message, started } = errorIn(text);
+  if (code !== TERMINATING) return undefined;
+  const error = new TerminatingError(String(message));
+  return started === true ? Object.assign(error, { started }) : error;
+}
+
+/** What stands under `error` in the JSON of an answer; nothing where it is something else. */
+export function errorIn(text: string): Readonly<Record<string, unknown>> {
   try {
-    const { error } = JSON.parse(text) as Partial<TerminatingBody>;
-    if (error?.code !== TERMINATING) return undefined;
-    const terminating = new TerminatingError(String(error.message));
-    return error.started === true ? Object.assign(terminating, { started: true }) : terminating;
+    return Object(Object(JSON.parse(text)).error);
   } catch {
-    // somebody else's 503
+    return {};
   }
-  return undefined;
 }

@@ -127,7 +127,9 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
     options: PoolRequestOptions = {},
   ): Promise<Response> {
     const incoming = request instanceof Request ? request : new Request(request);
-    return poolFetch(incoming, options, bound(options), (call, more) => this.run(call, more));
+    const { capacityCodes } = this.#config;
+    const run = (call: PoolCall<Response>, more: PoolRequestOptions) => this.run(call, more);
+    return poolFetch(incoming, options, bound(options), capacityCodes, run);
   }
 
   /**
