@@ -41,21 +41,26 @@ export async function attempt<T>(
     () => controller.abort(new DeadlineExceededError(deadlineMs)),
   );
   const unlink = onAbort(caller, () => controller.abort(caller?.reason));
-  let holders = 0;
+  let [holders, over] = [0, false];
+  const end = () => {
+    if (over) return;
+    over = true;
+    cancel();
+    unlink();
+    worker.inFlight--;
+  };
   const hold = () => {
     let held = true;
     holders++;
     return () => {
-      if (held && --holders === 0) {
-        cancel();
-        unlink();
-        worker.inFlight--;
-      }
+      if (held && --holders === 0) end();
       held = false;
     };
   };
   worker.inFlight++;
   const done = hold();
+  // Not left to those who hold it: an answer that is never read does not notice that it was cut off.
+  signal.addEventListener("abort", end, { once: true });
   try {
     signal.throwIfAborted();
     const context = {

@@ -19,6 +19,9 @@ const HOP_BY_HOP: readonly string[] = [
   "upgrade",
 ];
 
+/** An answer shorter than this is over for its worker although its caller never reads it. */
+const READ_AHEAD_BYTES = 65_536;
+
 /** Methods that change nothing at the worker, so that a request may be executed twice. */
 const SAFE: readonly string[] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
@@ -132,7 +135,8 @@ async function ask(
     if (signal.aborted || refusals.has(error as Error)) throw error;
     throw unreachable(worker, `${method} ${path.replace(/\?.*/s, "")}`, error);
   }
-  return trackedBody(handedOn(response, noneHealthy), release);
+  const tracking = { readAheadBytes: READ_AHEAD_BYTES, signal };
+  return trackedBody(handedOn(response, noneHealthy), release, tracking);
 }
 
 /** What a 503 or 429 refuses a request with; undefined when it is an answer like others. */

@@ -29,7 +29,10 @@ export interface CallContext {
   readonly noneHealthy: boolean;
   /** What carries the trace on to the worker, as headers. */
   readonly traceHeaders: Readonly<Record<string, string>>;
-  /** The attempt goes on after the call has returned, until the returned function is called. */
+  /**
+   * The attempt goes on after the call has returned, until the returned function is called or `signal`
+   * aborts.
+   */
   readonly hold: () => () => void;
 }
 
