@@ -235,6 +235,9 @@ describe("ServiceLoop", () => {
   });
 });
 
+/** More than sockets hold for a client that does not read. */
+const LARGE = 32_000_000;
+
 /** How long after the last answer a stop may take; a hang takes the whole timeout. */
 const SOON_MS = 2_000;
 
@@ -315,6 +318,30 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
     await client[Symbol.asyncDispose]();
     assert(await stop(service, run) < SOON_MS);
   });
+
+  for (
+    const [kind, body] of [
+      ["text", () => "x".repeat(LARGE)],
+      ["bytes", () => new Uint8Array(LARGE)],
+      ["a stream", () => new Blob([new Uint8Array(LARGE)]).stream()],
+    ] as const
+  ) {
+    it(`a client that does not read ${kind}: it is named until it has, or is cut off`, async () => {
+      const asked = deferred();
+      const { service, port, run } = await listening(() => {
+        asked.resolve();
+        return new Response(body(), { headers: { "content-length": String(LARGE) } });
+      });
+      await using client = await Client.to(port);
+      const resume = client.stall();
+      client.send(get("/large"));
+      await asked.promise;
+      assertEquals(await service.shutdown({ timeoutMs: 100 }), false);
+      assertEquals(service.inFlight.map(({ id }) => id), ["GET /large"]);
+      resume();
+      await run;
+    });
+  }
 
   it("events without an end that listen to the stop", async () => {
     const { service, port, run } = await listening(() => events(service.gate.stopping));
