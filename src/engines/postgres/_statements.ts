@@ -14,6 +14,7 @@ export interface Statements {
   readonly release: string;
   readonly bury: string;
   readonly checkpoint: string;
+  readonly receipts: string;
   readonly peek: string;
   readonly count: string;
   readonly purge: string;
@@ -125,6 +126,9 @@ export function statementsFor(schema: string): Statements {
         select queue || '.dead', message_id, false, $3::text, '-infinity', reply_to from gone
       )
       select id::text as key from gone`,
+
+    receipts: `select id::text as key, receipt::text as receipt from ${messages}
+      where id = any($1::text::bigint[])`,
 
     // The oldest in line come by the index; only those that are not in line are sorted.
     peek: `select ${COLUMNS} from (
