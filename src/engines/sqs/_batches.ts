@@ -16,8 +16,6 @@ const PAUSE_MS = 50;
 export interface Refusal {
   readonly code: string;
   readonly text: string;
-  /** The SDK has asked more than once: the service may have done it the first time. */
-  readonly repeated: boolean;
 }
 
 /** What became of an entry: nothing to say when it was done. */
@@ -31,7 +29,6 @@ export interface BatchEntry {
 }
 
 interface Answer {
-  readonly $metadata?: { readonly attempts?: number };
   readonly Failed?: readonly {
     readonly Id: string;
     readonly Code?: string;
@@ -91,14 +88,13 @@ async function runBatch(
     const failed: number[] = [];
     try {
       const answer = await calls.run<Answer>(what, name, { QueueUrl: queueUrl, Entries });
-      const repeated = (answer.$metadata?.attempts ?? 1) > 1;
       for (const i of open) outcomes[i] = undefined;
       for (const { Id, Code = "", Message = "", SenderFault = false } of answer.Failed ?? []) {
         const text = `${Code}: ${Message}`.replace(/\.$/, "");
         if (isPassing(Code, SenderFault)) {
           outcomes[Number(Id)] = new MailboxConnectionError(`SQS failed to ${what}: ${text}`);
           failed.push(Number(Id));
-        } else outcomes[Number(Id)] = { code: Code, text, repeated };
+        } else outcomes[Number(Id)] = { code: Code, text };
       }
     } catch (error) {
       for (const i of open) outcomes[i] = error as Error;

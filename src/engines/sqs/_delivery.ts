@@ -125,7 +125,7 @@ export function conclude(
   for (const [i, it] of deliveries.entries()) {
     const outcome = outcomes[i];
     if (outcome instanceof Error) it.unanswered = how;
-    else if (outcome === undefined || outcome.repeated || it.unanswered === how) {
+    else if (outcome === undefined || it.unanswered === how) {
       it.settledBy = how;
       it.leaseEndsAt = -Infinity;
     }

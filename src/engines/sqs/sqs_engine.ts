@@ -120,7 +120,10 @@ export class SqsEngine implements Engine<string> {
   async retry(deliveries: readonly Delivery<string>[], delayMs: number): Promise<boolean[]> {
     const own = deliveries as readonly SqsDelivery[];
     const open = own.filter((it) => this.#isGood(it));
-    const outcomes = await this.#hide(open, () => delayMs);
+    const hidden = await this.#hide(open, () => delayMs);
+    // Refused while the lease lasts: SQS holds it no more, which is all that is wanted without a delay.
+    // The SDK and some runtimes repeat a request whose answer was lost, and do not tell.
+    const outcomes = delayMs > 0 ? hidden : hidden.map((it) => isRefusal(it) ? undefined : it);
     conclude(open, outcomes, "give back");
     throwFailed(outcomes);
     return own.map((it) => it.settledBy === "give back");
@@ -247,7 +250,7 @@ export class SqsEngine implements Engine<string> {
       it.leaseEndsAt = Math.min(now + Math.ceil(visibilityMs / 1_000) * 1_000, lastEnd(it));
     }
     const refused = deliveries.filter((it, i) => {
-      return it.unanswered === how && outcomes[i] !== undefined && !(outcomes[i] instanceof Error);
+      return it.unanswered === how && isRefusal(outcomes[i]);
     });
     if (how !== undefined) conclude(refused, refused.map(() => undefined), how);
     throwFailed(outcomes);
@@ -282,4 +285,8 @@ export class SqsEngine implements Engine<string> {
 /** SQS hides a message for twelve hours at the most, all in all, from a moment that is not known well. */
 function lastEnd({ takenAt }: SqsDelivery): number {
   return takenAt + MAX_VISIBILITY_MS - SAFE_MS;
+}
+
+function isRefusal(outcome: Outcome): boolean {
+  return outcome !== undefined && !(outcome instanceof Error);
 }

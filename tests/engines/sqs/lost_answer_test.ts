@@ -86,10 +86,16 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     };
   }
 
-  const once = () => {
-    let left = 1;
-    return () => left-- > 0;
-  };
+  /** Fails an act by cutting its connections until it gives up: Deno repeats what was cut by itself. */
+  async function failing(
+    moment: Moment,
+    command: RegExp,
+    act: () => Promise<unknown>,
+  ): Promise<void> {
+    cut(moment, command, () => true);
+    await assertRejects(act, MailboxConnectionError);
+    cut(moment, command, () => false);
+  }
 
   const receive = async (mailbox: SqsMailbox<number>, maxMessages: number) => {
     const messages: Message<number>[] = [];
@@ -105,12 +111,10 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
       await using mailbox = await open();
       await mailbox.sendMany([1, 2]);
       const [message, other] = await receive(mailbox, 2);
-      cut("reply", command, once());
-      await assertRejects(() => settle(message!), MailboxConnectionError);
+      await failing("reply", command, () => settle(message!));
       await settle(message!);
       assertEquals(message!.finalized, true);
-      cut("command", command, once());
-      await assertRejects(() => settle(other!), MailboxConnectionError);
+      await failing("command", command, () => settle(other!));
       await settle(other!);
       const gone = name === "acknowledge" || name === "dead-letter";
       assertEquals(await mailbox.approximateCount(), gone ? 0 : 2);
@@ -119,11 +123,12 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     });
   }
 
-  it("knows that a release has happened that the SDK asked for twice", async () => {
+  it("knows that a release has happened that the SDK or the runtime asked for twice", async () => {
     await using mailbox = await open({ attempts: 3 });
     await mailbox.send(1);
     const [message] = await receive(mailbox, 1);
-    cut("reply", HIDE, once());
+    let left = 1;
+    cut("reply", HIDE, () => left-- > 0);
     await message!.release();
     assertEquals((await receive(mailbox, 1))[0]?.body, 1);
   });
@@ -132,9 +137,12 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     await using mailbox = await open();
     await mailbox.sendMany(Array.from({ length: 30 }, (_, i) => i));
     const messages = await receive(mailbox, 30);
-    cut("command", DELETE, once());
+    // Of three requests, all but the first one to come.
+    let passed = false;
+    cut("command", DELETE, () => passed || !(passed = true));
     await assertRejects(() => mailbox.acknowledgeMany(messages), MailboxConnectionError);
-    assertEquals(await mailbox.approximateCount(), 10);
+    cut("command", DELETE, () => false);
+    assertEquals(await mailbox.approximateCount(), 20);
     assertEquals(await mailbox.acknowledgeMany(messages), messages.map(() => true));
     assertEquals(await mailbox.approximateCount(), 0);
   });
@@ -145,8 +153,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     await using mailbox = await open({ clock });
     await mailbox.send(1);
     const [message] = await mailbox.receive({ visibilityTimeoutMs: 30_000, waitTimeMs: 5_000 });
-    cut("reply", DELETE, once());
-    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    await failing("reply", DELETE, () => message!.acknowledge());
     laterMs = 29_500;
     await message!.acknowledge();
   });
@@ -155,8 +162,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     await using mailbox = await open();
     await mailbox.send(1);
     const [message] = await mailbox.receive({ visibilityTimeoutMs: 2_000, waitTimeMs: 5_000 });
-    cut("command", DELETE, once());
-    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    await failing("command", DELETE, () => message!.acknowledge());
     const [again] = await mailbox.receive({ waitTimeMs: 10_000 });
     assertEquals(again?.deliveryCount, 2);
     await assertRejects(() => message!.acknowledge(), ReceiptHandleExpiredError);
