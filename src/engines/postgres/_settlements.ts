@@ -45,7 +45,9 @@ export class Settlements {
     try {
       rows = await this.#call(statement, what, [keysOf(own), nonces, ...parameters]);
     } catch (error) {
-      for (const delivery of own) delivery.unanswered = statement;
+      // After these the message keeps its receipt: a repetition answers for itself.
+      const keeps = statement === "extend" || statement === "checkpoint";
+      if (!keeps) { for (const delivery of own) delivery.unanswered = statement; }
       throw error;
     }
     const settled = new Set(rows.map(({ key }) => String(key)));
@@ -83,14 +85,6 @@ function hasHappened(
   { nonce }: PostgresDelivery,
   receipt: string | null | undefined,
 ): boolean {
-  switch (settlement) {
-    case "remove":
-    case "bury":
-      return receipt === undefined;
-    case "retry":
-    case "release":
-      return receipt !== nonce;
-    default:
-      return false; // the message keeps its receipt, so the repetition has answered already
-  }
+  const removes = settlement === "remove" || settlement === "bury";
+  return receipt === undefined || !removes && receipt !== nonce;
 }
