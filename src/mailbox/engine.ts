@@ -61,7 +61,8 @@ export interface Pulled<B> {
  * - Every call is atomic, for all it is given.
  * - A delivery whose visibility timeout has passed is stale from that moment, whether or not anybody
  *   has taken the message since; settling a stale delivery changes nothing and answers `false`.
- * - A call that throws has changed nothing, or will be found out by the next one.
+ * - A call that throws has changed nothing, or will be found out by the next one: the same settlement,
+ *   asked for again, answers `true` for what the first one did before its answer was lost.
  */
 export interface Engine<B> {
   /** What it can do; `mailboxCases` holds it to that. */

@@ -16,6 +16,7 @@ import type { SqlParameter, SqlRow } from "./client.ts";
 import type { Database } from "./_database.ts";
 import { PostgresDelivery, type Row } from "./_delivery.ts";
 import { Outbox } from "./_outbox.ts";
+import { Settlements } from "./_settlements.ts";
 import type { Statements } from "./_statements.ts";
 
 /** What an engine needs beside its database. */
@@ -47,6 +48,7 @@ export class PostgresEngine implements Engine<string> {
   readonly #database: Database;
   readonly #options: PostgresEngineOptions;
   readonly #outbox: Outbox;
+  readonly #settlements: Settlements;
   readonly #open = new Set<Promise<unknown>>();
   /** Of pulls that failed: the server may have done what was asked all the same. */
   #lostNonces: string[] = [];
@@ -60,6 +62,7 @@ export class PostgresEngine implements Engine<string> {
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
+    this.#settlements = new Settlements((...call) => this.#call(...call));
   }
 
   async push(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -83,11 +86,11 @@ export class PostgresEngine implements Engine<string> {
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("remove", "acknowledge", deliveries);
+    return this.#settlements.run("remove", "acknowledge", deliveries);
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return this.#settle("extend", "extend", deliveries, `${visibilityMs}`);
+    return this.#settlements.run("extend", "extend", deliveries, `${visibilityMs}`);
   }
 
   async retry(
@@ -96,25 +99,30 @@ export class PostgresEngine implements Engine<string> {
     spendsAttempt: boolean,
   ): Promise<boolean[]> {
     const given = spendsAttempt ? "0" : "1";
-    const results = await this.#settle("retry", "nack", deliveries, `${delayMs}`, given);
+    const results = await this.#settlements.run("retry", "nack", deliveries, `${delayMs}`, given);
     this.#database.wake(this.#queue);
     return results;
   }
 
   async release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    const results = await this.#settle("release", "release", deliveries);
+    const results = await this.#settlements.run("release", "release", deliveries);
     this.#database.wake(this.#queue);
     return results;
   }
 
   async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
-    const [buried = false] = await this.#settle("bury", "bury", [delivery], letter);
+    const [buried = false] = await this.#settlements.run("bury", "bury", [delivery], letter);
     this.#database.wake(this.#deadQueue);
     return buried;
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const [saved = false] = await this.#settle("checkpoint", "checkpoint", [delivery], progress);
+    const [saved = false] = await this.#settlements.run(
+      "checkpoint",
+      "checkpoint",
+      [delivery],
+      progress,
+    );
     return saved;
   }
 
@@ -240,26 +248,6 @@ export class PostgresEngine implements Engine<string> {
     const [row] = await this.#call("nextDue", "receive", [this.#queue]);
     const ms = row?.ms;
     return ms === null || ms === undefined ? Infinity : Number(ms);
-  }
-
-  /** Tells for each whether its receipt was still good. */
-  async #settle(
-    statement: keyof Statements,
-    what: string,
-    deliveries: readonly Delivery<string>[],
-    ...parameters: SqlParameter[]
-  ): Promise<boolean[]> {
-    const own = deliveries as readonly PostgresDelivery[];
-    if (new Set(own.map(({ key }) => key)).size < own.length) {
-      // The answer names messages: two deliveries of the same one could not be told apart.
-      const each = own.map((delivery) => this.#settle(statement, what, [delivery], ...parameters));
-      return (await Promise.all(each)).flat();
-    }
-    const keys = arrayLiteral(own.map(({ key }) => key));
-    const nonces = arrayLiteral(own.map(({ nonce }) => nonce));
-    const rows = await this.#call(statement, what, [keys, nonces, ...parameters]);
-    const settled = new Set(rows.map(({ key }) => String(key)));
-    return own.map(({ key }) => settled.has(key));
   }
 
   async #call(
