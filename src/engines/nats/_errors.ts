@@ -42,6 +42,24 @@ export function isTransient(error: unknown): error is JetStreamError {
   return error instanceof JetStreamError && TRANSIENT.has(error.code);
 }
 
+/** Answers to a question about something that is not there. */
+const MISSING: ReadonlySet<number> = new Set([STREAM_NOT_FOUND, CONSUMER_NOT_FOUND, NO_RESPONDERS]);
+
+/** Returns true when a stream or a consumer may be gone. */
+export function isMissing(error: unknown): error is JetStreamError {
+  return error instanceof JetStreamError && MISSING.has(error.code);
+}
+
+/** A server that did not answer in time. */
+export class NoAnswerError extends MailboxConnectionError {
+  constructor(what: string, timeoutMs: number) {
+    super(
+      `NATS did not answer within ${timeoutMs} ms when asked to ${what}; is it overloaded or frozen? It ` +
+        "is tried again with the next call",
+    );
+  }
+}
+
 /** What a client threw, as callers of a mailbox know it. */
 export function connectionError(what: string, error: unknown): Error {
   if (isMailboxError(error)) return error;

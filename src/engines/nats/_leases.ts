@@ -139,6 +139,11 @@ export class Leases {
     );
   }
 
+  /** Has the server keep what it keeps; rejects when it knows nothing of it any more. */
+  async confirm(what: string, delivery: Leased): Promise<void> {
+    await this.#keep(what, [delivery], 0);
+  }
+
   /** Gives back whatever has reached the end of its lease; resolves when that is there for others. */
   giveBackEnded(): Promise<void> | undefined {
     this.#attend();

@@ -1,12 +1,12 @@
 import { describe, it } from "node:test";
-import { cp, readFile, rm } from "node:fs/promises";
+import { cp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
 import { eventually, hasBinary, missing, nats } from "../_servers.ts";
-import { connectTo, look, startServer } from "./_nats.ts";
+import { connectTo, consumerOf, look, startServer } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 const options = { name: "orders", pollIntervalMs: 600_000, log: silentLog };
@@ -89,7 +89,8 @@ describe("a NATS server that was killed", gate, () => {
     const [done, held] = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 600_000 });
     await server.kill("SIGTERM");
     const stream = join(server.folder, "jetstream/$G/streams/lastcall_orders");
-    const stateFile = join(stream, "obs/lastcall/o.dat");
+    const [consumer = ""] = await readdir(join(stream, "obs"));
+    const stateFile = join(stream, "obs", consumer, "o.dat");
     const { length: ofTwo } = await readFile(stateFile);
     await cp(join(stream, "msgs"), join(server.folder, "before"), { recursive: true });
     await server.start();
@@ -105,10 +106,7 @@ describe("a NATS server that was killed", gate, () => {
     await server.start();
 
     await using behind = await look(server.url);
-    const { num_pending, num_ack_pending } = await behind.jsm.consumers.info(
-      "lastcall_orders",
-      "lastcall",
-    );
+    const { num_pending, num_ack_pending } = await consumerOf(behind.jsm, "orders");
     assertEquals([num_pending, num_ack_pending], [0, 1]);
     assertEquals(await eventually(() => mailbox.approximateCount()), 2);
     const received = await eventually(() =>
