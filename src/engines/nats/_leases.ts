@@ -62,6 +62,7 @@ export class Leases {
   #returning: Promise<void> | undefined;
   #timerAt = Infinity;
   #cancel: Cancel | undefined;
+  #closed = false;
 
   constructor(clock: Clock, log: Log, calls: Calls, verdicts: Verdicts) {
     this.#clock = clock;
@@ -157,6 +158,12 @@ export class Leases {
     this.#timerAt = Infinity;
   }
 
+  /** Forgets everything for good: a verdict that fails later must not keep the process alive. */
+  close(): void {
+    this.#closed = true;
+    this.forget();
+  }
+
   /** What was delivered here, by its number in the stream. */
   bySequence(): ReadonlyMap<number, Leased> {
     return new Map(this.#held.values().map((delivery) => [delivery.seq, delivery]));
@@ -181,7 +188,7 @@ export class Leases {
 
   #setTimer(): void {
     const at = this.#held.peek()?.attendAt ?? Infinity;
-    if (at >= this.#timerAt) return;
+    if (this.#closed || at >= this.#timerAt) return;
     this.#cancel?.();
     this.#timerAt = at;
     const ms = Math.max(0, at - this.#clock.monotonic());

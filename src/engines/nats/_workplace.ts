@@ -104,7 +104,7 @@ export function workplaceOf(
       await sentry.close();
       await calls.close();
       lanes.close();
-      leases.forget();
+      leases.close();
       stopListening();
     },
   };

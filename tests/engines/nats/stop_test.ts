@@ -5,6 +5,7 @@ import { assert, assertEquals, assertLess } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
+import { Child } from "../../signals/_child.ts";
 import { eventually, hasBinary, missing, nats } from "../_servers.ts";
 import { connectTo, consumerOf, look, startServer } from "./_nats.ts";
 
@@ -78,6 +79,26 @@ describe("a process that stops while it waits on NATS", gate, () => {
     assertEquals(await received, []);
     assertLess(performance.now() - startedAt, 4_000);
     server.thaw();
+  });
+});
+
+describe("a busy process on NATS that nothing ends from outside", gate, () => {
+  it("has stopped, closed and ended soon after its deadline when the server is frozen", async () => {
+    const deadlineMs = 2_000;
+    await using server = await startServer();
+    await using mailbox = await NatsMailbox.open<number>(server.url, options);
+    await mailbox.sendMany(Array.from({ length: 1_000 }, (_, i) => i));
+    const args = [`${server.url}?queue=orders`, `${deadlineMs}`];
+    await using child = Child.start("../../engines/nats/fixtures/runner", { args });
+    await child.line("busy");
+    server.freeze();
+    const from = performance.now();
+    child.kill("SIGTERM");
+    const { code, stdout } = await child.exit();
+    const ms = performance.now() - from;
+    server.thaw();
+    assertEquals([code, stdout], [0, "busy\nstopped 124\nclosed\n"]);
+    assertLess(ms, deadlineMs + 2_000); // half a second of it is the close
   });
 });
 
