@@ -35,6 +35,7 @@ const TRANSIENT: ReadonlySet<number> = new Set([
   10_118, // stream is offline
   NO_RESPONDERS, // JetStream is starting
   STREAM_NOT_FOUND, // deleted between two steps
+  CONSUMER_NOT_FOUND, // likewise
 ]);
 
 /** Returns true when the same request may succeed a moment later. */
