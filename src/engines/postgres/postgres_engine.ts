@@ -11,6 +11,7 @@ import {
 import { isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
+import { LostCalls } from "../_lost_calls.ts";
 import { arrayLiteral } from "./_array_literal.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import type { Database } from "./_database.ts";
@@ -50,14 +51,15 @@ export class PostgresEngine implements Engine<string> {
   readonly #outbox: Outbox;
   readonly #settlements: Settlements;
   readonly #open = new Set<Promise<unknown>>();
-  /** Of pulls that failed: the server may have done what was asked all the same. */
-  #lostNonces: string[] = [];
+  /** The nonces of pulls that failed: the server may have done what was asked all the same. */
+  readonly #lost: LostCalls<string>;
   #closed = false;
 
   constructor(queue: string, database: Database, options: PostgresEngineOptions) {
     this.#queue = queue;
     this.#database = database;
     this.#options = options;
+    this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
     this.#outbox = new Outbox(
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
@@ -72,7 +74,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    if (this.#lostNonces.length > 0) await this.#giveBackLost();
+    if (this.#lost.nextLookMs === 0) await this.#giveBackLost();
     let deliveries = await this.#take(max, visibilityMs, false);
     if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
     let nextDueMs = await this.#nextDueMs();
@@ -82,7 +84,7 @@ export class PostgresEngine implements Engine<string> {
       if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
       nextDueMs = Math.max(BUSY_MS, await this.#nextDueMs());
     }
-    return { deliveries, nextDueMs };
+    return { deliveries, nextDueMs: Math.min(nextDueMs, this.#lost.nextLookMs) };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -222,7 +224,7 @@ export class PostgresEngine implements Engine<string> {
       const late = (rows: readonly SqlRow[]) => this.#releaseLate(open(rows));
       return open(await this.#call("take", "receive", parameters, late));
     } catch (error) {
-      this.#lostNonces.push(nonce);
+      this.#lost.add(nonce);
       throw error;
     }
   }
@@ -239,9 +241,9 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async #giveBackLost(): Promise<void> {
-    const nonces = this.#lostNonces;
-    await this.#call("giveBack", "give back", [this.#queue, arrayLiteral(nonces)]);
-    this.#lostNonces = this.#lostNonces.filter((nonce) => !nonces.includes(nonce));
+    await this.#lost.look(async (nonces) => {
+      await this.#call("giveBack", "give back", [this.#queue, arrayLiteral(nonces)]);
+    });
   }
 
   async #nextDueMs(): Promise<number> {

@@ -96,7 +96,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    if (this.#lost.any) await this.#lost.giveBack();
+    if (this.#lost.nextLookMs === 0) await this.#lost.giveBack();
     const visibilityUs = microseconds(visibilityMs);
     const pull = (args: Values) =>
       this.#lost.watch(visibilityUs, (nonce) => {
@@ -119,7 +119,7 @@ export class RedisEngine implements Engine<string> {
     }
     return {
       deliveries: pulledDeliveries({ seqs, records, again }, nonce),
-      nextDueMs: nextDueUs < 0 ? Infinity : nextDueUs / 1_000,
+      nextDueMs: Math.min(nextDueUs < 0 ? Infinity : nextDueUs / 1_000, this.#lost.nextLookMs),
       settled,
     };
   }
