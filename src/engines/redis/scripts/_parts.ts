@@ -3,12 +3,9 @@
  * first message that comes in line tells them, and those behind it need not: a busy queue makes no noise.
  * A new due time is told always, because receivers sleep until the first one they know.
  */
-export const WAKE = `
+export const IDLE = `
 local function idle()
   return redis.call('EXISTS', READY, RETURNED) == 0
-end
-local function wake(channel)
-  redis.call('PUBLISH', channel, '')
 end
 `;
 

@@ -142,7 +142,7 @@ for _, seq in ipairs(seqs) do
     count = count + 1
   end
 end
-if count > 0 then redis.call('PUBLISH', ARGV[2], '') end
+if count > 0 then wake(ARGV[2]) end
 return { now, count }
 `,
 );

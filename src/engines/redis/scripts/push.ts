@@ -1,4 +1,4 @@
-import { ADD, WAKE } from "./_parts.ts";
+import { ADD, IDLE } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /**
@@ -8,7 +8,7 @@ import { Script } from "./script.ts";
  */
 export const PUSH: Script = new Script(
   ADD,
-  WAKE,
+  IDLE,
   `
 -- An id whose message has vanished is free.
 local function there(id)

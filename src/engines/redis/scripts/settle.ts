@@ -1,4 +1,4 @@
-import { ADD, FORGET, GIVE_BACK, HELD, PAST, SETTLE, WAKE } from "./_parts.ts";
+import { ADD, FORGET, GIVE_BACK, HELD, IDLE, PAST, SETTLE } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /** ARGV: valid until, deliveries, and for each that has a chosen id: number, id. */
@@ -29,7 +29,7 @@ export const RETRY: Script = new Script(
   HELD,
   PAST,
   GIVE_BACK,
-  WAKE,
+  IDLE,
   `
 local delay, restored = tonumber(ARGV[4]), tonumber(ARGV[5])
 local results, seqs, before = held(ARGV[2])
@@ -55,7 +55,7 @@ export const RELEASE: Script = new Script(
   HELD,
   PAST,
   GIVE_BACK,
-  WAKE,
+  IDLE,
   `
 local results, seqs, before = held(ARGV[2])
 if #seqs == 0 then return { now, results } end
@@ -92,7 +92,7 @@ local meta, ready, messages = KEYS[9], KEYS[10], KEYS[13]
 local seq = nextNumbers(meta, 1) + 1
 redis.call('HSET', messages, seq, record(ARGV[4], ARGV[5]))
 redis.call('RPUSH', ready, seq)
-redis.call('PUBLISH', ARGV[3], '')
+wake(ARGV[3])
 return { now, results }
 `,
 );
