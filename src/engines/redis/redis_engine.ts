@@ -21,6 +21,7 @@ import {
   pulledDeliveries,
   type RedisDelivery,
 } from "./_delivery.ts";
+import { isOutOfMemory } from "./_errors.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
 import { channelOf, type Keys, keysOf } from "./_keys.ts";
 import { LostPulls } from "./_lost_pulls.ts";
@@ -78,21 +79,34 @@ export class RedisEngine implements Engine<string> {
       );
     }
     const room = Math.min(this.#maxSize, Number.MAX_SAFE_INTEGER);
-    const [, stored, count, fresh, duplicates = []] = await this.#run("send", PUSH, [
+    const values = entries.flatMap((entry) => [
+      chosenIdOf(entry),
+      microseconds(entry.delayMs),
+      headOf(entry),
+      entry.body,
+    ]);
+    const [, stored, count, fresh, duplicates = []] = await this.#push([
       this.#channel,
       room,
-      ...entries.flatMap((entry) => [
-        chosenIdOf(entry),
-        microseconds(entry.delayMs),
-        headOf(entry),
-        entry.body,
-      ]),
+      ...values,
     ]);
     if (stored === 1) return entries.map((_, i) => !(duplicates as number[]).includes(i));
     throw new MailboxFullError(
       `Mailbox "${this.#name}" is full: it holds ${count} of ${this.#maxSize} messages and cannot ` +
         `take ${fresh} more; receive some, or raise maxSize`,
     );
+  }
+
+  async #push(values: Values): Promise<unknown[]> {
+    const { condition } = this.#backend;
+    try {
+      const reply = await this.#run("send", PUSH, values);
+      condition.memory(false);
+      return reply;
+    } catch (error) {
+      if (isOutOfMemory(error)) condition.memory(true);
+      throw error;
+    }
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
@@ -106,11 +120,13 @@ export class RedisEngine implements Engine<string> {
   }
 
   async #pull(values: Values, nonce: string): Promise<Pulled<string> & { settled: Settled }> {
-    const [, nextDueUs, ghosts, settled, seqs = [], records = [], again = []] = await this.#run(
+    const [, nextDueUs, notes, settled, seqs = [], records = [], again = []] = await this.#run(
       "receive",
       PULL,
       values,
-    ) as [number, number, number, Settled, string[]?, string[]?, (string | null)[]?];
+    ) as [number, number, number[], Settled, string[]?, string[]?, (string | null)[]?];
+    const [full, ghosts = 0] = notes;
+    this.#backend.condition.memory(full === 1);
     if (ghosts > 0) {
       this.#backend.options.log.error(
         `${ghosts} messages of "${this.#name}" are lost: something has deleted their bodies from Redis`,
@@ -228,7 +244,8 @@ export class RedisEngine implements Engine<string> {
     const results: boolean[] = [];
     for (let i = 0; i < own.length; i += MAX_BATCH) {
       const batch = own.slice(i, i + MAX_BATCH);
-      const [, settled] = await this.#run(what, script, values(batch));
+      const [, settled, full] = await this.#run(what, script, values(batch));
+      if (full !== undefined) this.#backend.condition.memory(full === 1);
       for (let n = 0; n < batch.length; n++) results.push(isGood(settled as Settled, n));
     }
     return results;

@@ -45,13 +45,22 @@ export interface RedisMailboxOptions extends MailboxOptions {
  * ```
  */
 export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
+  readonly #backend: Backend;
+
   private constructor(
     name: string,
+    backend: Backend,
     engine: RedisEngine,
     options: RedisMailboxOptions,
     planLeaseKeeping: PlanLeaseKeeping,
   ) {
     super(name, engine, jsonCodec(options.maxBodyBytes), options, planLeaseKeeping);
+    this.#backend = backend;
+  }
+
+  /** Says that the server has no memory left and refuses sends; undefined while it takes them. */
+  get trouble(): string | undefined {
+    return this.#backend.condition.trouble;
   }
 
   /**
@@ -76,7 +85,7 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
     const engine = new RedisEngine(name, backend, maxSize);
     // Checks the rest of the options; the server comes after everything that can be refused.
-    const mailbox = new RedisMailbox<T, R>(name, engine, options, async (queue) => {
+    const mailbox = new RedisMailbox<T, R>(name, backend, engine, options, async (queue) => {
       const { address } = await import("./_lease_keeping.ts");
       if (address === undefined || typeof server !== "string") return undefined;
       const { callTimeoutMs } = backend.options;

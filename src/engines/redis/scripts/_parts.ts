@@ -1,4 +1,21 @@
 /**
+ * A server without memory refuses commands that may need more of it, but only until a script has written
+ * something: what was begun is finished. So a script that only keeps work or gives it back begins with a
+ * removal, here of nothing, and is never refused. What it needs is little, and soon free again.
+ */
+export const UNREFUSED = `
+redis.call('HDEL', META, '')
+`;
+
+/** `isFull` tells whether sends are refused. Asked first: what is refused here is a change of nothing. */
+export const MEMORY = `
+local function isFull()
+  local answer = redis.pcall('ZADD', DUE, 'XX', '0', '')
+  return type(answer) == 'table' and string.find(answer.err or '', 'OOM', 1, true) and 1 or 0
+end
+`;
+
+/**
  * `wake` tells whoever waits. Receivers wait only after they have seen that nothing is in line, so the
  * first message that comes in line tells them, and those behind it need not: a busy queue makes no noise.
  * A new due time is told always, because receivers sleep until the first one they know.

@@ -1,4 +1,4 @@
-import { FORGET, GIVE_BACK, HELD, PAST, SETTLE } from "./_parts.ts";
+import { FORGET, GIVE_BACK, HELD, MEMORY, PAST, SETTLE, UNREFUSED } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /**
@@ -63,11 +63,14 @@ end
 
 /**
  * ARGV: valid until, max, visibility, nonce, and what is to be acknowledged, if anything. Answers the time
- * until something falls due (-1: nothing will), how many messages had lost their body, what came of the
- * acknowledgement, the numbers and the records of the messages, and for each that was delivered before:
+ * until something falls due (-1: nothing will), notes (whether memory is full, how many messages had lost
+ * their body), what came of the acknowledgement, the numbers and the records of the messages, and for each that was delivered before:
  * its place among them, deliveries, progress.
  */
 export const PULL: Script = new Script(
+  MEMORY,
+  `local full = isFull()`,
+  UNREFUSED,
   HELD,
   FORGET,
   SETTLE,
@@ -116,10 +119,10 @@ end
 if #seqs > 0 then
   redis.call('HSET', STATE, unpack(states))
   redis.call('ZADD', DUE, unpack(leases))
-  return { now, 0, #ghosts, settled, seqs, records, again }
+  return { now, 0, { full, #ghosts }, settled, seqs, records, again }
 end
 local due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
-return { now, due[2] and math.max(0, due[2] - now) or -1, #ghosts, settled }
+return { now, due[2] and math.max(0, due[2] - now) or -1, { full, #ghosts }, settled }
 `,
 );
 
@@ -128,6 +131,7 @@ return { now, due[2] and math.max(0, due[2] - now) or -1, #ghosts, settled }
  * which times its leases end.
  */
 export const RECOVER: Script = new Script(
+  UNREFUSED,
   GIVE_BACK,
   PAST,
   `
