@@ -29,6 +29,7 @@ import { COUNT, GREET, PEEK, PURGE } from "./scripts/look.ts";
 import { PULL } from "./scripts/pull.ts";
 import { PUSH } from "./scripts/push.ts";
 import { ACKNOWLEDGE, BURY, CHECKPOINT, EXTEND, RELEASE, RETRY } from "./scripts/settle.ts";
+import { StorageWatch } from "./_storage_watch.ts";
 import type { Script } from "./scripts/script.ts";
 
 /** More at once would hold up everybody else on the server. */
@@ -47,6 +48,7 @@ export class RedisEngine implements Engine<string> {
   readonly #channel: string;
   readonly #lost: LostPulls;
   readonly #companions: Companions;
+  readonly #watch: StorageWatch;
 
   constructor(name: string, backend: Backend, maxSize: number) {
     this.#name = name;
@@ -54,6 +56,7 @@ export class RedisEngine implements Engine<string> {
     this.#maxSize = maxSize;
     this.#keys = keysOf(name);
     this.#channel = channelOf(name);
+    this.#watch = new StorageWatch(name, backend, this.#keys);
     this.#lost = new LostPulls(backend, this.#keys, this.#channel);
     this.#companions = new Companions((deliveries) => {
       return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, acknowledgement);
@@ -63,7 +66,7 @@ export class RedisEngine implements Engine<string> {
   /** Makes sure that what is there is ours, and learns the server's time. */
   async greet(): Promise<void> {
     const [, format, key, type] = await this.#run("open", GREET, []);
-    if (format === 0 || format === 1) return;
+    if (format === 0 || format === 1) return await this.#watch.lookAtPolicy();
     const found = format === -1 ? `the key "${key}" is a ${type}` : `its format is not 1`;
     throw new MailboxConnectionError(
       `Mailbox "${this.#name}" cannot be opened: ${found}, so it was written by something else; ` +
@@ -102,6 +105,9 @@ export class RedisEngine implements Engine<string> {
     try {
       const reply = await this.#run("send", PUSH, values);
       condition.memory(false);
+      const [nowUs, , , , , last] = reply as number[];
+      const telling = this.#watch.note(nowUs!, { ghosts: 0, strays: 0, last });
+      if (telling !== undefined) await telling;
       return reply;
     } catch (error) {
       if (isOutOfMemory(error)) condition.memory(true);
@@ -120,19 +126,16 @@ export class RedisEngine implements Engine<string> {
   }
 
   async #pull(values: Values, nonce: string): Promise<Pulled<string> & { settled: Settled }> {
-    const [, nextDueUs, notes, settled, seqs = [], records = [], again = []] = await this.#run(
+    const [nowUs, nextDueUs, notes, settled, seqs = [], records = [], again = []] = await this.#run(
       "receive",
       PULL,
       values,
     ) as [number, number, number[], Settled, string[]?, string[]?, (string | null)[]?];
-    const [full, ghosts = 0] = notes;
+    const [full, ghosts = 0, strays = 0, last] = notes;
     this.#backend.condition.memory(full === 1);
-    if (ghosts > 0) {
-      this.#backend.options.log.error(
-        `${ghosts} messages of "${this.#name}" are lost: something has deleted their bodies from Redis`,
-        { mailbox: this.#name, count: ghosts },
-      );
-    }
+    const highest = Number(seqs.at(-1) ?? 0);
+    const telling = this.#watch.note(nowUs, { ghosts, strays, last, highest });
+    if (telling !== undefined) await telling;
     return {
       deliveries: pulledDeliveries({ seqs, records, again }, nonce),
       nextDueMs: nextDueUs < 0 ? Infinity : nextDueUs / 1_000,

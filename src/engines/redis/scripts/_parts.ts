@@ -34,9 +34,15 @@ export const ADD = `
 local function record(head, body)
   return string.format('%.0f ', math.floor(now / 1000)) .. head .. '\\n' .. body
 end
-local function nextNumbers(meta, count)
+local function nextNumbers(meta, messages, count)
   local last = redis.call('HINCRBY', meta, 'seq', count)
-  if last == count then redis.call('HSET', meta, 'format', 1) end
+  if last == count then
+    redis.call('HSET', meta, 'format', 1)
+    -- Somebody may have removed the last number: one that is in use would replace its message.
+    local used = 0
+    for _, seq in ipairs(redis.call('HKEYS', messages)) do used = math.max(used, tonumber(seq)) end
+    if used > 0 then last = redis.call('HINCRBY', meta, 'seq', used) end
+  end
   return last - count
 end
 `;

@@ -94,7 +94,7 @@ if #seqs == 0 then return { now, results } end
 forget(seqs)
 if ARGV[6] ~= '' then redis.call('HDEL', IDS, ARGV[6]) end
 local meta, ready, messages = KEYS[9], KEYS[10], KEYS[13]
-local seq = nextNumbers(meta, 1) + 1
+local seq = nextNumbers(meta, messages, 1) + 1
 redis.call('HSET', messages, seq, record(ARGV[4], ARGV[5]))
 redis.call('RPUSH', ready, seq)
 wake(ARGV[3])
