@@ -40,6 +40,13 @@ function advice(text: string): string {
   }
   if (/WRONGPASS|NOAUTH|NOPERM/.test(text)) return "; check the user, the password and the ACL";
   if (/^-?OOM/.test(text)) return "; the server has no memory left: nothing was stored";
+  if (/^(MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/.test(text)) {
+    return "; the server is one node of a cluster: use the URL redis+cluster://host:port, or hand in a " +
+      "Cluster of ioredis";
+  }
+  if (/cluster support disabled/.test(text)) {
+    return "; the server is no node of a cluster: use redis:// or rediss://";
+  }
   if (/unknown (redis )?command/i.test(text)) return "; Redis 6.2 or later is needed";
   return "";
 }

@@ -8,6 +8,7 @@ import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
 import { Backend } from "./_backend.ts";
 import type { RedisClient } from "./redis_client.ts";
 import { RedisEngine } from "./redis_engine.ts";
+import { checkServerUrl } from "./_server_url.ts";
 
 /** Options of {@linkcode RedisMailbox.open}. */
 export interface RedisMailboxOptions extends MailboxOptions {
@@ -64,12 +65,15 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   }
 
   /**
-   * Opens a queue of the server at a URL (`redis://` or `rediss://`), or of a client of yours, which is one
-   * of `ioredis`. For a URL that package is needed too, but on Bun, whose own client is used there.
+   * Opens a queue of the server at a URL (`redis://` or `rediss://`), of the cluster at one
+   * (`redis+cluster://host:6379,other:6379` or `rediss+cluster://`), or of a client of yours, which is a
+   * `Redis` or a `Cluster` of `ioredis`. For a URL that package is needed too, but for a single server on
+   * Bun, whose own client is used there.
    *
    * A client that is handed in is shared by all mailboxes that get it, and is not closed with them. Make
    * it with `maxRetriesPerRequest: 0` and `autoResendUnfulfilledCommands: false`: a client that repeats
-   * commands after a broken connection may send a message twice.
+   * commands after a broken connection may send a message twice. A `Cluster` needs `retryDelayOnFailover: 0`
+   * for the same reason.
    */
   static async open<T, R = unknown>(
     server: string | RedisClient,
@@ -103,16 +107,7 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
 }
 
 function checkServer(server: string | RedisClient): string | RedisClient {
-  return typeof server === "string" ? checkUrl(server) : checkClient(server);
-}
-
-function checkUrl(url: string): string {
-  if (/^rediss?:\/\/./.test(url)) return url;
-  throw new InvalidParameterError(
-    `Invalid URL: expected one that begins with redis:// or rediss://, got ${
-      show(url.replace(/\/\/.*@/, "//…@"))
-    }`,
-  );
+  return typeof server === "string" ? checkServerUrl(server) : checkClient(server);
 }
 
 function checkClient(client: RedisClient): RedisClient {
