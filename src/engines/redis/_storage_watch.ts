@@ -1,7 +1,8 @@
 import type { Maybe } from "../../mailbox/engine.ts";
+import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Backend } from "./_backend.ts";
 import type { Keys } from "./_keys.ts";
-import { POLICY } from "./scripts/look.ts";
+import { GREET, POLICY } from "./scripts/look.ts";
 
 /** What an answer tells of the storage beside what was asked for. */
 export interface StorageNotes {
@@ -31,6 +32,17 @@ export class StorageWatch {
     this.#name = name;
     this.#backend = backend;
     this.#keys = keys;
+  }
+
+  /** Refuses what was written by something else, and warns of a server that may evict messages. */
+  async greet(what: string): Promise<void> {
+    const [, format, key, type] = await this.#backend.calls.run(what, GREET, this.#keys, []);
+    if (format === 0 || format === 1) return await this.lookAtPolicy();
+    const found = format === -1 ? `the key "${key}" is a ${type}` : `its format is not 1`;
+    throw new MailboxConnectionError(
+      `Mailbox "${this.#name}" cannot be opened: ${found}, so it was written by something else; ` +
+        "it is left alone, choose another name",
+    );
   }
 
   /** Warns when the server may evict messages; says it again only after it was otherwise. */

@@ -5,27 +5,26 @@ import {
   FREE_RELEASES,
   type Pulled,
 } from "../../mailbox/engine.ts";
-import {
-  InvalidParameterError,
-  MailboxConnectionError,
-  MailboxFullError,
-} from "../../mailbox/errors.ts";
+import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
-import { acknowledgement, Companions, isGood, type Settled } from "./_companions.ts";
+import { acknowledgement, Companions } from "./_companions.ts";
 import {
   chosenIdOf,
+  haveTried,
   headOf,
+  isSettled,
   naming,
   peekedDeliveries,
   pulledDeliveries,
   type RedisDelivery,
+  type Settled,
 } from "./_delivery.ts";
 import { isOutOfMemory } from "./_errors.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
 import { channelOf, type Keys, keysOf } from "./_keys.ts";
 import { LostPulls } from "./_lost_pulls.ts";
-import { COUNT, GREET, PEEK, PURGE } from "./scripts/look.ts";
+import { COUNT, PEEK, PURGE } from "./scripts/look.ts";
 import { PULL } from "./scripts/pull.ts";
 import { PUSH } from "./scripts/push.ts";
 import { ACKNOWLEDGE, BURY, CHECKPOINT, EXTEND, RELEASE, RETRY } from "./scripts/settle.ts";
@@ -64,14 +63,8 @@ export class RedisEngine implements Engine<string> {
   }
 
   /** Makes sure that what is there is ours, and learns the server's time. */
-  async greet(): Promise<void> {
-    const [, format, key, type] = await this.#run("open", GREET, []);
-    if (format === 0 || format === 1) return await this.#watch.lookAtPolicy();
-    const found = format === -1 ? `the key "${key}" is a ${type}` : `its format is not 1`;
-    throw new MailboxConnectionError(
-      `Mailbox "${this.#name}" cannot be opened: ${found}, so it was written by something else; ` +
-        "it is left alone, choose another name",
-    );
+  greet(): Promise<void> {
+    return this.#watch.greet(this.#what("open"));
   }
 
   async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
@@ -120,12 +113,16 @@ export class RedisEngine implements Engine<string> {
     const visibilityUs = microseconds(visibilityMs);
     const pull = (args: Values) =>
       this.#lost.watch(visibilityUs, (nonce) => {
-        return this.#pull([max, visibilityUs, nonce, ...args], nonce);
+        return this.#pull([max, visibilityUs, nonce, ...args], visibilityUs, nonce);
       });
     return await this.#companions.travel(pull);
   }
 
-  async #pull(values: Values, nonce: string): Promise<Pulled<string> & { settled: Settled }> {
+  async #pull(
+    values: Values,
+    visibilityUs: number,
+    nonce: string,
+  ): Promise<Pulled<string> & { settled: Settled; nowUs: number }> {
     const [nowUs, nextDueUs, notes, settled, seqs = [], records = [], again = []] = await this.#run(
       "receive",
       PULL,
@@ -137,9 +134,10 @@ export class RedisEngine implements Engine<string> {
     const telling = this.#watch.note(nowUs, { ghosts, strays, last, highest });
     if (telling !== undefined) await telling;
     return {
-      deliveries: pulledDeliveries({ seqs, records, again }, nonce),
+      deliveries: pulledDeliveries({ seqs, records, again }, nonce, nowUs + visibilityUs),
       nextDueMs: nextDueUs < 0 ? Infinity : nextDueUs / 1_000,
       settled,
+      nowUs,
     };
   }
 
@@ -148,8 +146,17 @@ export class RedisEngine implements Engine<string> {
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    const values = [microseconds(visibilityMs)];
-    return this.#settle("extend", EXTEND, deliveries, (batch) => [naming(batch), ...values]);
+    const visibilityUs = microseconds(visibilityMs);
+    const good = (it: RedisDelivery, nowUs: number) => {
+      it.heldUntilUs = Math.max(it.heldUntilUs, nowUs + visibilityUs);
+    };
+    return this.#settle(
+      "extend",
+      EXTEND,
+      deliveries,
+      (batch) => [naming(batch), visibilityUs],
+      good,
+    );
   }
 
   retry(
@@ -177,8 +184,14 @@ export class RedisEngine implements Engine<string> {
       letter,
       chosenId,
     ];
-    const [, results] = await this.#backend.calls.run(this.#what("bury"), BURY, keys, values);
-    return results === 1;
+    try {
+      const reply = await this.#backend.calls.run(this.#what("bury"), BURY, keys, values);
+      const [nowUs, settled] = reply as [number, Settled];
+      return isSettled("bury", settled, 0, delivery as RedisDelivery, nowUs);
+    } catch (error) {
+      haveTried("bury", [delivery as RedisDelivery]);
+      throw error;
+    }
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
@@ -236,20 +249,31 @@ export class RedisEngine implements Engine<string> {
     return this.#backend.calls.run(this.#what(what), script, this.#keys, values);
   }
 
-  /** Tells for each whether its receipt was still good. */
+  /** Tells for each whether its receipt was still good, and `good` as well. */
   async #settle(
     what: string,
     script: Script,
     deliveries: readonly Delivery<string>[],
     values: (batch: readonly RedisDelivery[]) => Values,
+    good?: (delivery: RedisDelivery, nowUs: number) => void,
   ): Promise<boolean[]> {
     const own = deliveries as readonly RedisDelivery[];
     const results: boolean[] = [];
-    for (let i = 0; i < own.length; i += MAX_BATCH) {
-      const batch = own.slice(i, i + MAX_BATCH);
-      const [, settled, full] = await this.#run(what, script, values(batch));
-      if (full !== undefined) this.#backend.condition.memory(full === 1);
-      for (let n = 0; n < batch.length; n++) results.push(isGood(settled as Settled, n));
+    try {
+      for (let i = 0; i < own.length; i += MAX_BATCH) {
+        const batch = own.slice(i, i + MAX_BATCH);
+        const reply = await this.#run(what, script, values(batch));
+        const [nowUs, settled, full] = reply as [number, Settled, number?];
+        if (full !== undefined) this.#backend.condition.memory(full === 1);
+        for (const [n, delivery] of batch.entries()) {
+          const done = isSettled(what, settled, n, delivery, nowUs);
+          if (done) good?.(delivery, nowUs);
+          results.push(done);
+        }
+      }
+    } catch (error) {
+      haveTried(what, own);
+      throw error;
     }
     return results;
   }

@@ -12,15 +12,18 @@ export class CuttingProxy implements AsyncDisposable {
   onCommand: Judge = PASS;
   /** Asked for all that the server answers. */
   onReply: Judge = PASS;
+  /** Where new connections lead to, on this machine. */
+  serverPort: number;
   /** Connections that were cut. */
   cuts = 0;
   readonly port: number;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
-  private constructor(server: Server, port: number) {
+  private constructor(server: Server, port: number, serverPort: number) {
     this.#server = server;
     this.port = port;
+    this.serverPort = serverPort;
   }
 
   /** Starts one before the server at a port of this machine. */
@@ -28,8 +31,8 @@ export class CuttingProxy implements AsyncDisposable {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { readonly port: number };
-    const proxy = new CuttingProxy(server, port);
-    server.on("connection", (client: Socket) => proxy.#join(client, serverPort));
+    const proxy = new CuttingProxy(server, port, serverPort);
+    server.on("connection", (client: Socket) => proxy.#join(client));
     return proxy;
   }
 
@@ -49,8 +52,8 @@ export class CuttingProxy implements AsyncDisposable {
     await closed;
   }
 
-  #join(client: Socket, serverPort: number): void {
-    const server = connect(serverPort, "127.0.0.1");
+  #join(client: Socket): void {
+    const server = connect(this.serverPort, "127.0.0.1");
     const end = () => {
       for (const socket of [client, server]) {
         this.#sockets.delete(socket);

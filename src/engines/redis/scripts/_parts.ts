@@ -52,7 +52,7 @@ end
  * numbers of its messages. The lease must be that of this very delivery, and must not have ended, whether
  * or not somebody has taken the message since. Whatever stands in line has no nonce any more, so that the
  * ends of leases matter only while there are some that have ended. Answers 1 when all of them are good,
- * otherwise 1 or 0 for each; and the numbers and states of those that are.
+ * otherwise for each 1, or 0, or 2 when the message is gone; and the numbers and states of those that are.
  */
 export const HELD = `
 local function held(pulls)
@@ -76,7 +76,7 @@ local function held(pulls)
       goodStates[#good] = state
       results[i] = 1
     else
-      results[i] = 0
+      results[i] = redis.call('HEXISTS', MESSAGES, seq) == 1 and 0 or 2
     end
   end
   return #good == #seqs and 1 or results, good, goodStates
