@@ -137,12 +137,12 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.send("work");
-    const [message] = await mailbox.receive({ visibilityTimeoutMs: 100 });
+    const [message] = await mailbox.receive({ visibilityTimeoutMs: 1_000 });
     await message!.extendVisibility(60_000);
     site.trouble = "answer lost";
     await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
     site.trouble = "none";
-    await new Promise((resolve) => setTimeout(resolve, 120));
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
     await message!.acknowledge();
   });
 
