@@ -11,7 +11,7 @@ export function examples(...lines: readonly (readonly [command: string, what: st
 export const MAILBOXES = `
 Mailboxes:
   sqlite:./jobs.db?queue=orders            a file
-  redis://localhost:6379?queue=orders      Redis
+  redis://localhost:6379?queue=orders      Redis; redis+cluster:// for a cluster
   postgres://localhost/app?queue=orders    PostgreSQL
   nats://localhost:4222?queue=orders       NATS with JetStream
   sqs:orders?region=eu-west-1              Amazon SQS

@@ -15,8 +15,13 @@ import { parseMailboxUrl } from "../src/engines/mailbox_url.ts";
 import { CliError, explain, usageError } from "./_errors.ts";
 import type { Io } from "./_io.ts";
 
-const SCHEMES = "sqlite, redis, rediss, postgres, postgresql, nats, tls, sqs, denokv";
-const NAMES_MAILBOX = new RegExp(`^(memory|${SCHEMES.replaceAll(", ", "|")}):`, "i");
+const SCHEMES =
+  "sqlite, redis, rediss, redis+cluster, rediss+cluster, postgres, postgresql, nats, tls, " +
+  "sqs, denokv";
+const NAMES_MAILBOX = new RegExp(
+  `^(memory|${SCHEMES.replaceAll(", ", "|").replaceAll("+", "\\+")}):`,
+  "i",
+);
 
 /** The environment variable that names a mailbox where none is given. */
 export const MAILBOX_VARIABLE = "LASTCALL_MAILBOX";

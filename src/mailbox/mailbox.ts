@@ -94,6 +94,11 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   readonly capabilities: Capabilities;
   /** What people call the engine behind it, as `Redis`, where that is known. */
   readonly engine?: string | undefined;
+  /**
+   * What the engine cannot do at the moment, though it answers: it refuses sends, say. Undefined while it
+   * can do everything. A loop on the mailbox goes on, and is not ready meanwhile.
+   */
+  readonly trouble?: string | undefined;
   /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
   send(body: T, options?: SendOptions<R>): Promise<string>;
   /** Stores all messages, or none of them. */
