@@ -12,9 +12,10 @@ import {
 import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { type FileName, fitsInName, orderOf, sentAt } from "./_file_names.ts";
-import { each, watchFolder } from "./_files.ts";
+import { each } from "./_files.ts";
 import { underLock } from "./_lock.ts";
 import { MessageFolder, visible } from "./_message_folder.ts";
+import { onRing, ring } from "./_wakes.ts";
 
 /** How often a receiver looks although nothing was heard. */
 const POLL_MS = 1_000;
@@ -73,7 +74,7 @@ export class DirectoryEngine implements Engine<string> {
         await this.#store(entries.filter((_, i) => stored[i]));
       });
     }
-    this.#wake();
+    await this.#wake();
     return stored;
   }
 
@@ -112,7 +113,7 @@ export class DirectoryEngine implements Engine<string> {
       const given = { ...taken.file, deliveries: count, until, receipt: "" };
       return this.#folder.change(taken.file, given);
     });
-    this.#wake();
+    await this.#wake();
     return results;
   }
 
@@ -123,7 +124,7 @@ export class DirectoryEngine implements Engine<string> {
       const given = { ...visible(taken.file), deliveries: spent, releases: releases + 1 };
       return this.#folder.change(taken.file, given);
     });
-    this.#wake();
+    await this.#wake();
     return results;
   }
 
@@ -167,7 +168,7 @@ export class DirectoryEngine implements Engine<string> {
 
   onWake(listener: () => void): () => void {
     this.#listeners.add(listener);
-    const stop = watchFolder(this.#folder.inbox, listener, this.#log);
+    const stop = onRing(this.#path, this.#folder.inbox, listener, this.#log);
     return () => {
       this.#listeners.delete(listener);
       stop();
@@ -267,7 +268,9 @@ export class DirectoryEngine implements Engine<string> {
     });
   }
 
-  #wake(): void {
+  /** Lets those look that wait here, and those of other processes. */
+  async #wake(): Promise<void> {
     for (const listener of [...this.#listeners]) listener();
+    await ring(this.#path, this.#clock.now(), this.#log);
   }
 }

@@ -1,4 +1,4 @@
-import { open, stat, utimes } from "node:fs/promises";
+import { open, readFile, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
@@ -8,6 +8,7 @@ import type { BoardEntry, BoardPage, BoardStore, StoredAgent } from "../board_st
 import { contentOf, isObject } from "../_content.ts";
 import {
   each,
+  isJsonFile,
   jsonFiles,
   makeFolders,
   removed,
@@ -68,7 +69,7 @@ export class DirectoryStore implements BoardStore {
   async list(since: unknown = new Map()): Promise<BoardPage> {
     const known = since as Marks;
     const marks = new Map<string, string>();
-    const ids = (await jsonFiles(this.folder)).map((name) => name.slice(0, -".json".length));
+    const ids = (await jsonFiles(this.folder)).map(agentOf);
     const found = await each(ids, async (id) => {
       const file = await unlessAbsent(stat(this.#path(id)));
       if (file === undefined) return undefined;
@@ -79,8 +80,11 @@ export class DirectoryStore implements BoardStore {
     return { agents: found.filter((it) => it !== undefined), cursor: marks };
   }
 
-  onWake(listener: () => void): () => void {
-    return watchFolder(this.folder, listener, this.#log);
+  onWake(listener: (agentIds?: readonly string[]) => void): () => void {
+    return watchFolder(this.folder, (name) => {
+      if (name === undefined) listener();
+      else if (isJsonFile(name)) listener([agentOf(name)]);
+    }, this.#log);
   }
 
   close(): Promise<void> {
@@ -92,8 +96,8 @@ export class DirectoryStore implements BoardStore {
   }
 
   async #put({ agentId, state, metadata, notice, from }: BoardEntry): Promise<AgentStatus> {
-    const found = await this.#read(agentId);
-    const before = found === undefined ? "unknown" : found.content?.state ?? "corrupt";
+    const raw = await unlessAbsent(readFile(this.#path(agentId), "utf8"));
+    const before = raw === undefined ? "unknown" : parse(agentId, raw)?.state ?? "corrupt";
     if (!from.includes(before)) return before;
     const now = this.#clock.now();
     const record = {
@@ -119,6 +123,10 @@ export class DirectoryStore implements BoardStore {
       await file.close();
     }
   }
+}
+
+function agentOf(name: string): string {
+  return name.slice(0, -".json".length);
 }
 
 function parse(agentId: string, raw: string): StoredAgent["content"] {
