@@ -36,10 +36,19 @@ export async function removed(path: string): Promise<boolean> {
   return await unlessAbsent(unlink(path).then(() => true)) ?? false;
 }
 
-/** The names of the JSON files in a folder. */
-export async function jsonFiles(folder: string): Promise<readonly string[]> {
-  const names = await unlessAbsent(readdir(folder)) ?? [];
-  return names.filter(isJsonFile);
+/** An entry of a folder with the name of a JSON file. */
+export interface JsonEntry {
+  readonly name: string;
+  /** False for a folder, a link, a pipe and the like, which must not be opened. */
+  readonly isFile: boolean;
+}
+
+/** The entries of a folder that have the name of a JSON file. */
+export async function jsonEntries(folder: string): Promise<readonly JsonEntry[]> {
+  const entries = await unlessAbsent(readdir(folder, { withFileTypes: true })) ?? [];
+  return entries.filter(({ name }) => isJsonFile(name)).map((entry) => {
+    return { name: entry.name, isFile: entry.isFile() };
+  });
 }
 
 /** Whether a name is that of a JSON file; one that begins with a dot is not written to its end yet. */

@@ -14,7 +14,7 @@ import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { type FileName, fitsInName, orderOf, sentAt } from "./_file_names.ts";
 import { each } from "./_files.ts";
 import { underLock } from "./_lock.ts";
-import { MessageFolder, visible } from "./_message_folder.ts";
+import { isUnreadable, MessageFolder, visible } from "./_message_folder.ts";
 import { onRing, ring } from "./_wakes.ts";
 
 /** How often a receiver looks although nothing was heard. */
@@ -45,7 +45,7 @@ export class DirectoryEngine implements Engine<string> {
 
   constructor(path: string, name: string, maxSize: number, clock: Clock, log: Log) {
     this.#path = path;
-    this.#folder = new MessageFolder(path, clock);
+    this.#folder = new MessageFolder(path, clock, log);
     this.#name = name;
     this.#maxSize = maxSize;
     this.#clock = clock;
@@ -81,10 +81,20 @@ export class DirectoryEngine implements Engine<string> {
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
     const { files, nextDueMs } = await this.#folder.line();
     const deliveries: Taken[] = [];
+    const failures: unknown[] = [];
     while (files.length > 0 && deliveries.length < max) {
       const tried = files.splice(0, max - deliveries.length);
-      const taken = await each(tried, (file) => this.#take(file, visibilityMs));
+      const taken = await each(tried, async (file) => {
+        try {
+          return await this.#take(file, visibilityMs);
+        } catch (error) {
+          failures.push(error); // those that were taken beside it must be handed over
+          return undefined;
+        }
+      });
       deliveries.push(...taken.filter((it) => it !== undefined));
+      if (failures.length > 0 && deliveries.length === 0) throw failures[0];
+      if (failures.length > 0) break;
     }
     return { deliveries, nextDueMs: Math.min(nextDueMs, POLL_MS * (0.75 + Math.random() / 2)) };
   }
@@ -230,7 +240,17 @@ export class DirectoryEngine implements Engine<string> {
       until: Math.ceil(this.#clock.now() + visibilityMs),
       receipt: crypto.randomUUID().slice(0, 8),
     };
-    return await this.#folder.change(file, taken) ? await this.#read(taken) : undefined;
+    if (!await this.#folder.change(file, taken)) return undefined;
+    try {
+      return await this.#read(taken);
+    } catch (error) {
+      if (!isUnreadable(error)) {
+        await this.#folder.change(taken, file); // the system is short of something: as it was
+        throw error;
+      }
+      await this.#folder.setAside(taken, error);
+      return undefined;
+    }
   }
 
   async #read(file: FileName): Promise<Taken | undefined> {

@@ -1,4 +1,4 @@
-import { open, readFile, stat, utimes } from "node:fs/promises";
+import { lstat, readFile, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
@@ -9,7 +9,7 @@ import { contentOf, isObject } from "../_content.ts";
 import {
   each,
   isJsonFile,
-  jsonFiles,
+  jsonEntries,
   makeFolders,
   removed,
   unlessAbsent,
@@ -69,9 +69,9 @@ export class DirectoryStore implements BoardStore {
   async list(since: unknown = new Map()): Promise<BoardPage> {
     const known = since as Marks;
     const marks = new Map<string, string>();
-    const ids = (await jsonFiles(this.folder)).map(agentOf);
+    const ids = (await jsonEntries(this.folder)).map(({ name }) => agentOf(name));
     const found = await each(ids, async (id) => {
-      const file = await unlessAbsent(stat(this.#path(id)));
+      const file = await unlessAbsent(lstat(this.#path(id)));
       if (file === undefined) return undefined;
       const mark = `${file.ino} ${file.mtimeMs} ${file.size}`;
       marks.set(id, mark);
@@ -96,8 +96,8 @@ export class DirectoryStore implements BoardStore {
   }
 
   async #put({ agentId, state, metadata, notice, from }: BoardEntry): Promise<AgentStatus> {
-    const raw = await unlessAbsent(readFile(this.#path(agentId), "utf8"));
-    const before = raw === undefined ? "unknown" : parse(agentId, raw)?.state ?? "corrupt";
+    const found = await this.#read(agentId);
+    const before = found === undefined ? "unknown" : found.content?.state ?? "corrupt";
     if (!from.includes(before)) return before;
     const now = this.#clock.now();
     const record = {
@@ -112,16 +112,16 @@ export class DirectoryStore implements BoardStore {
   }
 
   async #read(agentId: string): Promise<StoredAgent | undefined> {
-    const file = await unlessAbsent(open(this.#path(agentId)));
+    const path = this.#path(agentId);
+    const file = await unlessAbsent(lstat(path));
     if (file === undefined) return undefined;
-    try {
-      const raw = await file.readFile("utf8");
-      const ageMs = this.#clock.now() - (await file.stat()).mtimeMs;
-      const content = parse(agentId, raw);
-      return { agentId, content, raw: content === undefined ? raw : undefined, ageMs };
-    } finally {
-      await file.close();
-    }
+    const ageMs = this.#clock.now() - file.mtimeMs;
+    // To open a pipe is to wait for its writer, and a link may lead anywhere.
+    if (!file.isFile()) return { agentId, raw: "not a regular file", ageMs };
+    const raw = await unlessAbsent(readFile(path, "utf8"));
+    if (raw === undefined) return undefined;
+    const content = parse(agentId, raw);
+    return { agentId, content, raw: content === undefined ? raw : undefined, ageMs };
   }
 }
 
