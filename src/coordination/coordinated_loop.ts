@@ -129,7 +129,8 @@ export class CoordinatedLoop extends BaseLoop {
     unlink();
     const timeoutMs = this.#timeoutMs ?? this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     this.#timeoutMs = undefined;
-    this.#report = await this.#set.join(agent, timeoutMs - reserveOf(timeoutMs), signal);
+    const stopMs = timeoutMs - reserveOf(timeoutMs);
+    this.#report = await this.#set.join(agent, stopMs, signal, options.visibilityTimeoutMs);
     if (!this.#report.complete) {
       this.#bus.board.log.warn(`agent "${agent.id}" did not stop completely`, {
         report: this.#report,
