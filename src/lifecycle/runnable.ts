@@ -65,6 +65,11 @@ export interface Runnable extends AsyncDisposable {
   readonly inFlight?: readonly InFlight[];
   /** What became of the messages it received. */
   readonly figures?: Figures;
+  /**
+   * What its last stop left undone although it has ended, a line each. The group's report names it, and the
+   * outcome is `timed_out`.
+   */
+  readonly unfinished?: readonly string[];
   /** What it works off. */
   readonly mailbox?: Pick<Mailbox<never>, "name" | "approximateCount"> | undefined;
   /** Ends work in flight now instead of at the deadline. */
