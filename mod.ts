@@ -141,7 +141,7 @@ export type {
   Pulled,
   StoredReplyAddress,
 } from "./src/mailbox/engine.ts";
-export { redrive, type RedriveOptions } from "./src/mailbox/dead_letter.ts";
+export { redrive, type RedriveOptions } from "./src/loops/redrive.ts";
 export {
   type DeadLetterOptions,
   DeadLetterPolicy,
@@ -154,7 +154,7 @@ export {
   type LeaseSubject,
 } from "./src/lease/lease_extender.ts";
 export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
-export type { Leases } from "./src/lease/leases.ts";
+export type { Leases } from "./src/lease/lease_extender.ts";
 export {
   type BackoffOptions,
   MailboxLoop,

@@ -18,7 +18,7 @@ interface Manifest {
 }
 
 /** A thread loads these by their address, so each stays a file of its own at its place. */
-const THREAD_MODULES = ["src/lease/_keeper_thread.ts", "src/engines/*/_lease_keeping.ts"];
+const THREAD_MODULES = ["src/lease/_lease_thread_main.ts", "src/engines/*/_lease_keeping.ts"];
 
 /** What npm starts by name. */
 const BIN = "cli/bin.ts";

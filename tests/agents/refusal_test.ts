@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import type { Adapter } from "../../src/agents/adapter.ts";
 import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
-import { redrive } from "../../src/mailbox/dead_letter.ts";
+import { redrive } from "../../src/loops/redrive.ts";
 import type { DeadLetterOptions } from "../../src/mailbox/dead_letter_policy.ts";
 import { Office } from "./_office.ts";
 

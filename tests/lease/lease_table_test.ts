@@ -1,46 +1,46 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
-import { LeaseBoard, SLOTS } from "../../src/lease/_lease_board.ts";
+import { LeaseTable, SLOTS } from "../../src/lease/_lease_thread.ts";
 
 /** The same memory as two threads see it. */
-function twoSides(): readonly [writer: LeaseBoard, reader: LeaseBoard] {
-  const writer = new LeaseBoard();
-  return [writer, new LeaseBoard(writer.memory)];
+function twoSides(): readonly [writer: LeaseTable, reader: LeaseTable] {
+  const writer = new LeaseTable();
+  return [writer, new LeaseTable(writer.memory)];
 }
 
-describe("a board of leases", () => {
+describe("the table of leases that two threads share", () => {
   it("shows the other side what was written, in the first slot and in the last", () => {
     const [writer, reader] = twoSides();
     for (const slot of [0, SLOTS - 1]) {
       assertEquals(reader.stamp(slot), 0);
       assert(writer.write(slot, 7, `receipt-${slot}`, 1));
-      assertEquals(reader.post(slot), 7);
+      assertEquals(reader.group(slot), 7);
       assertEquals(reader.receipt(slot, reader.stamp(slot)), `receipt-${slot}`);
       writer.clear(slot);
       assertEquals(reader.stamp(slot), 0);
     }
   });
 
-  it("gives a lease another stamp when it is renewed or replaced, and keeps the rest", () => {
+  it("gives a lease another stamp when it is extended or replaced, and keeps the rest", () => {
     const [writer, reader] = twoSides();
     writer.write(3, 1, "first", 1);
     const first = reader.stamp(3);
     assertEquals(reader.since(3), 1);
-    writer.renew(3, 2);
-    const renewed = reader.stamp(3);
+    writer.extended(3, 2);
+    const extended = reader.stamp(3);
     assertEquals(reader.since(3), 2);
-    assertNotEquals(renewed, first);
-    assertEquals(reader.receipt(3, renewed), "first");
+    assertNotEquals(extended, first);
+    assertEquals(reader.receipt(3, extended), "first");
     writer.write(3, 1, "second", 1);
-    assertEquals(reader.receipt(3, renewed), undefined, "what was looked for is gone");
+    assertEquals(reader.receipt(3, extended), undefined, "what was looked for is gone");
     assertEquals(reader.receipt(3, reader.stamp(3)), "second");
   });
 
-  it("counts signs of life, the writing among them, but not the renewal", () => {
+  it("counts heartbeats, the writing among them, but not the extension", () => {
     const [writer, reader] = twoSides();
     writer.write(5, 1, "tea", 1);
     const begun = reader.beats(5);
-    writer.renew(5, 2);
+    writer.extended(5, 2);
     assertEquals(reader.beats(5), begun);
     writer.beat(5);
     assertEquals(reader.beats(5), begun + 1);

@@ -1,6 +1,6 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { redrive } from "../../src/mailbox/dead_letter.ts";
+import { redrive } from "../../src/loops/redrive.ts";
 import { MailboxFullError } from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../../src/mailbox/mailbox.ts";
