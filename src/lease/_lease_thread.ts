@@ -43,13 +43,13 @@ export class LeaseThread {
     this.#thread = thread;
   }
 
-  /** Registers leases with these terms. Returns undefined where no thread can run. */
+  /** Registers leases with these terms. Without an address, or where no thread can run: undefined. */
   static async join(
+    address: string | undefined,
     plan: LeaseKeepingPlan,
     terms: LeaseTerms,
     log: Log,
   ): Promise<LeaseGroup | undefined> {
-    const { address } = await import("./_lease_thread_main.ts");
     const startThread = knownRuntime()?.startThread;
     if (address === undefined || startThread === undefined) return undefined;
     try {

@@ -220,7 +220,8 @@ export class Leases {
   async #join(): Promise<void> {
     const plan = await this.#mailbox!.leaseKeeping!();
     if (plan === undefined) return;
-    const group = await LeaseThread.join(plan, this.#terms, this.#owner.log);
+    const { address } = await import("./_lease_thread_main.ts");
+    const group = await LeaseThread.join(address, plan, this.#terms, this.#owner.log);
     if (this.#releaseTimer === undefined) group?.leave(); // `end` was called meanwhile
     else this.#group = group;
   }
