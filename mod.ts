@@ -50,41 +50,50 @@ export {
   type Terminal,
 } from "./src/runtime.ts";
 
-export type { InFlight, Runnable, RunOptions, ShutdownOptions } from "./src/lifecycle/runnable.ts";
+export type {
+  Figures,
+  InFlight,
+  Runnable,
+  RunOptions,
+  ShutdownOptions,
+} from "./src/lifecycle/runnable.ts";
 export {
   BaseLoop,
   type LoopContext,
   type LoopOptions,
   type Work,
 } from "./src/lifecycle/base_loop.ts";
-export { Heartbeat } from "./src/lifecycle/heartbeat.ts";
 export {
   type InstallOptions,
   type SecondSignal,
   type ShutdownCallback,
   ShutdownCoordinator,
 } from "./src/lifecycle/shutdown_coordinator.ts";
-export type { StopReason } from "./src/lifecycle/stop_reason.ts";
-export { LoopGroup, type LoopGroupRunOptions } from "./src/lifecycle/loop_group.ts";
-export type { FailurePolicy, LoopGroupOptions } from "./src/lifecycle/group_options.ts";
-export type { RestartOptions } from "./src/lifecycle/restart.ts";
-export type { Support } from "./src/lifecycle/support.ts";
-export type { Phase, PhaseEvent } from "./src/lifecycle/phase.ts";
+export { LoopGroup, type LoopGroupOptions } from "./src/group/loop_group.ts";
+export { BaseGroup, type LoopGroupRunOptions, type StopView } from "./src/lifecycle/base_group.ts";
+export type {
+  BaseGroupOptions,
+  FailurePolicy,
+  RestartOptions,
+} from "./src/lifecycle/group_options.ts";
+export type { Support } from "./src/lifecycle/resources.ts";
 export type {
   GroupEvents,
   LoopEvent,
   LoopState,
+  Phase,
+  PhaseEvent,
   Problem,
   StallEvent,
+  StopReason,
 } from "./src/lifecycle/group_events.ts";
-export type { Figures } from "./src/lifecycle/figures.ts";
 export {
   DrainReport,
   type DrainReportInit,
+  GroupFailedError,
   type LoopReport,
   type Outcome,
 } from "./src/lifecycle/drain_report.ts";
-export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
 export type {
   HealthSnapshot,
   LoopHealth,
@@ -93,7 +102,7 @@ export type {
 } from "./src/lifecycle/health_snapshot.ts";
 export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
 export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
-export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
+export { Heartbeat, Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 
 export { FULL_CAPABILITIES, MAX_BATCH, MAX_VISIBILITY_MS } from "./src/mailbox/mailbox.ts";

@@ -1,7 +1,7 @@
 import { systemClock } from "../clock.ts";
 import type { DrainReport } from "../lifecycle/drain_report.ts";
-import type { LoopGroupOptions } from "../lifecycle/group_options.ts";
-import { LoopGroup, type LoopGroupRunOptions } from "../lifecycle/loop_group.ts";
+import { LoopGroup, type LoopGroupOptions } from "../group/loop_group.ts";
+import type { LoopGroupRunOptions } from "../lifecycle/base_group.ts";
 import { checkRunOptions } from "../lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../lifecycle/shutdown_coordinator.ts";
 import { libraryLog } from "../library_log.ts";

@@ -1,6 +1,6 @@
 import type { Lease } from "../lease/lease.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
-import type { Figures } from "../lifecycle/figures.ts";
+import type { Figures } from "../lifecycle/runnable.ts";
 import type { Message, Settlement } from "../mailbox/mailbox.ts";
 import type { MessageContext } from "./handler.ts";
 

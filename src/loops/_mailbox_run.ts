@@ -3,7 +3,7 @@ import { Turns } from "../_turns.ts";
 import type { CancelledError } from "../errors.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
-import type { Figures } from "../lifecycle/figures.ts";
+import type { Figures } from "../lifecycle/runnable.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 import {
   type DeadLetterReason,

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { LeaseExtender } from "../lease/lease_extender.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
-import type { Heartbeat } from "../lifecycle/heartbeat.ts";
+import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";

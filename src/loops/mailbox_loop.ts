@@ -2,7 +2,7 @@ import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { checkCount, checkOneOf } from "../_checks.ts";
 import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
-import { type Figures, NO_FIGURES } from "../lifecycle/figures.ts";
+import { type Figures, NO_FIGURES } from "../lifecycle/runnable.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";

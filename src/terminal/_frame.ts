@@ -1,4 +1,4 @@
-import type { Phase } from "../lifecycle/phase.ts";
+import type { Phase } from "../lifecycle/group_events.ts";
 import { bar, fit, oneLine, type Paint, painter, seconds, type Style } from "./text.ts";
 import type { Watchable } from "./drain_view.ts";
 

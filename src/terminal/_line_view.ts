@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { DrainReport } from "../lifecycle/drain_report.ts";
-import type { Phase } from "../lifecycle/phase.ts";
+import type { Phase } from "../lifecycle/group_events.ts";
 import type { Terminal } from "../runtime.ts";
 import type { DrainView, Watchable } from "./drain_view.ts";
 

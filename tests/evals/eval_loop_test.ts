@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
 import { llmJudge } from "../../src/evals/evaluators/llm_judge.ts";
 import { contains } from "../../src/evals/evaluators/match.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { FakeRuntime, lifecycleCases } from "../../src/testing/mod.ts";
 import { Lab } from "./_lab.ts";

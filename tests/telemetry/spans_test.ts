@@ -3,7 +3,7 @@ import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { silentLog } from "../../src/log.ts";
 import { FakeRuntime } from "../../src/testing/fake_runtime.ts";

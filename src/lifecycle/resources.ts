@@ -2,7 +2,19 @@ import { errorText } from "../errors.ts";
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Deadline } from "./deadline.ts";
-import type { Support } from "./support.ts";
+
+/**
+ * What the loops stand on: a database, a health server, a metrics exporter. A group starts its support
+ * in order before the loops and stops it in reverse order after them, within the same deadline.
+ */
+export interface Support {
+  /** Named in the report when it fails or hangs. */
+  readonly name: string;
+  /** Makes it ready for the loops. `signal` aborts when a stop begins meanwhile. */
+  start?(context: { readonly signal: AbortSignal }): unknown;
+  /** Releases it. `signal` aborts when the time is up. */
+  stop(context: { readonly signal: AbortSignal }): unknown;
+}
 
 /** Support that was told to start, and whether it has. */
 interface Begun {

@@ -4,15 +4,13 @@ import { settlesWithin } from "../_promises.ts";
 import { flushLibraryLog, loadLibraryLog, takeUnheard } from "../library_log.ts";
 import { consoleLog } from "../log.ts";
 import type { Clock } from "../clock.ts";
-import { reserveOf } from "./deadline.ts";
-import type { DrainReport, Outcome } from "./drain_report.ts";
+import { endsWithin } from "./deadline.ts";
+import { type DrainReport, GroupFailedError, type Outcome } from "./drain_report.ts";
 import type { GroupEvents } from "./group_events.ts";
-import { GroupFailedError } from "./group_failed_error.ts";
-import { type GroupConfig, groupConfig, type LoopGroupOptions } from "./group_options.ts";
+import { type BaseGroupOptions, type GroupConfig, groupConfig } from "./group_options.ts";
 import { GroupRun } from "./_group_run.ts";
 import { healthOf, type HealthSnapshot } from "./health_snapshot.ts";
 import { isInside } from "./_inside.ts";
-import { healthSupport } from "./_health_support.ts";
 import { joinProcessEnd } from "./_process_share.ts";
 import {
   checkRunOptions,
@@ -20,7 +18,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
-import type { DrainView } from "../terminal/drain_view.ts";
+import type { Support } from "./resources.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
@@ -38,30 +36,17 @@ export interface LoopGroupRunOptions extends RunOptions {
  */
 const LAST_WORDS_MS = 1_000;
 
+/** Shows a stop, as a view on the terminal does. */
+export interface StopView {
+  /** Shows the report and restores the terminal. Returns true when the whole report was shown. */
+  end(report?: DrainReport): boolean;
+}
+
 /**
- * Runs loops together and stops them together: by a signal, by a call, or because one of them failed.
- * Every stop has one deadline for all, and ends in a {@linkcode DrainReport}.
- *
- * @example Run until SIGTERM or Ctrl+C, then end the process with the right exit code
- * ```ts ignore
- * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
- *
- * const mailer = new StepLoop("mailer", async ({ pause }) => await pause(1_000));
- * await new LoopGroup([mailer], { shutdownTimeoutMs: 10_000 }).main();
- * ```
- *
- * @example Stop at the end of a block
- * ```ts
- * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
- *
- * await using group = new LoopGroup([new StepLoop("poller", ({ pause }) => pause(1_000))]);
- * const run = group.run();
- * // … other work …
- * await group.shutdown({ timeoutMs: 5_000 });
- * console.log(String(await run));
- * ```
+ * Runs loops together and stops them together, without a health server and a view on the terminal:
+ * {@linkcode LoopGroup} adds these. Every stop has one deadline and ends in a {@linkcode DrainReport}.
  */
-export class LoopGroup implements AsyncDisposable {
+export class BaseGroup implements AsyncDisposable {
   readonly #config: GroupConfig;
   readonly #emitter: Emitter<GroupEvents>;
   #run: GroupRun | undefined;
@@ -76,7 +61,7 @@ export class LoopGroup implements AsyncDisposable {
   };
 
   /** Checks everything; nothing starts before `run`. */
-  constructor(loops: readonly Runnable[], options: LoopGroupOptions = {}) {
+  constructor(loops: readonly Runnable[], options: BaseGroupOptions = {}) {
     this.#config = groupConfig(loops, options);
     this.#emitter = new Emitter<GroupEvents>(this.#config.log);
     // Bound, so that `coordinator.register(group.shutdown)` works as it reads.
@@ -141,7 +126,7 @@ export class LoopGroup implements AsyncDisposable {
    * Rejects in a worker thread, which cannot end the process.
    */
   async main(options: LoopGroupRunOptions = {}): Promise<never> {
-    const { clock, drainView, log, runtime } = this.#config;
+    const { clock, log, runtime } = this.#config;
     if (runtime().inWorker?.()) {
       throw new Error(
         "main() cannot end the process from a worker thread. Run the group in the main thread, or call " +
@@ -151,7 +136,7 @@ export class LoopGroup implements AsyncDisposable {
     const endProcess = joinProcessEnd(runtime());
     const giveBack = takeUnheard(consoleLog);
     const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
-    const view = drainView ? this.#showDrain().catch(() => undefined) : undefined;
+    const view = this.showStop()?.catch(() => undefined);
     let exitCode = 1;
     try {
       const report = await this.#execute(options, true);
@@ -212,11 +197,14 @@ export class LoopGroup implements AsyncDisposable {
     await this.shutdown();
   }
 
-  /** Loaded by those who end the process alone, and while nobody waits for it. */
-  async #showDrain(): Promise<DrainView> {
-    const { clock, runtime } = this.#config;
-    const { showDrain } = await import("../terminal/show_drain.ts");
-    return showDrain(this, { clock, runtime: runtime() });
+  /** Returns what starts before all support and stops after it. */
+  protected foundation(): readonly Support[] {
+    return [];
+  }
+
+  /** Begins to show the stop; called by `main` alone. */
+  protected showStop(): Promise<StopView> | undefined {
+    return undefined;
   }
 
   async #execute(options: LoopGroupRunOptions, endsProcess: boolean): Promise<DrainReport> {
@@ -227,7 +215,7 @@ export class LoopGroup implements AsyncDisposable {
     const { installSignals = true, ...runOptions } = options;
     const run = new GroupRun(
       this.#config,
-      { ...runOptions, installSignals, endsProcess, foundation: healthSupport(this, this.#config) },
+      { ...runOptions, installSignals, endsProcess, foundation: this.foundation() },
       this.#emitter,
     );
     this.#run = run;
@@ -244,10 +232,8 @@ export class LoopGroup implements AsyncDisposable {
 }
 
 async function stopsWithin(run: GroupRun, timeoutMs: number, clock: Clock): Promise<boolean> {
-  const reserveMs = reserveOf(timeoutMs);
-  if (!await settlesWithin(run.finished, timeoutMs - reserveMs, clock)) {
+  await endsWithin(run.finished, timeoutMs, clock, () => {
     run.cancelAll("deadline", "the time of a shutdown() is nearly up");
-    await settlesWithin(run.finished, reserveMs, clock);
-  }
+  });
   return run.clean;
 }
