@@ -120,7 +120,7 @@ export type {
   SendOptions,
   Settlement,
 } from "./src/mailbox/mailbox.ts";
-export type { MailboxOptions, MailboxResolver } from "./src/mailbox/mailbox_options.ts";
+export type { MailboxOptions, MailboxResolver } from "./src/mailbox/mailbox.ts";
 export {
   InvalidParameterError,
   isMailboxError,
@@ -155,7 +155,7 @@ export {
   type DeadLetterOptions,
   DeadLetterPolicy,
   type ErrorClass,
-} from "./src/mailbox/dead_letter_policy.ts";
+} from "./src/mailbox/dead_letters.ts";
 export {
   LeaseExtender,
   type LeaseExtenderOptions,

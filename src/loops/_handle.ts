@@ -5,7 +5,7 @@ import type { LeaseExtender } from "../lease/lease_extender.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
 import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
-import type { DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
+import type { DeadLetterPolicy } from "../mailbox/dead_letters.ts";
 import {
   type DeadLetterReason,
   type Mailbox,

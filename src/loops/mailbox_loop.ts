@@ -5,7 +5,7 @@ import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_
 import { type Figures, NO_FIGURES, type RunOptions } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
-import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
+import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letters.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
 import type { Handler, OnBury } from "./handler.ts";
 import type { MailboxRunConfig } from "./_handle.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Adapter } from "../../src/agents/adapter.ts";
 import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
 import { redrive } from "../../src/loops/redrive.ts";
-import type { DeadLetterOptions } from "../../src/mailbox/dead_letter_policy.ts";
+import type { DeadLetterOptions } from "../../src/mailbox/dead_letters.ts";
 import { Office } from "./_office.ts";
 
 /** A model that fails at first, and what it was asked for. */

@@ -1,23 +1,25 @@
 import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
-import type { DeadLetterReason } from "./mailbox.ts";
+import type { TraceContext } from "../telemetry/trace_context.ts";
+import type { Delivery } from "./engine.ts";
+import type { DeadLetter, DeadLetterReason } from "./mailbox.ts";
 
-/** A class of errors, as `instanceof` takes it. */
+/** An error class, for `instanceof`. */
 // deno-lint-ignore no-explicit-any -- constructors of any parameters
 export type ErrorClass = abstract new (...parameters: any[]) => Error;
 
 /** Options of {@linkcode DeadLetterPolicy}. */
 export interface DeadLetterOptions {
-  /** A message that failed this often is buried. @default {5} */
+  /** A message that failed this often is dead-lettered. @default {5} */
   readonly maxDeliveries?: number;
-  /** Errors after which another attempt makes no sense: buried at the first. */
+  /** Errors that dead-letter a message at once. */
   readonly include?: readonly ErrorClass[];
-  /** Errors that are nobody's fault: never buried, always tried again. Wins over `include`. */
+  /** Errors that never dead-letter a message; it is always tried again. Wins over `include`. */
   readonly exclude?: readonly ErrorClass[];
 }
 
 /**
- * Decides when a message has failed for good.
+ * Decides when a message is dead-lettered.
  *
  * @example
  * ```ts
@@ -30,7 +32,7 @@ export interface DeadLetterOptions {
  * ```
  */
 export class DeadLetterPolicy {
-  /** A message that failed so often is buried. */
+  /** A message that failed this often is dead-lettered. */
   readonly maxDeliveries: number;
   readonly #include: readonly ErrorClass[];
   readonly #exclude: readonly ErrorClass[];
@@ -43,17 +45,17 @@ export class DeadLetterPolicy {
   }
 
   /**
-   * Returns true for a message that was delivered more often than it may fail. It never got as far as to
-   * fail: its process ended first, because of this message or of another one in flight beside it. A
-   * suspect is handled once more, alone, before it is dead-lettered.
+   * Returns true for a message that was delivered more often than it may fail. Its process ended before its
+   * handler did, because of this message or of another one in flight. A suspect is handled once more,
+   * alone, before it is dead-lettered.
    */
   suspects(deliveryCount: number): boolean {
     return deliveryCount > this.maxDeliveries;
   }
 
   /**
-   * Asked before the handler is called. A suspect that comes back from its lone delivery has failed for
-   * good. With `maxDeliveries: 1` there is no lone delivery: no handler is called twice.
+   * Called before the handler. Returns a reason for a suspect that was handled alone and came back. With
+   * `maxDeliveries: 1` no handler is called twice.
    */
   beforeWork(deliveryCount: number): DeadLetterReason | undefined {
     const allowed = this.maxDeliveries === 1 ? 1 : this.maxDeliveries + 1;
@@ -66,18 +68,42 @@ export class DeadLetterPolicy {
     };
   }
 
-  /** Whether the message is not to blame, so that the attempt does not count. */
+  /** Returns true for errors of `exclude`: the attempt does not count. */
   excuses(error: unknown): boolean {
     return isOneOf(error, this.#exclude);
   }
 
-  /** Asked after the work has failed. */
+  /** Called after the handler failed. Returns the reason to dead-letter the message, if any. */
   afterFailure(error: unknown, deliveryCount: number): DeadLetterReason | undefined {
     if (this.excuses(error)) return undefined;
-    const hopeless = isOneOf(error, this.#include);
-    if (!hopeless && deliveryCount < this.maxDeliveries) return undefined;
-    return { reason: hopeless ? "handler_error" : "max_deliveries", error: errorText(error) };
+    const isIncluded = isOneOf(error, this.#include);
+    if (!isIncluded && deliveryCount < this.maxDeliveries) return undefined;
+    return { reason: isIncluded ? "handler_error" : "max_deliveries", error: errorText(error) };
   }
+}
+
+/** Builds the dead letter of a delivery. */
+export function deadLetterOf<T>(
+  delivery: Delivery<unknown>,
+  content: { readonly body: T } | { readonly raw: string },
+  checkpoint: unknown,
+  reason: DeadLetterReason,
+  deadAt: number,
+  trace?: TraceContext,
+): DeadLetter<T> {
+  const { id, deliveryCount, enqueuedAt, replyTo } = delivery;
+  const address = typeof replyTo === "object" ? replyTo.name : replyTo;
+  return {
+    id,
+    ...content,
+    ...reason,
+    deliveryCount,
+    enqueuedAt,
+    deadAt,
+    ...(address === undefined ? {} : { replyTo: address }),
+    ...(checkpoint === undefined ? {} : { checkpoint }),
+    ...(trace === undefined ? {} : { trace }),
+  };
 }
 
 /** A class or a value that fails the comparison is treated as no match. */
@@ -89,7 +115,7 @@ function isOneOf(error: unknown, types: readonly ErrorClass[]): boolean {
   }
 }
 
-/** Refuses what `instanceof` would refuse, before a message has failed. */
+/** Throws now for values that `instanceof` would refuse when a message fails. */
 function checkClasses(name: string, classes: readonly ErrorClass[]): readonly ErrorClass[] {
   for (const type of classes) {
     if (typeof type === "function") continue;

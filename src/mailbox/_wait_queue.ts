@@ -6,20 +6,20 @@ import type { Maybe } from "./engine.ts";
 type Listen = (wake: () => void) => () => Maybe<void>;
 
 /**
- * Where receivers wait for a message. A wake lets one of them look, and whoever leaves lets the next
- * one look: there may be more, or it was woken and had no chance to look, or it alone knew when the
- * next message falls due. So a message wakes as few as possible and none is left lying.
+ * The receives of one mailbox that wait for a message. A wake-up lets one receive pull, and a receive that
+ * ends lets the next one pull: more messages may be there, or it was woken and did not pull, or only it
+ * knew when the next message is due. A message wakes few receives, and none is missed.
  */
-export class WaitingRoom {
+export class WaitQueue {
   readonly #clock: Clock;
   readonly #listen: Listen;
   readonly #waiters = new Set<() => void>();
   #unlisten: (() => Maybe<void>) | undefined;
   #present = 0;
-  /** Counts the wakes, for those that look at this moment and do not wait yet. */
+  /** Counts the wake-ups, so that a receive notices one that came during its pull. */
   wakes = 0;
 
-  /** `listen` watches the engine, and is used only while somebody is here. */
+  /** Listens to the engine only while a receive waits. */
   constructor(clock: Clock, listen: Listen) {
     this.#clock = clock;
     this.#listen = listen;
@@ -33,7 +33,7 @@ export class WaitingRoom {
     });
   }
 
-  /** Whoever leaves last may have to wait until the engine has let go of what was coming. */
+  /** The last to leave stops listening, and may have to wait for the engine. */
   leave(): Maybe<void> {
     this.#wakeNext();
     if (--this.#present > 0) return;
@@ -42,7 +42,7 @@ export class WaitingRoom {
     return unlisten?.();
   }
 
-  /** Resolves after `ms`, by a wake, or when `signal` aborts. */
+  /** Resolves after `ms`, by a wake-up, or when `signal` aborts. */
   async wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve } = deferred();
     const cancel = this.#clock.schedule(ms, resolve);

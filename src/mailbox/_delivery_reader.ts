@@ -4,23 +4,22 @@ import { type Cancel, type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import type { Codec } from "./codec.ts";
-import { deadLetterOf } from "./dead_letter.ts";
+import { deadLetterOf } from "./dead_letters.ts";
 import type { Delivery, Engine, Maybe, Pulled } from "./engine.ts";
 import { EngineMessage } from "./_engine_message.ts";
-import type { Message } from "./mailbox.ts";
-import type { MailboxOptions } from "./mailbox_options.ts";
+import type { MailboxOptions, Message } from "./mailbox.ts";
 
-/** How long an engine may take to hand over what nobody wants any more, before nobody waits for it. */
+/** How long an aborted receive waits for the answer of the engine. */
 const LATE_MS = 1_000;
 
-/** What one look into the engine gave. */
-export interface Taken<T, R> {
+/** The result of one pull, as messages. */
+export interface Received<T, R> {
   readonly messages: Message<T, R>[];
   readonly nextDueMs: number;
 }
 
-/** The way from an engine's deliveries to messages. */
-export class Intake<T, R, B> {
+/** Pulls deliveries from an engine and makes messages of them. */
+export class DeliveryReader<T, R, B> {
   readonly #name: string;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
@@ -28,7 +27,7 @@ export class Intake<T, R, B> {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #closing: AbortSignal;
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #pulls = new Set<Promise<unknown>>();
 
   constructor(
     name: string,
@@ -46,83 +45,90 @@ export class Intake<T, R, B> {
     this.#closing = closing;
   }
 
-  /** Takes what is there. What comes at the moment of an abort or a close is given back. */
-  take(max: number, visibilityMs: number, signal: AbortSignal | undefined): Maybe<Taken<T, R>> {
+  /** Receives without waiting. Releases what arrives after an abort or a close. */
+  receive(
+    max: number,
+    visibilityMs: number,
+    signal: AbortSignal | undefined,
+  ): Maybe<Received<T, R>> {
     if (this.#closing.aborted || signal?.aborted) return { messages: [], nextDueMs: Infinity };
     const pulled = this.#engine.pull(max, visibilityMs);
     if (!(pulled instanceof Promise)) return this.#open(pulled);
-    const taking = this.#notForEver(this.#openLate(pulled, signal), signal);
-    this.#underWay.add(taking);
-    const over = () => void this.#underWay.delete(taking);
-    taking.then(over, over);
-    return taking;
+    const receiving = this.#withinPatience(this.#openOrRelease(pulled, signal), signal);
+    this.#pulls.add(receiving);
+    const end = () => void this.#pulls.delete(receiving);
+    receiving.then(end, end);
+    return receiving;
   }
 
-  /** Resolves when no look into the engine is under way; after a close, that is soon. */
-  async quiet(): Promise<void> {
-    await Promise.allSettled(this.#underWay);
+  /** Resolves when no pull is running; after a close, that is soon. */
+  async idle(): Promise<void> {
+    await Promise.allSettled(this.#pulls);
   }
 
-  async #openLate(
+  async #openOrRelease(
     pulled: Promise<Pulled<B>>,
     signal: AbortSignal | undefined,
-  ): Promise<Taken<T, R>> {
-    const late = await pulled;
-    if (!this.#closing.aborted && !signal?.aborted) return await this.#open(late);
+  ): Promise<Received<T, R>> {
+    const answer = await pulled;
+    if (!this.#closing.aborted && !signal?.aborted) return await this.#open(answer);
     try {
-      if (late.deliveries.length > 0) await this.#engine.release(late.deliveries);
+      if (answer.deliveries.length > 0) await this.#engine.release(answer.deliveries);
     } catch (error) {
-      this.#log.warn(`could not give back to "${this.#name}"; the leases decide`, { error });
+      this.#log.warn(
+        `could not release to "${this.#name}"; the messages reappear when their visibility timeout passes`,
+        { error },
+      );
     }
     return { messages: [], nextDueMs: Infinity };
   }
 
-  /** After an abort an engine that hangs is waited for only so long; what it hands over goes back then. */
-  async #notForEver(
-    taking: Promise<Taken<T, R>>,
+  /** Gives up on an engine that does not answer after an abort, and releases what it delivers later. */
+  async #withinPatience(
+    receiving: Promise<Received<T, R>>,
     signal: AbortSignal | undefined,
-  ): Promise<Taken<T, R>> {
-    const gaveUp = deferred<Taken<T, R>>();
+  ): Promise<Received<T, R>> {
+    const gaveUp = deferred<Received<T, R>>();
     let cancel: Cancel | undefined;
     const unlinks = [signal, this.#closing].map((abort) =>
       onAbort(abort, () => {
         cancel ??= this.#clock.schedule(LATE_MS, () => {
-          this.#giveBackLate(taking);
+          this.#releaseLate(receiving);
           gaveUp.resolve({ messages: [], nextDueMs: Infinity });
         });
       })
     );
     try {
-      return await Promise.race([taking, gaveUp.promise]);
+      return await Promise.race([receiving, gaveUp.promise]);
     } finally {
       for (const unlink of unlinks) unlink();
       cancel?.();
     }
   }
 
-  async #giveBackLate(taking: Promise<Taken<T, R>>): Promise<void> {
+  async #releaseLate(receiving: Promise<Received<T, R>>): Promise<void> {
     try {
-      const { messages } = await taking;
+      const { messages } = await receiving;
       for (const message of messages) await message.release();
     } catch (error) {
       this.#log.warn(`a late receive from "${this.#name}" failed`, { error });
     }
   }
 
-  /** Makes messages of deliveries. Those that cannot be read are buried, and hold up nobody. */
-  #open({ deliveries, nextDueMs }: Pulled<B>): Maybe<Taken<T, R>> {
+  /** Makes messages of deliveries. Dead-letters the ones whose body cannot be decoded. */
+  #open({ deliveries, nextDueMs }: Pulled<B>): Maybe<Received<T, R>> {
     if (deliveries.length === 0) return { messages: [], nextDueMs };
     const messages: Message<T, R>[] = [];
-    const burials: Promise<void>[] = [];
+    const unreadable: Promise<void>[] = [];
     for (const delivery of deliveries) {
       try {
         messages.push(this.#message(delivery));
       } catch (error) {
-        burials.push(this.#buryUnreadable(delivery, error));
+        unreadable.push(this.#deadLetterUnreadable(delivery, error));
       }
     }
-    const taken = { messages, nextDueMs: 0 };
-    return burials.length === 0 ? taken : Promise.all(burials).then(() => taken);
+    const received = { messages, nextDueMs: 0 };
+    return unreadable.length === 0 ? received : Promise.all(unreadable).then(() => received);
   }
 
   #message(delivery: Delivery<B>): Message<T, R> {
@@ -132,15 +138,19 @@ export class Intake<T, R, B> {
     return new EngineMessage(delivery, body, this.#engine, codec, this.#options, traced?.trace);
   }
 
-  async #buryUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {
+  async #deadLetterUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {
     const raw = this.#codec.text(delivery.body);
     const reason = { reason: "unreadable", error: errorText(error) };
     try {
       const letter = deadLetterOf(delivery, { raw }, undefined, reason, this.#clock.now());
       await this.#engine.bury(delivery, this.#codec.encode(letter));
-      this.#log.warn(`message ${delivery.id} of "${this.#name}" is unreadable: buried`, { error });
+      this.#log.warn(`message ${delivery.id} of "${this.#name}" is unreadable: dead-lettered`, {
+        error,
+      });
     } catch (error) {
-      this.#log.error(`message ${delivery.id} of "${this.#name}" could not be buried`, { error });
+      this.#log.error(`message ${delivery.id} of "${this.#name}" could not be dead-lettered`, {
+        error,
+      });
     }
   }
 }
