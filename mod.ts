@@ -91,8 +91,12 @@ export type {
   RunEnd,
   StopProgress,
 } from "./src/lifecycle/health_snapshot.ts";
-export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
-export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
+export {
+  type DrainView,
+  type DrainViewOptions,
+  showDrain,
+  type Watchable,
+} from "./src/terminal/show_drain.ts";
 export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 

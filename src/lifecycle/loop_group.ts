@@ -20,7 +20,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
-import type { DrainView } from "../terminal/drain_view.ts";
+import type { DrainView } from "../terminal/show_drain.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */

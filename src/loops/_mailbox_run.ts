@@ -11,7 +11,7 @@ import {
   MAX_BATCH,
   type Message,
 } from "../mailbox/mailbox.ts";
-import { isObserved } from "../telemetry/registry.ts";
+import { isObserved } from "../telemetry/open_telemetry.ts";
 import { MessageContext, type WorkShared } from "./handler.ts";
 import { Item, Ledger, type Outcome } from "./_ledger.ts";
 import type { MailboxRunConfig } from "./_mailbox_run_config.ts";

@@ -1,9 +1,14 @@
 import type { Clock } from "../clock.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import { messageMetrics } from "../telemetry/message_metrics.ts";
-import { type OpenTelemetry, openTelemetry } from "../telemetry/open_telemetry.ts";
-import { isMetering, isTracing } from "../telemetry/registry.ts";
-import { contextOf, fail, messagingAttributes } from "../telemetry/spans.ts";
+import {
+  isMetering,
+  isTracing,
+  type OpenTelemetry,
+  openTelemetry,
+} from "../telemetry/open_telemetry.ts";
+import { fail, messagingAttributes } from "../telemetry/spans.ts";
+import { contextOf } from "../telemetry/trace_context.ts";
 import type { MessageContext } from "./handler.ts";
 import { judge, type Rules, type Verdict } from "./_verdict.ts";
 

@@ -8,7 +8,7 @@ import {
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
 import { openTelemetry } from "../../src/telemetry/open_telemetry.ts";
-import "../../src/telemetry/stop_span.ts"; // loaded when a stop is traced, for which no clock waits
+import "../../src/telemetry/spans.ts"; // a stop imports it late, and a virtual clock does not wait
 
 /** Reads metrics when it is asked. */
 class Reader extends MetricReader {

@@ -12,7 +12,7 @@ describe("a stop at the terminal", { skip }, () => {
     seat.interrupt();
     await seat.shows(/^draining ━+─* \d\d\.\d s left of 1 min 0 s · \d in flight · SIGINT$/m);
     await seat.shows(/^ {2}kitchen {2}roast +\d\.\d s$/m);
-    await seat.shows(/^press Ctrl\+C again to cancel what is in flight$/m);
+    await seat.shows(/^press Ctrl\+C again to cancel work in flight$/m);
     await seat.shows(/^draining .* 1 in flight · SIGINT$/m);
 
     // Above the view the program goes on printing, and nothing of it is lost.
@@ -36,7 +36,7 @@ describe("a stop at the terminal", { skip }, () => {
     await seat.shows(/press Ctrl\+C again to cancel/);
     await gap();
     seat.interrupt();
-    await seat.shows(/press Ctrl\+C again to end at once/);
+    await seat.shows(/press Ctrl\+C again to exit now/);
     await gap();
     seat.interrupt();
     assertEquals(await seat.exit(), 130);
