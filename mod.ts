@@ -176,15 +176,20 @@ export type {
 } from "./src/agents/agent_options.ts";
 export { EvalLoop } from "./src/evals/eval_loop.ts";
 export type { AgentRequest, AgentResult, ResultError } from "./src/agents/agent_request.ts";
-export type { Adapter, AdapterContext, Prompt } from "./src/agents/adapter.ts";
+export {
+  type Adapter,
+  type AdapterContext,
+  DeadlineExceededError,
+  NoAnswerError,
+  type Prompt,
+  type RunContext,
+} from "./src/agents/adapter.ts";
 export {
   type Budget,
   BudgetExceededError,
   BudgetTracker,
   type TokenUsage,
 } from "./src/agents/budget.ts";
-export { DeadlineExceededError, NoAnswerError } from "./src/agents/errors.ts";
-export type { RunContext } from "./src/agents/run_context.ts";
 export type { TraceContext, TracedBody } from "./src/telemetry/trace_context.ts";
 export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";
