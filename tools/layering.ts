@@ -24,7 +24,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/telemetry\/open_telemetry\.ts$/, /^@opentelemetry\/api$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
   // A journal is a file, by the module that all runtimes share.
-  [/^src\/evals\/file_journal\.ts$/, /^node:fs\/promises$/],
+  [/^src\/evals\/journal\.ts$/, /^node:fs\/promises$/],
   // Agents of one machine can meet in a directory.
   [/^src\/coordination\/directory\//, /^node:(fs\/promises|path)$/],
   [/^src\/(health|service)\//, /^hono(\/|$)/],
