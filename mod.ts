@@ -24,6 +24,7 @@ export { type Cancel, type Clock, type SleepOptions, systemClock } from "./src/c
 export {
   CancelledError,
   type CancelReason,
+  DeadlineExceededError,
   isCancelledError,
   isLeaseLostError,
   isRetryLaterError,
@@ -100,8 +101,12 @@ export type {
   RunEnd,
   StopProgress,
 } from "./src/lifecycle/health_snapshot.ts";
-export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
-export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
+export {
+  type DrainView,
+  type DrainViewOptions,
+  showDrain,
+  type Watchable,
+} from "./src/terminal/show_drain.ts";
 export { Heartbeat, Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 
@@ -181,15 +186,19 @@ export type {
 } from "./src/agents/agent_options.ts";
 export { EvalLoop } from "./src/evals/eval_loop.ts";
 export type { AgentRequest, AgentResult, ResultError } from "./src/agents/agent_request.ts";
-export type { Adapter, AdapterContext, Prompt } from "./src/agents/adapter.ts";
+export {
+  type Adapter,
+  type AdapterContext,
+  NoAnswerError,
+  type Prompt,
+  type RunContext,
+} from "./src/agents/adapter.ts";
 export {
   type Budget,
   BudgetExceededError,
   BudgetTracker,
   type TokenUsage,
 } from "./src/agents/budget.ts";
-export { DeadlineExceededError, NoAnswerError } from "./src/agents/errors.ts";
-export type { RunContext } from "./src/agents/run_context.ts";
 export type { TraceContext, TracedBody } from "./src/telemetry/trace_context.ts";
 export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";

@@ -62,6 +62,8 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["a command that knows a runtime", "cli/a.ts", "Deno.args;", "must not know one: Deno"],
   ["a command that imports a private file of the core", "cli/a.ts", 'import { a } from "../src/loops/_a.ts";', "private"],
   ["a private file of another folder", "src/a.ts", 'import { a } from "./loops/_a.ts";', "private"],
+  ["a lifecycle that imports health", "src/lifecycle/a.ts", 'import type { A } from "../health/a.ts";', "a higher folder"],
+  ["a mailbox that imports leases", "src/mailbox/a.ts", 'import { a } from "../lease/a.ts";', "a higher folder"],
   ["exporting everything", "mod.ts", 'export * from "./src/a.ts";', "by name"],
   ["exporting everything under one name", "mod.ts", 'export * as a from "./src/a.ts";', "by name"],
   ["a default export of the package", "mod.ts", "export default 1;", "by name"],

@@ -15,6 +15,24 @@ const PORTS: readonly string[] = [
   "src/log.ts",
 ];
 
+/** The folders of `src/`, lowest first. A folder imports only from itself, from lower ones and ports. */
+const FOLDERS: readonly string[] = [
+  "telemetry",
+  "lifecycle",
+  "mailbox",
+  "engines",
+  "lease",
+  "loops",
+  "agents",
+  "health",
+  "terminal",
+  "group",
+  "evals",
+  "service",
+  "coordination",
+  "testing",
+];
+
 /** What outside the project a part may import; whoever matches no rule may import nothing. */
 const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/clock\.ts$/, /^@std\/async$/],
@@ -24,7 +42,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/telemetry\/open_telemetry\.ts$/, /^@opentelemetry\/api$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
   // A journal is a file, by the module that all runtimes share.
-  [/^src\/evals\/file_journal\.ts$/, /^node:fs\/promises$/],
+  [/^src\/evals\/journal\.ts$/, /^node:fs\/promises$/],
   // Agents of one machine can meet in a directory.
   [/^src\/coordination\/directory\//, /^node:(fs\/promises|path)$/],
   [/^src\/(health|service)\//, /^hono(\/|$)/],
@@ -96,6 +114,10 @@ function directionViolations(path: string, target: string): readonly string[] {
   if (path.startsWith("src/") && !target.startsWith("src/")) {
     found.push(`${path} is core and must not import ${target}`);
   }
+  const folder = FOLDERS.indexOf(folderOf(path));
+  if (folder >= 0 && FOLDERS.indexOf(folderOf(target)) > folder) {
+    found.push(`${path} must not import ${target}, which is in a higher folder`);
+  }
   if (path.startsWith("runtime_adapters/") && !adapterMayImport(path, target)) {
     found.push(`${path} is an adapter and must import src/runtime.ts alone, not ${target}`);
   }
@@ -109,6 +131,11 @@ function directionViolations(path: string, target: string): readonly string[] {
     found.push(`${path} must not import ${target}, which is private to its folder`);
   }
   return found;
+}
+
+/** The folder below `src/`; empty for ports and for files outside. */
+function folderOf(path: string): string {
+  return /^src\/(\w+)\//.exec(path)?.[1] ?? "";
 }
 
 function adapterMayImport(path: string, target: string): boolean {

@@ -14,9 +14,14 @@ import {
   type NackOptions,
 } from "../mailbox/mailbox.ts";
 import { messageMetrics } from "../telemetry/message_metrics.ts";
-import { type OpenTelemetry, openTelemetry } from "../telemetry/open_telemetry.ts";
-import { isMetering, isTracing } from "../telemetry/registry.ts";
-import { contextOf, fail, messagingAttributes } from "../telemetry/spans.ts";
+import {
+  isMetering,
+  isTracing,
+  type OpenTelemetry,
+  openTelemetry,
+} from "../telemetry/open_telemetry.ts";
+import { fail, messagingAttributes } from "../telemetry/spans.ts";
+import { contextOf } from "../telemetry/trace_context.ts";
 import type { Handler, MessageContext, OnBury } from "./handler.ts";
 import { describeIssues, type StandardSchema, ValidatedMessage } from "./schema.ts";
 

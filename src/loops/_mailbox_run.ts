@@ -10,7 +10,7 @@ import {
   MAX_BATCH,
   type Message,
 } from "../mailbox/mailbox.ts";
-import { isObserved } from "../telemetry/registry.ts";
+import { isObserved } from "../telemetry/open_telemetry.ts";
 import { MessageContext, type WorkShared } from "./handler.ts";
 import { type Decision, handle, handleObserved, type MailboxRunConfig } from "./_handle.ts";
 import { Item, Ledger, type Outcome } from "./_ledger.ts";

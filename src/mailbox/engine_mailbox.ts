@@ -9,7 +9,7 @@ import {
   checkVisibility,
   checkWait,
 } from "./_bounds.ts";
-import { isTracing } from "../telemetry/registry.ts";
+import { isTracing } from "../telemetry/open_telemetry.ts";
 import { sending } from "../telemetry/spans.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Codec } from "./codec.ts";

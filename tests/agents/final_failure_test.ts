@@ -6,7 +6,7 @@ import { redrive } from "../../src/loops/redrive.ts";
 import type { DeadLetterOptions } from "../../src/mailbox/dead_letters.ts";
 import { Office } from "./_office.ts";
 
-/** A model that fails at first, and what it was asked for. */
+/** Returns a model that fails the first calls and records all calls. */
 function failing(failures: number, calls: number[] = []): Adapter {
   return scriptedAdapter(() => {
     if (calls.push(calls.length) <= failures) throw new RangeError("not today");
@@ -14,42 +14,42 @@ function failing(failures: number, calls: number[] = []): Adapter {
   });
 }
 
-interface Way {
+interface FailureCase {
   readonly failures: number;
   readonly deadLetter: DeadLetterOptions;
 }
 
-/** Ways to fail for good; every further attempt would succeed. */
-const ways: Readonly<Record<string, Way>> = {
+/** Final failures. Any further attempt would succeed. */
+const cases: Readonly<Record<string, FailureCase>> = {
   "after its last attempt": { failures: 2, deadLetter: { maxDeliveries: 2 } },
-  "by the class of its error": {
+  "because of its error class": {
     failures: 1,
     deadLetter: { maxDeliveries: 5, include: [RangeError] },
   },
 };
 
-describe("A request that has failed for good", () => {
-  for (const [how, { failures, deadLetter }] of Object.entries(ways)) {
-    it(`${how} is never answered with an output when it could not be dead-lettered`, async () => {
+describe("a request that failed for good", () => {
+  for (const [how, { failures, deadLetter }] of Object.entries(cases)) {
+    it(`${how} never gets an output as a reply when dead-lettering fails`, async () => {
       const office = new Office();
       await office.ask("tea");
       office.requests.loseConnection({ operations: ["bury"], calls: 5 });
       const loop = office.loop({ adapter: failing(failures), deadLetter });
       await office.workOff(loop);
-      assert(office.heard.length > 0, "the requester is told");
+      assert(office.heard.length > 0, "the requester gets a reply");
       assertEquals(new Set(office.heard), new Set(["Error"]));
       assertEquals(await office.requests.deadLetters.approximateCount(), 1);
       assertEquals([loop.figures.deadLettered, loop.figures.acknowledged], [1, 0]);
     });
 
-    it(`${how} is never answered with an output when its worker dies after the reply`, async () => {
+    it(`${how} never gets an output as a reply when its worker dies after the error reply`, async () => {
       const office = new Office();
       await office.ask("tea");
       office.requests.freeze("bury");
       const options = { adapter: failing(failures), deadLetter };
       const dead = office.loop(options).run({ visibilityTimeoutMs: 10_000 });
       await office.clock.advance(3_000);
-      assertEquals(office.heard, ["Error"], "the reply comes before the dead-lettering");
+      assertEquals(office.heard, ["Error"], "the reply is sent before dead-lettering");
       const survivor = office.loop(options);
       const run = survivor.run();
       await office.clock.advance(20_000);
@@ -63,7 +63,7 @@ describe("A request that has failed for good", () => {
       dead.catch(() => {});
     });
 
-    it(`${how} is worked on anew after a redrive, even in the same millisecond`, async () => {
+    it(`${how} is attempted again after a redrive, even in the same millisecond`, async () => {
       const office = new Office();
       await office.ask("tea");
       const calls: number[] = [];
@@ -78,7 +78,7 @@ describe("A request that has failed for good", () => {
     });
   }
 
-  it("is not answered when it cannot be recorded that it has failed", async () => {
+  it("gets no error reply when the failure cannot be saved", async () => {
     const office = new Office();
     await office.ask("tea");
     office.requests.loseConnection({ operations: ["checkpoint", "bury"], calls: 8 });
@@ -92,7 +92,7 @@ describe("A request that has failed for good", () => {
     assertEquals(await office.requests.deadLetters.approximateCount(), 0);
   });
 
-  it("keeps the progress that it has made", async () => {
+  it("keeps its progress in the dead letter", async () => {
     const office = new Office();
     await office.ask("tea");
     const loop = office.loop({
@@ -109,8 +109,8 @@ describe("A request that has failed for good", () => {
   });
 });
 
-describe("A finalize that returns nothing", () => {
-  it("leaves the output as it is", async () => {
+describe("a finalize that returns nothing", () => {
+  it("leaves the output unchanged", async () => {
     const office = new Office();
     const seen: string[] = [];
     await office.ask("tea");

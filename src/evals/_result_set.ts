@@ -3,25 +3,25 @@ import { type EvalResult, trialIdOf } from "./eval_request.ts";
 import type { Journal } from "./journal.ts";
 import type { EvalProgress, ProgressView } from "./progress.ts";
 
-/** What a ledger is about. */
-export interface LedgerOptions {
+/** Options of {@linkcode ResultSet}. */
+export interface ResultSetOptions {
   readonly evaluationId: string;
-  /** How many results there will be. */
+  /** The number of results of the complete evaluation. */
   readonly total: number;
-  /** Which ones. @default {any of the evaluation} */
+  /** Returns false for trials that do not count. @default {all trials count} */
   readonly isWanted?: ((trialId: string) => boolean) | undefined;
   readonly journal: Journal;
   readonly progress?: ProgressView | undefined;
 }
 
-/** The results of an evaluation so far, one for each sample and experiment: the first that came. */
-export class Ledger<O> {
-  readonly #options: LedgerOptions;
+/** Holds the results of an evaluation, one per trial. The first result of a trial wins. */
+export class ResultSet<O> {
+  readonly #options: ResultSetOptions;
   readonly #results = new Map<string, EvalResult<O>>();
   #passed = 0;
   #errors = 0;
 
-  constructor(options: LedgerOptions) {
+  constructor(options: ResultSetOptions) {
     this.#options = options;
   }
 
@@ -33,7 +33,6 @@ export class Ledger<O> {
     return [...this.#results.values()];
   }
 
-  /** True when every result is there. */
   get complete(): boolean {
     return this.#results.size >= this.#options.total;
   }
@@ -48,21 +47,21 @@ export class Ledger<O> {
     return this.#results.has(trialId);
   }
 
-  /** Begins with what the journal has. */
-  async open(): Promise<void> {
+  /** Adds the results of the journal. */
+  async load(): Promise<void> {
     const results = await this.#options.journal.load();
-    const stranger = results.find((it) => it.evaluationId !== this.evaluationId);
-    if (stranger !== undefined) {
+    const foreign = results.find((it) => it.evaluationId !== this.evaluationId);
+    if (foreign !== undefined) {
       throw new Error(
-        `The journal is that of the evaluation "${stranger.evaluationId}", not of ` +
-          `"${this.evaluationId}": give each evaluation one of its own`,
+        `The journal belongs to the evaluation "${foreign.evaluationId}", not to ` +
+          `"${this.evaluationId}". Use one journal per evaluation.`,
       );
     }
-    this.#enter(results);
+    this.#add(results);
   }
 
-  /** Keeps results in the journal, then here. Those that are there already change nothing. */
-  async take(results: readonly EvalResult[]): Promise<void> {
+  /** Appends results to the journal and then adds them. Ignores results of trials that have one. */
+  async store(results: readonly EvalResult[]): Promise<void> {
     const fresh = new Map<string, EvalResult>();
     for (const result of results) {
       const id = trialIdOf(result);
@@ -70,10 +69,10 @@ export class Ledger<O> {
     }
     if (fresh.size === 0) return;
     await this.#options.journal.append([...fresh.values()]);
-    this.#enter(fresh.values());
+    this.#add(fresh.values());
   }
 
-  #enter(results: Iterable<EvalResult>): void {
+  #add(results: Iterable<EvalResult>): void {
     const { isWanted, progress } = this.#options;
     for (const result of results) {
       const id = trialIdOf(result);
@@ -82,6 +81,6 @@ export class Ledger<O> {
       if (result.score.passed) this.#passed++;
       if (result.error !== undefined) this.#errors++;
     }
-    contain(() => progress?.update(this.progress), () => {}); // a view must not fail the evaluation
+    contain(() => progress?.update(this.progress), () => {}); // a failing view must not stop the evaluation
   }
 }
