@@ -54,7 +54,7 @@ const KNOWS_RUNTIME = "src/engines/deno_kv/_open_kv.ts";
 /** These load modules by an address that they are given. */
 const LOADS_ANY = [
   "src/lease/_lease_thread_main.ts",
-  "cli/_load_module.ts",
+  "cli/_module.ts",
   "runtime_adapters/_thread.ts",
 ];
 
