@@ -36,7 +36,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/engines\/sqlite\/drivers\/bun_sqlite\.ts$/, /^bun:sqlite$/],
   [/^src\/engines\/redis\/_bun_client\.ts$/, /^bun$/],
   [/^runtime_adapters\//, /^node:/],
-  [/^runtime_adapters\/_serve_node\.ts$/, /^@hono\/node-server$/],
+  [/^runtime_adapters\/node\.ts$/, /^@hono\/node-server$/],
   // The command is a program: it has files, a terminal and arguments.
   [/^cli\//, /^(node:|commander$)/],
 ];
