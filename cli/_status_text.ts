@@ -75,7 +75,7 @@ function loopTable({ loops }: StatusAnswer): Table {
   return {
     columns: [
       ...["LOOP", "STATE", "READY", "IN FLIGHT", "OLDEST"],
-      ...only(figures, "DONE", "FAILED"),
+      ...only(figures, "ACKNOWLEDGED", "FAILED"),
       ...only(rates, "PER SECOND"),
       ...only(restarts, "RESTARTS"),
       ...only(mailboxes, "MAILBOX"),
