@@ -1,15 +1,22 @@
 /**
- * Deno, by `Deno.addSignalListener`.
+ * The runtime adapter for Deno.
  *
  * @module
  */
 
-import type { Runtime, SignalName, Terminal } from "../src/runtime.ts";
+import type {
+  HttpServer,
+  RequestHandler,
+  Runtime,
+  ServeOptions,
+  SignalName,
+  Terminal,
+} from "../src/runtime.ts";
 import { createScope, keepAlive } from "./_process.ts";
 import { StderrQueue } from "./_stderr.ts";
 import { inNodeWorker, startThread, watchEventLoop } from "./_thread.ts";
 
-/** The few members that are needed, so that the other runtimes need no types of Deno's. */
+/** The members of `Deno` that this file uses. Other runtimes have no types of Deno. */
 interface DenoNamespace {
   readonly build: { readonly os: string };
   readonly stdin: { isTerminal(): boolean };
@@ -31,6 +38,15 @@ interface DenoNamespace {
   removeSignalListener(signal: SignalName, listener: () => void): void;
   exit(code: number): never;
   kill(pid: number, signal: "SIGKILL"): void;
+  serve(
+    options: ServeOptions & { readonly onListen: () => void },
+    handler: RequestHandler,
+  ): DenoServer;
+}
+
+interface DenoServer {
+  readonly addr: { readonly hostname: string; readonly port: number };
+  shutdown(): Promise<void>;
 }
 
 function deno(): DenoNamespace {
@@ -54,25 +70,25 @@ const terminal: Terminal = {
   flush: () => stderr.flush(),
 };
 
-/** Deno's pipes block: only a terminal is written to at once, so that it is restored on exit. */
+/** Writes synchronously to a terminal only, so that it is restored on exit: pipes of Deno block. */
 const stderr = new StderrQueue((bytes) => {
   const { stderr } = deno();
   try {
     if (stderr.isTerminal()) return stderr.writeSync(bytes);
   } catch {
-    return bytes.length; // where the reader is gone, everything counts as written
+    return bytes.length; // the reader is gone: drop the text
   }
   return stderr.write(bytes).catch(() => bytes.length);
 });
 
-/** Asked only where it may be: nobody is to be prompted for this. */
+/** Reads TERM only with permission, so that Deno does not prompt for it. */
 function isDumb(): boolean {
   const { env, permissions } = deno();
   const { state } = permissions.querySync({ name: "env", variable: "TERM" });
   return state === "granted" && env.get("TERM") === "dumb";
 }
 
-/** Deno asks standard input and output for it, which may both be something else. */
+/** Falls back to 80 by 24: `consoleSize` fails when neither stdin nor stdout is a terminal. */
 function size(): { readonly columns: number; readonly rows: number } {
   try {
     return deno().consoleSize();
@@ -80,12 +96,6 @@ function size(): { readonly columns: number; readonly rows: number } {
     return { columns: 80, rows: 24 };
   }
 }
-
-/** Loaded by those who serve. */
-const serve: Runtime["serve"] = async (handler, options) => {
-  const module = await import("./_serve_deno.ts");
-  return await module.serve(handler, options);
-};
 
 /** The runtime adapter for Deno. */
 export const denoRuntime: Runtime = {
@@ -98,7 +108,7 @@ export const denoRuntime: Runtime = {
       ? ["SIGINT", "SIGBREAK"] as const
       : ["SIGTERM", "SIGINT"] as const;
   },
-  // Web workers count as the main thread of `node:worker_threads`.
+  // `node:worker_threads` calls a web worker the main thread.
   inWorker: () => "WorkerGlobalScope" in globalThis || inNodeWorker(),
   onSignal(signal, listener) {
     deno().addSignalListener(signal, listener);
@@ -115,7 +125,7 @@ export const denoRuntime: Runtime = {
     try {
       deno().kill(deno().pid, "SIGKILL");
     } finally {
-      // The first process of a container is immune to its own SIGKILL.
+      // PID 1 of a container ignores its own SIGKILL.
       deno().exit(137);
     }
   },
@@ -124,3 +134,21 @@ export const denoRuntime: Runtime = {
   createScope,
   serve,
 };
+
+function serve(handler: RequestHandler, options: ServeOptions): Promise<HttpServer> {
+  return new Promise((resolve) => {
+    const server = deno().serve({ ...options, onListen() {} }, handler);
+    const { hostname, port } = server.addr;
+    resolve({ hostname, port, close: ({ signal }) => close(server, signal) });
+  });
+}
+
+/** Deno cannot cut connections off: after `signal` aborts they end with the process. */
+async function close(server: DenoServer, signal: AbortSignal): Promise<void> {
+  let giveUp: () => void = () => {};
+  const givenUp = new Promise<void>((resolve) => giveUp = resolve);
+  if (signal.aborted) giveUp();
+  signal.addEventListener("abort", giveUp, { once: true });
+  await Promise.race([server.shutdown(), givenUp]);
+  signal.removeEventListener("abort", giveUp);
+}

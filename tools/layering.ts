@@ -54,7 +54,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/engines\/sqlite\/drivers\/bun_sqlite\.ts$/, /^bun:sqlite$/],
   [/^src\/engines\/redis\/_bun_client\.ts$/, /^bun$/],
   [/^runtime_adapters\//, /^node:/],
-  [/^runtime_adapters\/_serve_node\.ts$/, /^@hono\/node-server$/],
+  [/^runtime_adapters\/node\.ts$/, /^@hono\/node-server$/],
   // The command is a program: it has files, a terminal and arguments.
   [/^cli\//, /^(node:|commander$)/],
 ];
@@ -72,7 +72,7 @@ const KNOWS_RUNTIME = "src/engines/deno_kv/_open_kv.ts";
 /** These load modules by an address that they are given. */
 const LOADS_ANY = [
   "src/lease/_lease_thread_main.ts",
-  "cli/_load_module.ts",
+  "cli/_module.ts",
   "runtime_adapters/_thread.ts",
 ];
 

@@ -40,6 +40,20 @@ export class SerializationError extends MailboxError {
 export class MailboxConnectionError extends MailboxError {
   /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "MailboxConnectionError";
+  /**
+   * Says what a retry cannot repair: the client package or the runtime's own client is missing, or the
+   * schema of a database does not exist or is older than this package needs.
+   */
+  declare readonly reason?: "client_missing" | "schema_missing" | "schema_outdated";
+
+  /** Makes an error with an optional cause and an optional {@linkcode reason}. */
+  constructor(
+    message?: string,
+    options: ErrorOptions & { readonly reason?: MailboxConnectionError["reason"] } = {},
+  ) {
+    super(message, options);
+    if (options.reason !== undefined) this.reason = options.reason;
+  }
 }
 
 /** The message has no reply mailbox, or its name is unknown. */

@@ -1,11 +1,11 @@
-// Numbers and states, as people read them.
+// Formats numbers, durations and states.
 
-/** 1234567 as `1 234 567`, with narrow spaces that do not break. */
+/** Formats 1234567 as `1 234 567`, with narrow no-break spaces. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
-/** A duration in the two units that matter: `3.2 s`, `2 min 5 s`, `1 h 20 min`. */
+/** Formats a duration in at most two units: `3.2 s`, `2 min 5 s`, `1 h 20 min`. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1_000;
@@ -17,23 +17,23 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 1_440)} d ${Math.floor(minutes / 60) % 24} h`;
 }
 
-/** How often a second; what is slow keeps a digit. */
+/** Formats a rate per second; below 10 with one decimal. */
 export function rate(perSecond: number): string {
   return perSecond < 10 ? perSecond.toFixed(1) : count(Math.round(perSecond));
 }
 
-/** `max_deliveries` as `max deliveries`. */
+/** Formats `max_deliveries` as `max deliveries`. */
 export function plain(word: string): string {
   return word.replaceAll("_", " ");
 }
 
-/** The same with a capital letter. */
+/** Formats `max_deliveries` as `Max deliveries`. */
 export function title(word: string): string {
   const text = plain(word);
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** One, or many. */
+/** Formats a count with its noun: `1 loop`, `2 loops`. */
 export function several(value: number, one: string, many: string = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { root } from "../../tools/runtimes.ts";
-import { readChangelog, readVersion, setVersion, versionProblems } from "../../tools/versions.ts";
+import { readChangelog, readVersion, setVersion, versionProblems } from "../../tools/version.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 
 const FILES = ["deno.json", "package.json", "package-lock.json"];
 
-/** The manifests as they are, all of 0.1.0, with a changelog of our own. */
+/** Copies the manifests with the version 0.1.0, and writes a changelog. */
 function project(
   folder: TempFolder,
   changelog = "# Changelog\n\n## 0.1.0 (unreleased)\n\n- All.\n",
@@ -29,8 +29,8 @@ function edit(folder: TempFolder, name: string, from: string, to: string): void 
   writeFileSync(path, readFileSync(path, "utf8").replace(from, to));
 }
 
-describe("the version", () => {
-  it("is the same everywhere in this repository", () => {
+describe("the version of the package", () => {
+  it("is the same in all files of this repository", () => {
     assertEquals(versionProblems(root), []);
   });
 
@@ -51,26 +51,26 @@ describe("the version", () => {
     }
   });
 
-  it("is told wrong by each place that tells another one", () => {
+  it("is reported for each place that has another one", () => {
     for (const name of ["package.json", "package-lock.json"]) {
       using folder = new TempFolder();
       const path = project(folder);
       edit(folder, name, '"version": "0.1.0"', '"version": "0.1.1"');
-      assertEquals(versionProblems(path), [`${name} says 0.1.1, deno.json says 0.1.0`]);
+      assertEquals(versionProblems(path), [`${name} has 0.1.1, deno.json has 0.1.0`]);
     }
     using folder = new TempFolder();
     const path = project(folder, "# Changelog\n\n## 0.0.9 (2029-01-01)\n\n- Less.\n");
-    assertStringIncludes(versionProblems(path).join(), "CHANGELOG.md tells neither");
+    assertStringIncludes(versionProblems(path).join(), "CHANGELOG.md has 0.1.0 neither");
   });
 
-  it("may stay the released one while the next is being written", () => {
+  it("may be the last release while the changelog has an unreleased section", () => {
     using folder = new TempFolder();
     const text =
       "# Changelog\n\n## 0.2.0 (unreleased)\n\n- New.\n\n## 0.1.0 (2029-01-01)\n\n- All.\n";
     assertEquals(versionProblems(project(folder, text)), []);
   });
 
-  it("of a tag must be the one that is set, with its date", () => {
+  it("must match the tag and have a date", () => {
     using folder = new TempFolder();
     const path = project(folder);
     assertEquals(versionProblems(path, "v0.2.0").length, 2);
@@ -79,22 +79,22 @@ describe("the version", () => {
     assertEquals(versionProblems(path, "v0.1.0"), []);
   });
 
-  it("is refused when it is none, was released, or has nothing to tell, and nothing is written", () => {
+  it("is refused when it is invalid, released, or without a changelog section, and nothing is written", () => {
     using folder = new TempFolder();
     const text =
       "# Changelog\n\n## 0.2.0 (unreleased)\n\n- New.\n\n## 0.1.0 (2029-01-01)\n\n- All.\n";
     const path = project(folder, text);
-    assertThrows(() => setVersion(path, "v0.2.0", "2030-01-31"), Error, '"v0.2.0" is no version');
-    assertThrows(() => setVersion(path, "0.2.0", "31.1.2030"), Error, '"31.1.2030" is no date');
-    assertThrows(() => setVersion(path, "0.2.0", "2030-13-01"), Error, "is no date");
+    assertThrows(() => setVersion(path, "v0.2.0", "2030-01-31"), Error, 'Invalid version "v0.2.0"');
+    assertThrows(() => setVersion(path, "0.2.0", "31.1.2030"), Error, 'Invalid date "31.1.2030"');
+    assertThrows(() => setVersion(path, "0.2.0", "2030-13-01"), Error, "Invalid date");
     assertThrows(() => setVersion(path, "0.1.0", "2030-01-31"), Error, "choose a higher version");
     assertEquals(readVersion(path), "0.1.0");
     setVersion(path, "0.2.0", "2030-01-31");
-    assertThrows(() => setVersion(path, "0.3.0", "2030-02-01"), Error, "does not begin with what");
+    assertThrows(() => setVersion(path, "0.3.0", "2030-02-01"), Error, "has no unreleased section");
     assertEquals(readVersion(path), "0.2.0");
   });
 
-  it("cannot be read from a changelog whose headings are not understood", () => {
+  it("is refused when a heading of the changelog is invalid", () => {
     using folder = new TempFolder();
     const path = project(folder, "# Changelog\n\n## Version 0.1.0\n\n- All.\n");
     assertThrows(() => readChangelog(path), Error, '"## Version 0.1.0"');

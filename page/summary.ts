@@ -1,20 +1,20 @@
-// What everything comes to, in one word, one colour and one shape: in the header, the title and the icon.
+// The state of the group in one word, one colour and one mark, for the header and the tab.
 
 import type { Status } from "../src/health/status.ts";
-import { plain, title } from "./words.ts";
+import { plain, title } from "./format.ts";
 
-/** A tone is never told by its colour alone: each has a mark of its own. */
+/** The colour of a state. Each tone also has a mark, for users who do not see the colour. */
 export type Tone = "good" | "busy" | "bad" | "quiet";
 
-/** How a group is doing. */
-export interface Mood {
+/** The state of the group. */
+export interface Summary {
   readonly tone: Tone;
   readonly word: string;
-  /** The same in a sentence, for who hears it. */
+  /** The state as a sentence, which screen readers announce. */
   readonly sentence: string;
 }
 
-/** The marks, which are drawn and never read aloud. */
+/** The marks, as SVG paths. */
 export const MARKS: Readonly<Record<Tone, string>> = {
   good: "M3.5 8.5l3 3 6-7",
   busy: "M3.6 8h.1M8 8h.1M12.4 8h.1",
@@ -23,29 +23,33 @@ export const MARKS: Readonly<Record<Tone, string>> = {
 };
 
 const SENTENCES: Readonly<Record<string, string>> = {
-  starting: "It is starting.",
-  running: "It is running and takes work.",
-  unready: "A stop has begun: it is not ready any more, and still takes work.",
-  draining: "It takes no new work and finishes what is in flight.",
-  cancelling: "The time is nearly up: work in flight is being cancelled.",
-  stopped: "It has stopped.",
+  starting: "The group is starting.",
+  running: "The group is running and takes work.",
+  unready: "Shutdown has begun. The group is not ready, and still takes work.",
+  draining: "The group takes no new work and finishes the work in flight.",
+  cancelling: "The deadline is near. The group cancels the work in flight.",
+  stopped: "The group has stopped.",
 };
 
-/** What the phase, and trouble in it, come to. */
-export function moodOf({ phase, drained, ready, live, end }: Status): Mood {
+/** Summarizes a status. */
+export function summarize({ phase, drained, ready, live, end }: Status): Summary {
   const sentence = SENTENCES[phase] ?? "";
   if (phase === "running") {
-    if (!live) return { tone: "bad", word: "Stuck", sentence: "A loop gives no sign of life." };
+    if (!live) return { tone: "bad", word: "Stuck", sentence: "A loop does not respond." };
     if (drained) {
-      return { tone: "busy", word: "Drained", sentence: "It was told to take no work." };
+      return {
+        tone: "busy",
+        word: "Drained",
+        sentence: "The group takes no new work until it is resumed.",
+      };
     }
-    if (!ready) return { tone: "bad", word: "Not ready", sentence: "A loop is in trouble." };
+    if (!ready) return { tone: "bad", word: "Not ready", sentence: "A loop is not ready." };
     return { tone: "good", word: "Running", sentence };
   }
   if (phase === "stopped" && end !== undefined) {
     const tone = end.outcome === "drained" ? "quiet" : "bad";
-    const told = `It has stopped: ${plain(end.outcome)}, exit code ${end.exitCode}.`;
-    return { tone, word: "Stopped", sentence: told };
+    const text = `The group has stopped: ${plain(end.outcome)}, exit code ${end.exitCode}.`;
+    return { tone, word: "Stopped", sentence: text };
   }
   const tone = phase === "cancelling" ? "bad" : phase === "stopped" ? "quiet" : "busy";
   return { tone, word: title(phase), sentence };
@@ -58,8 +62,8 @@ const COLOURS: Readonly<Record<Tone, string>> = {
   quiet: "#6b6f76",
 };
 
-/** The title and the icon of the tab tell it too. */
-export function showInTab({ tone, word }: Mood, inFlight: number): void {
+/** Shows the state in the title and the icon of the tab. */
+export function showInTab({ tone, word }: Summary, inFlight: number): void {
   document.title = inFlight > 0 && tone !== "good"
     ? `${word}, ${inFlight} in flight · lastcall`
     : `${word} · lastcall`;
