@@ -16,11 +16,12 @@ const MESSAGES = 50;
 const DRAINED = 10_000;
 const NOTICES = 200;
 const GOAL_MS = { memory: 500, Redis: 2_000 } as const;
+const GOAL_DIRECTORY_MS = 5_000;
 const GOAL_GROWTH = 1.5;
 const GOAL_NOTICE_MS = 10;
 const GOAL_RATE = 10_000;
 
-/** Measures agents in memory and on Redis, on every runtime. */
+/** Measures agents in memory, on Redis and in a directory, on every runtime. */
 export async function coordination(subject: Subject): Promise<Part> {
   const server = await takeRedis();
   const places = { memory: "memory", ...("url" in server && { Redis: server.url }) };
@@ -30,6 +31,24 @@ export async function coordination(subject: Subject): Promise<Part> {
     const modules = ["src/coordination/mod", "src/engines/redis/mod"].map((it) => {
       return subject.entry(runtime, it);
     });
+    const inDirectory = async (agents: number) => {
+      const args = [...modules, "memory", "loops", String(agents), "1"];
+      const { stopMs } = await stopped(runtime, args);
+      table.push([runtime, "directory", String(agents), "1", ms(stopMs), "", ""]);
+      return stopMs;
+    };
+    const fewMs = await inDirectory(100);
+    const manyMs = await inDirectory(1_000);
+    const milliseconds = (it: number) => `${ms(it)} ms`;
+    goals.push(
+      atMost(`${runtime}, directory: 1,000 agents stop,`, manyMs, GOAL_DIRECTORY_MS, milliseconds),
+      atMost(
+        `${runtime}, directory: an agent's time among 1,000 to that among 100,`,
+        manyMs / fewMs / 10,
+        GOAL_GROWTH,
+        times,
+      ),
+    );
     for (const [place, address] of Object.entries(places)) {
       const stop = async (agents: number, messages: number) => {
         const found = await stopped(runtime, [
@@ -55,7 +74,6 @@ export async function coordination(subject: Subject): Promise<Part> {
       const many = await stop(1_000, MESSAGES);
       const one = await stop(1, DRAINED);
       const on = `${runtime}, ${place}`;
-      const milliseconds = (it: number) => `${ms(it)} ms`;
       goals.push(
         atMost(`${on}: 100 agents stop,`, few.stopMs, GOAL_MS[place as "memory"], milliseconds),
         atMost(

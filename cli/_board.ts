@@ -35,6 +35,8 @@ export async function openBoard(address: string, flags: BoardFlags): Promise<Boa
     switch (scheme.toLowerCase()) {
       case "redis:":
       case "rediss:":
+      case "redis+cluster:":
+      case "rediss+cluster:":
         refuse("--schema", schema, "a board on Redis has no schema");
         return await openRedisBoard(address, { ...options, ...named });
       case "postgres:":

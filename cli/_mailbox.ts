@@ -6,8 +6,13 @@ import { parseMailboxUrl } from "../src/engines/mailbox_url.ts";
 import { CliError, toCliError, usageError } from "./_errors.ts";
 import type { Io } from "./_io.ts";
 
-const SCHEMES = "sqlite, redis, rediss, postgres, postgresql, nats, tls, sqs, denokv";
-const HAS_SCHEME = new RegExp(`^(memory|${SCHEMES.replaceAll(", ", "|")}):`, "i");
+const SCHEMES =
+  "sqlite, redis, rediss, redis+cluster, rediss+cluster, postgres, postgresql, nats, tls, " +
+  "sqs, denokv";
+const HAS_SCHEME = new RegExp(
+  `^(memory|${SCHEMES.replaceAll(", ", "|").replaceAll("+", "\\+")}):`,
+  "i",
+);
 
 /**
  * Splits the arguments into the mailbox and the rest. The first argument is the mailbox, unless it

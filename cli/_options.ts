@@ -81,7 +81,7 @@ export const HEALTH_URL = "URL of the health app: http://host:8080, host:8080 or
 export const MAILBOXES = `
 Mailboxes:
   sqlite:./jobs.db?queue=orders            a file
-  redis://localhost:6379?queue=orders      Redis
+  redis://localhost:6379?queue=orders      Redis; redis+cluster:// for a cluster
   postgres://localhost/app?queue=orders    PostgreSQL
   nats://localhost:4222?queue=orders       NATS with JetStream
   sqs:orders?region=eu-west-1              Amazon SQS

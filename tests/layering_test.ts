@@ -34,6 +34,7 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["hono outside of health and service", "src/lifecycle/a.ts", 'import { Hono } from "hono";', '"hono"'],
   ["hono in an engine", "src/engines/a.ts", 'import { Hono } from "hono";', '"hono"'],
   ["more of node: than SQLite needs", "src/engines/sqlite/a.ts", 'import os from "node:os";', '"node:os"'],
+  ["files without waiting in more than one file", "src/engines/sqlite/a.ts", 'import fs from "node:fs";', '"node:fs"'],
   ["node: in an engine", "src/engines/a.ts", 'import fs from "node:fs";', '"node:fs"'],
   ["a module of Bun under a constant", "src/engines/a.ts", 'const MODULE: string = "bun"; await import(MODULE);', '"bun"'],
   ["an import whose module is computed", "src/engines/a.ts", 'await import("io" + "redis");', "must name the module"],

@@ -8,6 +8,16 @@ import type { ShutdownReport } from "./shutdown_report.ts";
 import type { StateWriter } from "./_state_writer.ts";
 import { OutOfTimeError, Steps } from "./_steps.ts";
 
+/** That of a loop whose run asks for no other. */
+const DEFAULT_VISIBILITY_MS = 300_000;
+
+/** An agent that is to stop, what ends its work on messages, and how long these stay hidden. */
+export interface StopRequest {
+  readonly agent: Agent;
+  readonly signal: AbortSignal | undefined;
+  readonly visibilityTimeoutMs: number | undefined;
+}
+
 /** What agents that stop together share. */
 export interface SharedStop {
   readonly deadline: Deadline;
@@ -27,14 +37,18 @@ export class AgentStop {
   readonly #steps: Steps;
   readonly #startedAt: number;
 
-  /** `signal` ends the work on messages. */
-  constructor(agent: Agent, signal: AbortSignal | undefined, shared: SharedStop) {
+  constructor(request: StopRequest, shared: SharedStop) {
+    const { agent, signal, visibilityTimeoutMs = DEFAULT_VISIBILITY_MS } = request;
     const { clock } = agent.bus.board;
     const { maxBatch, drainIntervalMs } = shared.settings;
     this.#agent = agent;
     this.#signal = signal;
     this.#shared = shared;
-    this.#drain = new InboxDrain(agent, { maxBatch, intervalMs: drainIntervalMs });
+    this.#drain = new InboxDrain(agent, {
+      maxBatch,
+      intervalMs: drainIntervalMs,
+      visibilityTimeoutMs,
+    });
     this.#steps = new Steps(shared.deadline, clock);
     this.#startedAt = clock.monotonic();
   }

@@ -17,8 +17,9 @@ export interface BoardWatchOptions {
 
 /**
  * Looks at a board for all that watch it in this process, as long as there is somebody. A wake makes it
- * read what was written since the last look; a wake during a look makes one more look. Now and then it
- * reads everything: a wake may get lost, and nobody tells that an agent has died.
+ * read what was written since the last look, or only the agents that the wake names: the cost of many
+ * writes is in proportion to their number. A wake during a look makes one more look. Now and then it reads
+ * everything: a wake may get lost, and nobody tells that an agent has died.
  */
 export class BoardWatch {
   readonly #options: BoardWatchOptions;
@@ -26,6 +27,10 @@ export class BoardWatch {
   /** What the listeners were told last: the same is not told twice. */
   readonly #known = new Map<string, { readonly record: AgentRecord; readonly print: string }>();
   #cursor: unknown;
+  /** Named by wakes since the last look. */
+  readonly #named = new Set<string>();
+  /** The next look is for everything that is new, named or not. */
+  #wide = true;
   #looking: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #stopWaking: (() => void) | undefined;
@@ -57,6 +62,11 @@ export class BoardWatch {
 
   /** Reads what is new. A look that has begun may have missed it, so that there is one more. */
   look(): Promise<void> {
+    this.#wide = true;
+    return this.#look();
+  }
+
+  #look(): Promise<void> {
     if (this.#looking === undefined) return this.#looking = this.#read();
     return this.#next ??= this.#looking.then(() => {
       this.#next = undefined;
@@ -71,7 +81,11 @@ export class BoardWatch {
   }
 
   #begin(): void {
-    this.#stopWaking = this.#options.store.onWake(() => void this.look());
+    this.#stopWaking = this.#options.store.onWake((agentIds) => {
+      if (agentIds === undefined) return void this.look();
+      for (const id of agentIds) this.#named.add(id);
+      void this.#look();
+    });
     this.#schedule();
     void this.look();
   }
@@ -81,6 +95,7 @@ export class BoardWatch {
     this.#stopWaking = undefined;
     this.#cancelPoll?.();
     this.#cursor = undefined;
+    this.#named.clear();
     this.#known.clear();
   }
 
@@ -94,24 +109,34 @@ export class BoardWatch {
   }
 
   async #read(): Promise<void> {
-    const { store, toRecord, log } = this.#options;
+    const { store, log } = this.#options;
     const since = this.#cursor;
+    const named = [...this.#named];
+    const wide = this.#wide || since === undefined;
+    this.#named.clear();
+    this.#wide = false;
     try {
-      const { agents, cursor } = await store.list(since);
+      const page = wide ? await store.list(since) : { agents: await store.read(named) };
       if (this.#stopWaking === undefined) return;
-      this.#cursor = cursor;
-      const found = agents.map(toRecord);
-      this.#tell(since === undefined ? [...found, ...this.#gone(found)] : found);
+      if ("cursor" in page) this.#cursor = page.cursor;
+      const found = page.agents.map(this.#options.toRecord);
+      if (!wide) this.#tell([...found, ...this.#gone(found, named)]);
+      else this.#tell(since === undefined ? [...found, ...this.#gone(found)] : found);
     } catch (error) {
+      this.#wide = true; // the next look finds what this one was for
       log.debug("could not look at the board; it is tried again", { error });
     } finally {
       this.#looking = undefined;
     }
   }
 
-  #gone(all: readonly AgentRecord[]): readonly AgentRecord[] {
-    const there = new Set(all.map(({ agentId }) => agentId));
-    const gone = [...this.#known.keys()].filter((id) => !there.has(id));
+  /** Those of `candidates` that were known and were not found. */
+  #gone(
+    found: readonly AgentRecord[],
+    candidates: Iterable<string> = this.#known.keys(),
+  ): readonly AgentRecord[] {
+    const there = new Set(found.map(({ agentId }) => agentId));
+    const gone = [...candidates].filter((id) => this.#known.has(id) && !there.has(id));
     return gone.map((agentId) => ({ agentId, status: "unknown" as const }));
   }
 

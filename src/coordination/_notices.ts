@@ -14,7 +14,7 @@ export class Notices {
   }
 
   /** Tells `agents` of the stops among these changes. With nobody to tell, they only count as heard. */
-  deliver(changes: readonly AgentRecord[], agents: readonly Agent[]): void {
+  deliver(changes: readonly AgentRecord[], agents: () => readonly Agent[]): void {
     for (const record of changes) {
       const { agentId, status, notice } = record;
       if (status === "unknown") this.#heard.delete(agentId);
@@ -23,7 +23,7 @@ export class Notices {
       // It may have stopped before anybody came to look.
       if (status !== "shutting_down" && status !== "shutdown_complete") continue;
       const leaving = new Set(notice.agents);
-      for (const agent of agents) {
+      for (const agent of agents()) {
         if (agent.stopping || leaving.has(agent.id)) continue;
         if (agent.options.onNotification !== undefined) void this.#tell(agent, record, notice);
       }

@@ -1,6 +1,7 @@
 import { nextTurn } from "../clock.ts";
 import type { Agent } from "./agent.ts";
-import { type CoordinatedShutdownOptions, type StopRequest, stopTogether } from "./shutdown.ts";
+import type { StopRequest } from "./_agent_stop.ts";
+import { type CoordinatedShutdownOptions, stopTogether } from "./shutdown.ts";
 import type { ShutdownReport } from "./shutdown_report.ts";
 
 interface Joined extends StopRequest {
@@ -18,9 +19,16 @@ export class StoppingSet {
     this.#options = options;
   }
 
-  join(agent: Agent, timeoutMs: number, signal: AbortSignal): Promise<ShutdownReport> {
+  /** Stops an agent; `visibilityMs` is that of its run. */
+  join(
+    agent: Agent,
+    timeoutMs: number,
+    signal: AbortSignal,
+    visibilityMs: number | undefined,
+  ): Promise<ShutdownReport> {
+    const visibilityTimeoutMs = visibilityMs ?? this.#options.visibilityTimeoutMs;
     return new Promise((resolve, reject) => {
-      this.#joined.push({ agent, timeoutMs, signal, resolve, reject });
+      this.#joined.push({ agent, timeoutMs, signal, visibilityTimeoutMs, resolve, reject });
       if (this.#joined.length === 1) void this.#stop();
     });
   }

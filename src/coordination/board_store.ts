@@ -68,8 +68,11 @@ export interface BoardStore {
   read(agentIds: readonly string[]): Promise<readonly StoredAgent[]>;
   /** All agents, or with the cursor of an earlier page those that were written since. */
   list(since?: unknown): Promise<BoardPage>;
-  /** Calls `listener` whenever something may have been written, until the returned function is called. */
-  onWake(listener: () => void): () => void;
+  /**
+   * Calls `listener` whenever something may have been written, until the returned function is called. A
+   * store that knows which agents were written names them, and only these are read.
+   */
+  onWake(listener: (agentIds?: readonly string[]) => void): () => void;
   /** Lets go of what is held open. */
   close(): Promise<void>;
 }

@@ -64,7 +64,7 @@ export class Bus implements AgentHome, AsyncDisposable {
       ((agentId) => new InMemoryMailbox<Envelope>(agentId, { clock: board.clock }));
     const notices = new Notices(board);
     this.#peers = new Peers(board, (changes, first) => {
-      notices.deliver(changes, first ? [] : this.agents);
+      notices.deliver(changes, () => first ? [] : this.agents);
     });
   }
 

@@ -1,6 +1,6 @@
 import { checkDuration } from "../_checks.ts";
 import { deferred, onAbort } from "../_promises.ts";
-import type { CancelledError } from "../errors.ts";
+import { type CancelledError, errorText } from "../errors.ts";
 import { BaseLoop, type LoopContext } from "../lifecycle/base_loop.ts";
 import { reserveOf } from "../lifecycle/deadline.ts";
 import { type Figures, NO_FIGURES, sumFigures } from "../lifecycle/runnable.ts";
@@ -64,6 +64,13 @@ export class CoordinatedLoop extends BaseLoop {
     return this.#inner.inFlight ?? [];
   }
 
+  /** What its last stop had no time for; the group's outcome is then `timed_out`. */
+  get unfinished(): readonly string[] {
+    return this.#report === undefined || this.#report.complete
+      ? []
+      : [incompleteText(this.#report)];
+  }
+
   /** What the agent works off. */
   get mailbox(): Runnable["mailbox"] {
     return this.#inner.mailbox;
@@ -105,7 +112,7 @@ export class CoordinatedLoop extends BaseLoop {
     await this.#inner.abandon?.();
   }
 
-  /** Takes part in the bus, works until the stop, and then stops the agent. */
+  /** Takes part in the bus, works until the stop, and then stops the agent. Rejects when a step failed. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { stopping, signal } = context;
     this.#report = undefined;
@@ -122,13 +129,18 @@ export class CoordinatedLoop extends BaseLoop {
     unlink();
     const timeoutMs = this.#timeoutMs ?? this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     this.#timeoutMs = undefined;
-    this.#report = await this.#set.join(agent, timeoutMs - reserveOf(timeoutMs), signal);
+    const stopMs = timeoutMs - reserveOf(timeoutMs);
+    this.#report = await this.#set.join(agent, stopMs, signal, options.visibilityTimeoutMs);
     if (!this.#report.complete) {
       this.#bus.board.log.warn(`agent "${agent.id}" did not stop completely`, {
         report: this.#report,
       });
     }
     await run;
+    const failed = this.#report.steps.find(({ outcome }) => outcome === "failed");
+    if (failed !== undefined) {
+      throw new Error(incompleteText(this.#report), { cause: failed.error });
+    }
   }
 
   #drained(): Figures {
@@ -144,6 +156,15 @@ export class CoordinatedLoop extends BaseLoop {
       leftToExpire: 0,
     };
   }
+}
+
+function incompleteText({ agentId, steps, left }: ShutdownReport): string {
+  const bad = steps.filter(({ outcome }) => outcome === "failed" || outcome === "timed_out");
+  const parts = bad.map(({ name, outcome, error }) => {
+    return `${name} ${outcome.replace("_", " ")} (${errorText(error)})`;
+  });
+  if (left !== 0) parts.push(`messages left in the inbox: ${left ?? "not known"}`);
+  return `agent "${agentId}" did not stop completely: ${parts.join(", ")}`;
 }
 
 /**

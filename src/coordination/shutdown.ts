@@ -1,8 +1,8 @@
-import { checkDuration } from "../_checks.ts";
+import { checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
 import { Deadline } from "../lifecycle/deadline.ts";
 import { checkBatch, type CoordinationSettings, DEFAULT_SETTINGS } from "./settings.ts";
 import type { Agent } from "./agent.ts";
-import { AgentStop } from "./_agent_stop.ts";
+import { AgentStop, type StopRequest } from "./_agent_stop.ts";
 import type { ShutdownReport } from "./shutdown_report.ts";
 
 /** Options of {@linkcode shutdownWithCoordination}. */
@@ -11,6 +11,11 @@ export interface CoordinatedShutdownOptions extends Partial<CoordinationSettings
   readonly reason?: string;
   /** Ends the work on messages when aborted; the steps that are left are still made. */
   readonly signal?: AbortSignal;
+  /**
+   * How long messages that are being drained stay hidden should the process end in the middle. While it
+   * lives they are kept, however long the handlers take. @default {300_000, in a loop that of its run}
+   */
+  readonly visibilityTimeoutMs?: number;
 }
 
 /**
@@ -37,13 +42,11 @@ export async function shutdownAllCoordinated(
   agents: readonly Agent[],
   options: CoordinatedShutdownOptions = {},
 ): Promise<readonly ShutdownReport[]> {
-  return await stopTogether(agents.map((agent) => ({ agent, signal: options.signal })), options);
-}
-
-/** An agent that is to stop, and what ends its work on messages. */
-export interface StopRequest {
-  readonly agent: Agent;
-  readonly signal: AbortSignal | undefined;
+  const { signal, visibilityTimeoutMs } = options;
+  return await stopTogether(
+    agents.map((agent) => ({ agent, signal, visibilityTimeoutMs })),
+    options,
+  );
 }
 
 /** The same for agents each of which has a signal of its own. */
@@ -76,8 +79,11 @@ export async function stopTogether(
     states: bus.states,
     broadcast: () => broadcast ??= bus.broadcastStop(agents, reason),
   };
+  for (const { visibilityTimeoutMs = 0 } of requests) {
+    checkDuration("visibilityTimeoutMs", visibilityTimeoutMs, MAX_VISIBILITY_MS);
+  }
   for (const agent of agents) agent.stopping = true;
   return await Promise.all(
-    requests.map(({ agent, signal }) => new AgentStop(agent, signal, shared).run()),
+    requests.map((request) => new AgentStop(request, shared).run()),
   );
 }

@@ -61,6 +61,8 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
 
   redis: openRedis,
   rediss: openRedis,
+  "redis+cluster": openRedis,
+  "rediss+cluster": openRedis,
 
   async denokv(url, options) {
     checkParams(url, ["queue", ...LIMITS]);
@@ -149,6 +151,7 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * | `nats://host:4222?queue=orders&maxSize=100`, `tls://…` | `NatsMailbox` |
  * | `postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100`, `postgresql://…` | `PostgresMailbox` |
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
+ * | `redis+cluster://host:6379,other:6379?queue=orders&maxSize=100`, `rediss+cluster://…` | `RedisMailbox` |
  * | `denokv:./jobs.kv?queue=orders&maxSize=100`, `denokv:` for what Deno has for the program | `DenoKvMailbox` |
  * | `sqs:https://sqs.eu-west-1.amazonaws.com/123/orders`, `sqs:orders?region=eu-west-1&create=true` | `SqsMailbox` |
  *

@@ -129,9 +129,9 @@ function mailboxStatus(
   { reachable, answer, error }: Inquiry<MailboxLook>,
 ): MailboxStatus {
   const { name } = mailbox;
-  const { engine } = mailbox as Partial<Mailbox<unknown>>;
+  const { engine, trouble } = mailbox as Partial<Mailbox<unknown>>;
   const place = { name, ...(engine !== undefined && { engine }), reachable };
-  if (reachable) return { ...place, ...answer };
+  if (reachable) return { ...place, ...answer, ...(trouble !== undefined && { error: trouble }) };
   return { ...place, ...(error !== undefined && { error: publicText(error) }) };
 }
 

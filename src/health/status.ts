@@ -33,7 +33,7 @@ export interface MailboxStatus {
   readonly engine?: string;
   /** False while its engine cannot be asked; then no number is known. */
   readonly reachable: boolean;
-  /** Why it cannot be asked. */
+  /** Why it cannot be asked, or what it cannot do although it answers. */
   readonly error?: string;
   /** Messages in it, whatever their state. */
   readonly messages?: number;

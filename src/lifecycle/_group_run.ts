@@ -196,7 +196,7 @@ export class GroupRun {
     await stopByPriority(this.members, this.#deadline, clock, (members) => {
       this.#cancel(members, "deadline", "the time is nearly up");
     });
-    for (const member of this.members) member.giveUp();
+    for (const member of this.members) this.#unfinished.push(...member.giveUp());
   }
 
   async #unreadyDelay(): Promise<void> {

@@ -93,9 +93,10 @@ export class Member {
     if (this.#state === "hung") await this.#contain("abandon", () => this.loop.abandon?.());
   }
 
-  /** The deadline has passed and it still runs: from now on nobody waits for it. */
-  giveUp(): void {
+  /** Stops waiting for a loop that still runs. Returns what one that has ended left undone. */
+  giveUp(): readonly string[] {
     if (this.active) this.#enter("hung");
+    return this.#state === "ended" ? this.loop.unfinished ?? [] : [];
   }
 
   /** What became of it. */

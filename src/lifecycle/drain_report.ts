@@ -38,7 +38,7 @@ export interface DrainReportInit {
   readonly phases: readonly PhaseEvent[];
   /** One for each loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
-  /** Support and shutdown callbacks that had not ended at the deadline. */
+  /** Support and shutdown callbacks that had not ended at the deadline, and what ended loops left undone. */
   readonly unfinished: readonly string[];
   /** What went wrong and was contained. */
   readonly problems: readonly Problem[];
@@ -67,7 +67,7 @@ export class DrainReport implements DrainReportInit {
   readonly phases: readonly PhaseEvent[];
   /** One for each loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
-  /** Support and shutdown callbacks that had not ended at the deadline. */
+  /** Support and shutdown callbacks that had not ended at the deadline, and what ended loops left undone. */
   readonly unfinished: readonly string[];
   /** What went wrong and was contained. */
   readonly problems: readonly Problem[];

@@ -112,6 +112,11 @@ export interface Runnable extends AsyncDisposable {
   readonly inFlight?: readonly InFlight[];
   /** What became of the messages it received. */
   readonly figures?: Figures;
+  /**
+   * What its last stop left undone although the loop has ended, a line each. The report of the group names
+   * it, and the outcome is `timed_out`.
+   */
+  readonly unfinished?: readonly string[];
   /** The mailbox that it receives from, for the status of the group. */
   readonly mailbox?: { readonly name: string; approximateCount(): Promise<number> } | undefined;
   /** Ends work in flight now instead of at the deadline. */

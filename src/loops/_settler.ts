@@ -135,7 +135,8 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
           this.#clock.monotonic() < endsAt;
         if (isMailboxError(error, "MessageFinalizedError")) return [];
         const stale = isMailboxError(error, "ReceiptHandleExpiredError");
-        const last = stale || attempt >= ATTEMPTS && !away;
+        const closed = isMailboxError(error, "MailboxClosedError");
+        const last = stale || closed || attempt >= ATTEMPTS && !away;
         const next = last ? "it reappears when its visibility timeout passes" : "trying again";
         const ids = messages.map(({ id }) => id);
         if (last || attempt <= ATTEMPTS) {

@@ -114,9 +114,9 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     return this.#current?.figures ?? NO_FIGURES;
   }
 
-  /** False while messages cannot be received. */
+  /** False while messages cannot be received, or the mailbox is in trouble. */
   get ready(): boolean {
-    return this.#current?.ready ?? true;
+    return (this.#current?.ready ?? true) && this.#config.mailbox.trouble === undefined;
   }
 
   /** Where the messages come from. */

@@ -61,7 +61,8 @@ export interface Pulled<B> {
  * - Every call is atomic for all its arguments.
  * - A delivery is stale from the moment its visibility timeout passes, also when the message was not
  *   received again. Settling a stale delivery changes nothing and returns `false`.
- * - A call that throws has changed nothing, or will be found out by the next one.
+ * - A call that throws has changed nothing, or the next call detects what it changed: the same
+ *   settlement, repeated, returns `true` for what the first call did before its answer was lost.
  */
 export interface Engine<B> {
   /** What the engine can do. `mailboxCases` tests it. */

@@ -115,6 +115,11 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   readonly capabilities: Capabilities;
   /** The name of the engine, such as `Redis`. */
   readonly engine?: string | undefined;
+  /**
+   * What the engine cannot do at the moment, such as a Redis server without memory that refuses sends.
+   * Undefined while it can do everything. A loop on the mailbox goes on, and is not ready meanwhile.
+   */
+  readonly trouble?: string | undefined;
   /** Stores a message and returns its id. When this resolves, the message is safe. */
   send(body: T, options?: SendOptions<R>): Promise<string>;
   /** Stores all messages, or none of them. */

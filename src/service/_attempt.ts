@@ -16,10 +16,14 @@ export interface Errand<T> {
   readonly signal: AbortSignal | undefined;
 }
 
+/** An attempt without an answer. */
+export interface Failed {
+  readonly outcome: Exclude<AttemptOutcome, "answered">;
+  readonly error: unknown;
+}
+
 /** What came of an attempt. */
-export type Attempted<T> =
-  | { readonly outcome: "answered"; readonly value: T }
-  | { readonly outcome: Exclude<AttemptOutcome, "answered">; readonly error: unknown };
+export type Attempted<T> = { readonly outcome: "answered"; readonly value: T } | Failed;
 
 /** Asks one worker once. */
 export async function attempt<T>(
@@ -37,21 +41,26 @@ export async function attempt<T>(
     () => controller.abort(new DeadlineExceededError(deadlineMs)),
   );
   const unlink = onAbort(caller, () => controller.abort(caller?.reason));
-  let holders = 0;
+  let [holders, over] = [0, false];
+  const end = () => {
+    if (over) return;
+    over = true;
+    cancel();
+    unlink();
+    worker.inFlight--;
+  };
   const hold = () => {
     let held = true;
     holders++;
     return () => {
-      if (held && --holders === 0) {
-        cancel();
-        unlink();
-        worker.inFlight--;
-      }
+      if (held && --holders === 0) end();
       held = false;
     };
   };
   worker.inFlight++;
   const done = hold();
+  // Not left to those who hold it: an answer that is never read does not notice that it was cut off.
+  signal.addEventListener("abort", end, { once: true });
   try {
     signal.throwIfAborted();
     const context = {
@@ -75,7 +84,7 @@ function outcomeOf(
   error: unknown,
   signal: AbortSignal,
   caller: AbortSignal | undefined,
-): Exclude<AttemptOutcome, "answered"> {
+): Failed["outcome"] {
   if (signal.aborted) return caller?.aborted === true ? "aborted" : "deadline";
   if (isTerminatingError(error)) return "terminating";
   if (isUnreachableError(error)) return "unreachable";

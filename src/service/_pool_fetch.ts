@@ -1,9 +1,10 @@
+import { show } from "../_checks.ts";
 import { TerminatingError } from "../errors.ts";
 import { trackedBody } from "./_tracked_body.ts";
 import { workerUrl } from "./_worker_url.ts";
-import type { CallContext, PoolCall } from "./pool_call.ts";
-import { CapacityError, UnreachableError } from "./pool_errors.ts";
-import { terminatingErrorOf } from "./terminating_response.ts";
+import type { CallContext, PoolCall, PoolRequestOptions } from "./pool_call.ts";
+import { CapacityError, mayHaveStarted, UnreachableError } from "./pool_errors.ts";
+import { errorIn, terminatingErrorOf } from "./terminating_response.ts";
 import type { WorkerAddress } from "./worker_address.ts";
 
 /** What concerns one connection only, and is not handed on. */
@@ -18,21 +19,59 @@ const HOP_BY_HOP: readonly string[] = [
   "upgrade",
 ];
 
-/** The answers that were refusals, by the errors they were turned into. */
-type Refusals = WeakMap<Error, Response>;
+/** An answer shorter than this is over for its worker although its caller never reads it. */
+const READ_AHEAD_BYTES = 65_536;
+
+/** Methods that change nothing at the worker, so that a request may be executed twice. */
+const SAFE: readonly string[] = ["GET", "HEAD", "OPTIONS", "TRACE"];
+
+/** What Node and Bun call a connection that was never made. Deno has a text for it. */
+const NOT_CONNECTED: readonly unknown[] = [
+  "ECONNREFUSED",
+  "ConnectionRefused",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "UND_ERR_CONNECT_TIMEOUT",
+];
+const NOT_CONNECTED_TEXT = "client error (Connect)";
+
+/** A request as it goes to each worker. */
+interface Outgoing {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Headers;
+  readonly body: () => BodyInit | null;
+  /** The codes of a 503 that mean "no room". */
+  readonly capacityCodes: readonly unknown[];
+  /** The answers that were refusals, by the errors they were turned into. */
+  readonly refusals: WeakMap<Error, Response>;
+}
 
 /** Hands a request on to a worker. `bound` requests are sent once, so that nothing is kept of them. */
 export async function poolFetch(
   request: Request,
+  options: PoolRequestOptions,
   bound: boolean,
-  run: (call: PoolCall<Response>) => Promise<Response>,
+  capacityCodes: readonly unknown[],
+  run: (call: PoolCall<Response>, options: PoolRequestOptions) => Promise<Response>,
 ): Promise<Response> {
-  const refusals: Refusals = new WeakMap();
-  const body = request.body === null ? null : bound ? request.body : await request.arrayBuffer();
+  const { method } = request;
+  const { pathname, search } = new URL(request.url);
+  const kept = request.body === null ? null : bound ? request.body : await request.arrayBuffer();
   const headers = new Headers(request.headers);
   for (const name of HOP_BY_HOP) headers.delete(name);
+  const safe = SAFE.includes(method);
+  const idempotent = options.idempotent ?? (safe || headers.has("idempotency-key"));
+  const once = !idempotent && !safe;
+  if (once && !(kept instanceof ReadableStream)) {
+    headers.set("content-length", String(kept?.byteLength ?? 0));
+  }
+  const refusals = new WeakMap<Error, Response>();
+  const body = () => once || kept instanceof ReadableStream ? sentOnce(kept) : kept;
+  const outgoing = { method, path: pathname + search, headers, body, capacityCodes, refusals };
   try {
-    return await run((worker, context) => ask(worker, context, request, headers, body, refusals));
+    const call: PoolCall<Response> = (worker, context) => ask(worker, context, outgoing);
+    return await run(call, { ...options, idempotent });
   } catch (error) {
     const refusal = refusals.get(error as Error);
     if (refusal === undefined) throw error;
@@ -40,21 +79,37 @@ export async function poolFetch(
   }
 }
 
+/**
+ * A body that no `fetch` sends a second time. When a connection breaks, Deno repeats every request of
+ * which it still has the body, and Bun repeats PUT and DELETE. A stream that is made when it is read is
+ * gone by then.
+ */
+function sentOnce(kept: ArrayBuffer | ReadableStream<Uint8Array> | null): ReadableStream {
+  const reader = new Response(kept).body?.getReader();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await reader?.read() ?? { done: true };
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel(reason) {
+      await reader?.cancel(reason);
+    },
+  }, { highWaterMark: 0 });
+}
+
 async function ask(
   worker: WorkerAddress,
   context: CallContext,
-  request: Request,
-  headers: Headers,
-  body: BodyInit | null,
-  refusals: Refusals,
+  { method, path, headers, body: makeBody, capacityCodes, refusals }: Outgoing,
 ): Promise<Response> {
   const { signal, remainingMs, traceHeaders, noneHealthy, hold } = context;
-  const { pathname, search } = new URL(request.url);
   const own = new Headers(headers);
   for (const [name, value] of Object.entries(traceHeaders)) own.set(name, value);
   if (remainingMs !== Infinity) own.set("x-lastcall-remaining-ms", remainingMs.toFixed(0));
+  const body = makeBody();
   const init = {
-    method: request.method,
+    method,
     headers: own,
     body,
     signal,
@@ -65,27 +120,60 @@ async function ask(
   const release = hold();
   let response: Response;
   try {
-    response = await fetch(workerUrl(worker.url, pathname + search), init);
+    response = await fetch(workerUrl(worker.url, path), init);
     if (response.status === 503 || response.status === 429) {
-      const text = await response.text();
-      const error = refusal(worker, response, text);
-      refusals.set(error, handedOn(new Response(text, response), noneHealthy));
-      throw error;
+      const bytes = await response.arrayBuffer();
+      const error = refusal(worker, response.status, bytes, capacityCodes);
+      response = new Response(bytes, response);
+      if (error !== undefined) {
+        refusals.set(error, handedOn(response, noneHealthy));
+        throw error;
+      }
     }
   } catch (error) {
     release();
     if (signal.aborted || refusals.has(error as Error)) throw error;
-    throw new UnreachableError(`Worker "${worker.id}" cannot be reached`, { cause: error });
+    throw unreachable(worker, `${method} ${path.replace(/\?.*/s, "")}`, error);
   }
-  return trackedBody(handedOn(response, noneHealthy), release);
+  const tracking = { readAheadBytes: READ_AHEAD_BYTES, signal };
+  return trackedBody(handedOn(response, noneHealthy), release, tracking);
 }
 
-function refusal({ id }: WorkerAddress, { status }: Response, text: string): Error {
-  const terminating = status === 503 ? terminatingErrorOf(text) : undefined;
-  if (terminating === undefined) {
-    return new CapacityError(`Worker "${id}" has no room: it answered ${status}`);
+/** What a 503 or 429 refuses a request with; undefined when it is an answer like others. */
+function refusal(
+  { id }: WorkerAddress,
+  status: number,
+  bytes: ArrayBuffer,
+  capacityCodes: readonly unknown[],
+): Error | undefined {
+  if (status === 429) return new CapacityError(`Worker "${id}" has no room: it answered 429`);
+  const text = new TextDecoder().decode(bytes);
+  const terminating = terminatingErrorOf(text);
+  if (terminating !== undefined) {
+    const error = new TerminatingError(`Worker "${id}" is stopping: ${terminating.message}`);
+    return Object.assign(error, { started: mayHaveStarted(terminating) });
   }
-  return new TerminatingError(`Worker "${id}" is stopping: ${terminating.message}`);
+  const { code } = errorIn(text);
+  if (!capacityCodes.includes(code)) return undefined;
+  return new CapacityError(`Worker "${id}" has no room: it answered 503 with code ${show(code)}`);
+}
+
+function unreachable({ id }: WorkerAddress, what: string, cause: unknown): UnreachableError {
+  const started = !neverConnected(cause);
+  const text = started
+    ? `Worker "${id}" cannot be reached any more: the connection broke after ${what} was sent, so the ` +
+      "worker may have executed it. Send an Idempotency-Key where it may be executed twice"
+    : `Worker "${id}" cannot be reached: no connection for ${what}. Check that it runs at its URL`;
+  return new UnreachableError(text, { cause, started });
+}
+
+/** True when it is certain that nothing was sent. */
+function neverConnected(error: unknown): boolean {
+  return [error, Object(error).cause].some((it) => {
+    const { code, syscall, message } = Object(it);
+    return NOT_CONNECTED.includes(code) || syscall === "connect" ||
+      String(message).includes(NOT_CONNECTED_TEXT);
+  });
 }
 
 /** An answer as it goes on to the caller: what was compressed has been unpacked on the way. */

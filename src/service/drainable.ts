@@ -30,14 +30,17 @@ export interface DrainableVariables {
 export function drainable(gate: ServiceGate): MiddlewareHandler<{ Variables: DrainableVariables }> {
   return async (context, next) => {
     const { raw: request } = context.req;
-    if (!gate.hosted && gate.refuses(request)) return gate.refusal();
+    const refusal = gate.hosted ? undefined : gate.refusalOf(request);
+    if (refusal !== undefined) return refusal;
     context.set("stopping", gate.stopping);
     context.set("cancelling", gate.cancelling);
     const ticket = gate.hosted || gate.closed ? undefined : gate.admit(request);
     try {
       await next();
       // Hono has answered what was thrown, and kept it.
-      if (isTerminatingError(context.error)) replace(context, gate.refusal());
+      if (isTerminatingError(context.error)) {
+        replace(context, gate.refusal({ started: true }));
+      }
     } catch (error) {
       if (ticket !== undefined) gate.tracker.end(ticket);
       throw error;

@@ -42,4 +42,5 @@ export {
   isUnreachableError,
   NoWorkerError,
   UnreachableError,
+  type UnreachableErrorOptions,
 } from "./pool_errors.ts";

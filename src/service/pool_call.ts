@@ -29,13 +29,17 @@ export interface CallContext {
   readonly noneHealthy: boolean;
   /** What carries the trace on to the worker, as headers. */
   readonly traceHeaders: Readonly<Record<string, string>>;
-  /** The attempt goes on after the call has returned, until the returned function is called. */
+  /**
+   * The attempt goes on after the call has returned, until the returned function is called or `signal`
+   * aborts.
+   */
   readonly hold: () => () => void;
 }
 
 /**
  * Asks one worker. What it rejects with says whether another may be asked: `TerminatingError`,
- * `UnreachableError` and `CapacityError` do, everything else does not.
+ * `UnreachableError` and `CapacityError` do, everything else does not. With `started: true` on the error
+ * another is asked only where the request is `idempotent`.
  */
 export type PoolCall<T> = (worker: WorkerAddress, context: CallContext) => Promise<T>;
 
@@ -47,6 +51,13 @@ export interface PoolRequestOptions {
   readonly sessionId?: string;
   /** Binds it to this worker, where the caller knows better who has the session. */
   readonly workerId?: string;
+  /**
+   * Whether a worker may execute the request again after another one may have. Without it a request is
+   * retried only when it is certain that no worker has begun with it.
+   *
+   * @default {true for GET, HEAD, OPTIONS, TRACE and with a header `Idempotency-Key`, false otherwise}
+   */
+  readonly idempotent?: boolean;
   /** Workers not to ask. */
   readonly exclude?: Iterable<string>;
   /** Gives up when aborted. */

@@ -37,6 +37,13 @@ export interface WorkerPoolOptions {
   readonly minRemainingMs?: number;
   /** How many attempts there are in all, by what the last one failed with. @default {3, 2 and 2} */
   readonly attempts?: Partial<Readonly<Record<RetryClass, number>>>;
+  /**
+   * A 503 whose JSON has one of these as `error.code` means that the worker has no room and did not begin
+   * with the request. Code 5006 means that it is stopping. Any other 503 is an answer, and not retried.
+   *
+   * @default {[]}
+   */
+  readonly capacityCodes?: readonly (number | string)[];
   /** So many failures in a row take a worker out for so long. @default {5 and 10_000} */
   readonly circuit?: Partial<CircuitOptions>;
   /** What deadlines and polls are measured by. @default {systemClock} */
@@ -71,6 +78,7 @@ export function poolConfig(options: WorkerPoolOptions): PoolConfig {
     deadlineMs: checkDuration("deadlineMs", options.deadlineMs ?? 30_000),
     minRemainingMs: checkDuration("minRemainingMs", options.minRemainingMs ?? 10_000),
     attempts: limits,
+    capacityCodes: codes(options.capacityCodes ?? []),
     circuit: {
       failures: checkCount("circuit.failures", circuit.failures ?? 5),
       openMs: checkDuration("circuit.openMs", circuit.openMs ?? 10_000),
@@ -78,6 +86,14 @@ export function poolConfig(options: WorkerPoolOptions): PoolConfig {
     clock: options.clock ?? systemClock,
     log: safeLog(options.log),
   };
+}
+
+function codes(list: readonly (number | string)[]): readonly (number | string)[] {
+  const isCode = (code: unknown) => typeof code === "number" || typeof code === "string";
+  if (!Array.isArray(list) || !list.every(isCode)) {
+    throw new TypeError(`Invalid capacityCodes: expected numbers and strings, got ${show(list)}`);
+  }
+  return list;
 }
 
 /** The addresses of a list, each worker once. */

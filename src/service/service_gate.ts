@@ -24,7 +24,7 @@ export interface ServiceGateOptions {
 
 /**
  * The door of a service. While it is open requests are let in and counted. Once it is closed new ones
- * get 503 with code 5006, and those inside go on until they are done.
+ * get 503 with code 5006, and those inside go on until they are done. WebSockets always get 501.
  *
  * ```text
  * open ── close() ──▶ closed: `stopping` aborts ── cancel() ──▶ `cancelling` aborts
@@ -130,7 +130,9 @@ export class ServiceGate implements MetricSource {
    * handler, `c.env` in Hono. What throws a `TerminatingError` is answered as what was refused.
    */
   handle(request: Request, answer: Answer, exchange?: unknown): Response | Promise<Response> {
-    if (this.#closed) return this.#exempt(request) ? answer() : this.refusal();
+    const refusal = this.refusalOf(request);
+    if (refusal !== undefined) return refusal;
+    if (this.#closed) return answer(); // it is exempt
     const ticket = this.admit(request);
     try {
       const response = answer();
@@ -144,9 +146,21 @@ export class ServiceGate implements MetricSource {
     }
   }
 
-  /** True when the gate is closed to this request. */
-  refuses(request: Request): boolean {
-    return this.#closed && !this.#exempt(request);
+  /** True for a request that is answered also while the gate is closed, as one of a probe. */
+  exempts(request: Request): boolean {
+    return this.#exempt(request);
+  }
+
+  /**
+   * The answer to a request that is not let in: one that comes while the gate is closed, and one for a
+   * WebSocket, whose end no server of the three runtimes tells. Undefined for all others.
+   */
+  refusalOf(request: Request): Response | undefined {
+    if (isWebSocket(request)) {
+      this.#refused++;
+      return webSocketResponse();
+    }
+    return this.#closed && !this.#exempt(request) ? this.refusal() : undefined;
   }
 
   /** Counts a request in. Its ticket is for `tracker.answered`, or `tracker.end` without an answer. */
@@ -155,10 +169,10 @@ export class ServiceGate implements MetricSource {
     return this.tracker.begin(request);
   }
 
-  /** The answer to those who are not let in. */
-  refusal(): Response {
+  /** The answer that says TERMINATING; `started` when the request was let in and its handler gave up. */
+  refusal(options: { readonly started?: boolean } = {}): Response {
     this.#refused++;
-    return terminatingResponse({ retryAfterMs: this.#retryAfterMs });
+    return terminatingResponse({ ...options, retryAfterMs: this.#retryAfterMs });
   }
 
   /** How many were let in, how many refused, and how many are inside. */
@@ -183,7 +197,7 @@ export class ServiceGate implements MetricSource {
 
   #failed(ticket: RequestTicket, error: unknown): Response {
     this.tracker.end(ticket);
-    if (isTerminatingError(error)) return this.refusal();
+    if (isTerminatingError(error)) return this.refusal({ started: true });
     throw error;
   }
 }
@@ -193,4 +207,17 @@ const PROBES =
 
 function isProbe(request: Request): boolean {
   return PROBES.test(new URL(request.url).pathname);
+}
+
+function isWebSocket({ headers }: Request): boolean {
+  return headers.get("upgrade")?.toLowerCase() === "websocket";
+}
+
+function webSocketResponse(): Response {
+  const message = "This service takes no WebSockets: use server-sent events, or have WebSockets " +
+    "served outside of its gate (see the guide on services)";
+  return Response.json({ error: { name: "WEBSOCKETS_UNSUPPORTED", message } }, {
+    status: 501,
+    headers: { connection: "close" },
+  });
 }

@@ -39,6 +39,13 @@ export interface ServiceLoopOptions extends LoopOptions {
 const LAST_WORDS_MS = 1_500;
 
 /**
+ * The listener goes on refusing until no request has come for this long, and `LAST_CALLS_MAX_MS` at most.
+ * A request that was on its way would be cut off, and no client can know whether it was executed.
+ */
+const LAST_CALLS_MS = 200;
+const LAST_CALLS_MAX_MS = 1_000;
+
+/**
  * An HTTP service as a loop, beside loops that work off messages.
  *
  * ```text
@@ -48,7 +55,7 @@ const LAST_WORDS_MS = 1_500;
  * ```
  *
  * From the first moment of a stop new requests get 503 with code 5006, and the listener goes on saying so
- * until those inside are done. Near the deadline, or when the stop is forced, `gate.cancelling` aborts;
+ * until those inside are done and none has come for 200 ms. Near the deadline, or when the stop is forced, `gate.cancelling` aborts;
  * whoever is left then is named in the report. `drain` and `resume` do the same without closing.
  *
  * @example
@@ -76,6 +83,7 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
   #server: HttpServer | undefined;
   #stopping: AbortSignal | undefined;
   #cutOff = new AbortController();
+  #lastAskedAt = -Infinity;
 
   /** Makes a service; it listens from `run` on. */
   constructor(name: string, handler: FetchHandler, options: ServiceLoopOptions) {
@@ -149,11 +157,23 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
     } finally {
       this.gate.close();
       await this.gate.idle({ signal: this.#cutOff.signal });
+      await this.#lastCalls(this.#cutOff.signal);
       this.#server = undefined;
       await server.close({ signal: this.#cutOff.signal });
       unlink();
       unschedule();
       unhost();
+    }
+  }
+
+  /** Waits until no request has come for a moment; a service that was idle before waits for nothing. */
+  async #lastCalls(signal: AbortSignal): Promise<void> {
+    const latest = this.clock.monotonic() + LAST_CALLS_MAX_MS;
+    while (!signal.aborted) {
+      const ms = Math.min(this.#lastAskedAt + LAST_CALLS_MS, latest) - this.clock.monotonic();
+      if (ms <= 0) return;
+      await this.clock.sleep(ms, { signal }).catch(() => {});
+      await this.gate.idle({ signal }); // what answered a refusal may still be going out
     }
   }
 
@@ -172,8 +192,10 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
           "pass a `runtime` that can",
       );
     }
-    const handle = (request: Request, exchange?: unknown) =>
-      this.gate.handle(request, () => this.#handler(request, exchange as never), exchange);
+    const handle = (request: Request, exchange?: unknown) => {
+      if (!this.gate.exempts(request)) this.#lastAskedAt = this.clock.monotonic();
+      return this.gate.handle(request, () => this.#handler(request, exchange as never), exchange);
+    };
     try {
       return await runtime.serve(handle, { port, hostname });
     } catch (error) {

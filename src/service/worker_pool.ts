@@ -1,7 +1,7 @@
 import { checkDuration } from "../_checks.ts";
 import type { Metric, MetricSource } from "../health/metric_source.ts";
 import type { Support } from "../lifecycle/resources.ts";
-import { attempt, type Attempted, type Errand } from "./_attempt.ts";
+import { attempt, type Attempted, type Errand, type Failed } from "./_attempt.ts";
 import { type Choice, choose, ownerOf } from "./_choose.ts";
 import type { CircuitState } from "./_circuit_breaker.ts";
 import { Emitter } from "../_emitter.ts";
@@ -16,7 +16,7 @@ import type {
   PoolRequestOptions,
   RetryClass,
 } from "./pool_call.ts";
-import { NoWorkerError } from "./pool_errors.ts";
+import { mayHaveStarted, NoWorkerError } from "./pool_errors.ts";
 import { type PoolConfig, poolConfig, type WorkerPoolOptions } from "./pool_options.ts";
 import type { WorkerAddress } from "./worker_address.ts";
 
@@ -39,6 +39,10 @@ export interface WorkerStatus extends WorkerAddress {
  * all: 3 when it is stopping, 2 when it cannot be reached or has no room, 1 otherwise, and 1 for requests
  * that are bound to a session. All of them share the caller's deadline. With too little time left for
  * another attempt, or nobody left to ask, the last answer is the answer.
+ *
+ * A request that is not `idempotent` goes to another worker only when it is certain that no worker has
+ * begun with it: the worker refused the connection, or answered that it is stopping or has no room. When
+ * the connection breaks later, `fetch` rejects with an `UnreachableError` whose `started` is true.
  *
  * It is support for a `LoopGroup`, which starts it before the loops and stops it after them: requests
  * that are finished while the process drains still find a healthy worker.
@@ -115,15 +119,17 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
    * was healthy, the header `x-lastcall-none-healthy` says so.
    *
    * Rejects with an `UnreachableError`, a `NoWorkerError` or a `DeadlineExceededError` when there is no
-   * answer at all. What is sent is kept in memory for another attempt, except for a session's.
+   * answer at all. What is sent is kept in memory for another attempt, except for a session's. Requests
+   * that are not idempotent are sent as a stream, which no runtime's `fetch` repeats by itself.
    */
   fetch(
     request: Request | URL | string,
     options: PoolRequestOptions = {},
   ): Promise<Response> {
-    const bound = options.sessionId !== undefined || options.workerId !== undefined;
-    const run = (call: PoolCall<Response>) => this.run(call, options);
-    return poolFetch(request instanceof Request ? request : new Request(request), bound, run);
+    const incoming = request instanceof Request ? request : new Request(request);
+    const { capacityCodes } = this.#config;
+    const run = (call: PoolCall<Response>, more: PoolRequestOptions) => this.run(call, more);
+    return poolFetch(incoming, options, bound(options), capacityCodes, run);
   }
 
   /**
@@ -139,8 +145,9 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
 
     let choice = this.#first(options, excluded);
     for (let number = 1;; number++) {
-      const attempted = await this.#attempt(choice, errand, number, ({ outcome }) => {
+      const attempted = await this.#attempt(choice, errand, number, ({ outcome, error }) => {
         if (bound(options) || number >= this.#attemptsFor(outcome)) return undefined;
+        if (mayHaveStarted(error) && options.idempotent !== true) return undefined;
         if (endsAt - clock.monotonic() < minRemainingMs) return undefined;
         excluded.add(choice.worker.address.id);
         return choose(this.#roster.workers, excluded);
@@ -179,7 +186,7 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
     choice: Choice,
     errand: Errand<T>,
     number: number,
-    nextAfter: (attempted: Attempted<T>) => Choice | undefined,
+    nextAfter: (failed: Failed) => Choice | undefined,
   ): Promise<Attempted<T> & { readonly next: Choice | undefined }> {
     const { clock, log } = this.#config;
     const { worker, noneHealthy } = choice;

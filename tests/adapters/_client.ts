@@ -33,6 +33,11 @@ export class Client implements AsyncDisposable {
     return this.text;
   }
 
+  /** Sends more. */
+  send(text: string): void {
+    this.#socket.write(text);
+  }
+
   /** Reads no more until it is told to. */
   stall(): () => void {
     this.#socket.pause();

@@ -61,6 +61,40 @@ describe(`a server on ${runtimeName}`, () => {
     await first.close({ signal: never });
   });
 
+  it("sends answers of every kind as they are, short ones with their length", async () => {
+    const bytes = (size: number) => new Uint8Array(size).fill(120);
+    const open = () => new ReadableStream({ start: (stream) => stream.enqueue(bytes(1)) });
+    const answers: Record<string, () => Response> = {
+      "/none": () => new Response(null, { status: 204 }),
+      "/empty": () => new Response(""),
+      "/short": () => new Response("tea", { status: 201, headers: { "x-tea": "green" } }),
+      "/long": () => new Response(bytes(200_000)),
+      "/text": () => new Response("x".repeat(200_000)), // which a server may compress
+      "/stream": () => new Response(new Blob([bytes(200_000)]).stream()),
+      "/open": () => new Response(open()),
+      "/silent": () => new Response(new ReadableStream()),
+    };
+    const server = await start(({ url }) => answers[new URL(url).pathname]!());
+    const ask = async (path: string) => {
+      const answer = await fetch(`http://127.0.0.1:${server.port}${path}`);
+      const { status, headers } = answer;
+      return [status, headers.get("content-length"), (await answer.text()).length];
+    };
+    assertEquals(await ask("/empty"), [200, "0", 0]);
+    assertEquals(await ask("/short"), [201, "3", 3]);
+    assertEquals(await ask("/long"), [200, "200000", 200_000]);
+    assertEquals((await ask("/text"))[2], 200_000);
+    assertEquals((await ask("/stream"))[2], 200_000);
+    assertEquals((await ask("/none")).filter((it) => it !== null), [204, 0]);
+    await using client = await Client.to(server.port, get("/open"));
+    await client.until("\r\n1\r\nx");
+    if (runtimeName !== "bun") { // whose server sends the head with the first part of the body
+      await using silent = await Client.to(server.port, get("/silent"));
+      await silent.until("200 OK");
+    }
+    await server.close({ signal: AbortSignal.abort() });
+  });
+
   it("closes an idle keep-alive connection", async () => {
     const server = await start(() => new Response("tea"));
     await using client = await Client.to(server.port, get("/"));

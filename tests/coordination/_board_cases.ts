@@ -29,6 +29,16 @@ const SAFETY_MS = 10_000;
 /** Long enough for any server, short enough to be waited for. */
 const STALE_MS = 150;
 
+/** What `act` gives within the time after which an agent is stale: a busy machine may take longer. */
+async function beforeStale<T>(act: () => Promise<T>): Promise<T> {
+  const limit = performance.now() + SAFETY_MS;
+  for (;;) {
+    const began = performance.now();
+    const result = await act();
+    if (performance.now() - began < STALE_MS || began > limit) return result;
+  }
+}
+
 export const boardCases: readonly BoardCase[] = [
   {
     name: "an agent goes from running through shutting_down to shutdown_complete, and runs again",
@@ -134,13 +144,19 @@ export const boardCases: readonly BoardCase[] = [
     async run(make) {
       await using fixture = await make({ staleAfterMs: STALE_MS });
       const { board } = fixture;
-      for (const agentId of ["dead", "gone", "alive"]) await board.setState(agentId, "running");
+      for (const agentId of ["gone", "alive"]) await board.setState(agentId, "running");
       await board.setState("gone", "shutting_down");
       await board.setState("gone", "shutdown_complete");
-      assertEquals((await board.getState("dead")).status, "running");
+      const dead = await beforeStale(async () => {
+        await board.setState("dead", "running");
+        return await board.getState("dead");
+      });
+      assertEquals(dead.status, "running");
       await fixture.pass(STALE_MS + 100);
-      await board.touch(["alive", "nobody"]);
-      const list = await board.list();
+      const list = await beforeStale(async () => {
+        await board.touch(["alive", "nobody"]);
+        return await board.list();
+      });
       assertEquals(list.map(({ agentId, status, state }) => [agentId, status, state]), [
         ["alive", "running", "running"],
         ["dead", "stale", "running"],
@@ -212,7 +228,9 @@ export const boardCases: readonly BoardCase[] = [
       const { board } = fixture;
       const seen = watching(board);
       await board.setState("worker-1", "running");
-      await seen.until("worker-1 running");
+      // On a busy machine the first look may come so late that it would find a stale agent.
+      const touching = setInterval(() => board.touch(["worker-1"]).catch(() => {}), STALE_MS / 10);
+      await seen.until("worker-1 running").finally(() => clearInterval(touching));
       await fixture.pass(STALE_MS + 100);
       await seen.until("worker-1 stale");
       seen.stop();

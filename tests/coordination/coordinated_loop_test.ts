@@ -1,7 +1,8 @@
 import { afterEach, describe, it } from "node:test";
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { nextTurn } from "../../src/clock.ts";
 import {
+  type AgentHandler,
   Board,
   Bus,
   CoordinatedLoop,
@@ -124,6 +125,49 @@ describe("agents in a LoopGroup", () => {
     assertEquals([loop!.report?.complete, loop!.report?.left], [false, 3]);
     assert(isBalanced(loop!.figures), JSON.stringify(loop!.figures));
   });
+
+  for (
+    const [what, options, outcome, exitCode] of [
+      ["has no time for its messages", {}, "timed_out", 124],
+      ["cannot clean up", { cleanup: [() => Promise.reject(new Error("disk full"))] }, "failed", 1],
+    ] as const
+  ) {
+    it(`make their group tell ${outcome} when one of them ${what}`, async () => {
+      await using world = await makeWorld();
+      const { bus, board, sender, clock } = world;
+      const began: unknown[] = [];
+      const task: AgentHandler = async ({ payload }, { signal }) => {
+        began.push(payload);
+        if (outcome === "timed_out") await clock.sleep(600_000, { signal });
+      };
+      const loops = await coordinatedLoops(bus, [
+        { id: "good", handlers: {} },
+        { id: "bad", handlers: { task }, ...options },
+      ]);
+      const runtime = new FakeRuntime();
+      const group = new LoopGroup(loops, {
+        runtime,
+        clock,
+        log: silentLog,
+        watchdogThresholdMs: null,
+        onFailure: "ignore",
+      });
+      const run = group.run();
+      while ((await board.list()).length < 3) await nextTurn();
+      await board.synced();
+      await sendTasks(bus, sender, "bad", 1);
+      while (began.length === 0) await nextTurn();
+      const stopped = group.shutdown();
+      const report = await clock.until(run);
+      assertEquals(loops.map((loop) => loop.report?.complete), [true, false]);
+      assertEquals([report.outcome, report.exitCode], [outcome, exitCode]);
+      assertEquals(await stopped, outcome === "failed");
+      const text = String(report);
+      assertStringIncludes(text, 'agent "bad" did not stop completely: ');
+      assertStringIncludes(text, outcome === "failed" ? "disk full" : "left in the inbox: 1");
+      assert(!text.includes('agent "good"'), text);
+    });
+  }
 
   it("bury what is no message and archive what nobody works on while they run", async () => {
     await using world = await makeWorld();

@@ -2,7 +2,13 @@ import { readdir, readFile, rename, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Bus, openDirectoryBoard } from "../../src/coordination/mod.ts";
+import {
+  Board,
+  Bus,
+  openDirectoryBoard,
+  shutdownAllCoordinated,
+} from "../../src/coordination/mod.ts";
+import { DirectoryStore } from "../../src/coordination/directory/directory_store.ts";
 import { boardCases } from "./_board_cases.ts";
 import { makeFolder } from "./_folder.ts";
 import { realTime } from "../mailbox/_hosts.ts";
@@ -54,6 +60,43 @@ describe("a board in a directory", () => {
     for (const id of ["other", "dancing", "empty"]) {
       assertEquals((await board.getState(id)).status, "corrupt", id);
     }
+  });
+
+  it("reads each agent that was written, and not all agents again for each write", async () => {
+    const AGENTS = 60;
+    await using folder = await makeFolder();
+    const work = { listings: 0, read: 0 };
+    class CountingStore extends DirectoryStore {
+      override list(since?: unknown) {
+        work.listings++;
+        return super.list(since);
+      }
+      override read(agentIds: readonly string[]) {
+        work.read += agentIds.length;
+        return super.read(agentIds);
+      }
+    }
+    await using board = new Board({ pollIntervalMs: 600_000 }, new CountingStore(folder.path));
+    await using bus = new Bus({ board });
+    await using peers = new Bus({ board: await openDirectoryBoard(folder.path) });
+    const complete = new Set<string>();
+    const allComplete = new Promise<void>((resolve) => {
+      board.watch((changes) => {
+        for (const { agentId, status } of changes) {
+          if (status === "shutdown_complete") complete.add(agentId);
+        }
+        if (complete.size === AGENTS) resolve();
+      });
+    });
+    const ids = Array.from({ length: AGENTS }, (_, i) => `worker-${i}`);
+    await bus.enrol({ id: "watcher" });
+    const agents = await peers.enrolAll(ids.map((id) => ({ id })));
+    for (const agent of agents) await shutdownAllCoordinated([agent]); // a write after another
+    await allComplete;
+    await peers.board.close();
+    // A first look, and one that the bus asks for. Four writes each; a write may be told of twice.
+    assert(work.listings <= 3, `all were listed ${work.listings} times`);
+    assert(work.read <= 8 * AGENTS, `${work.read} were read`);
   });
 
   it("pauses who sends to an agent whose record cannot be read", async () => {

@@ -1,8 +1,9 @@
 import { readdir, readFile, writeFile } from "node:fs/promises";
+import { platform } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
-import { systemClock } from "../../src/clock.ts";
+import { assert, assertEquals } from "@std/assert";
+import { nextTurn, systemClock } from "../../src/clock.ts";
 import {
   Bus,
   DirectoryMailbox,
@@ -43,6 +44,45 @@ describe("DirectoryMailbox", () => {
     assertEquals(await skippedMailboxCases(make), []);
   });
 });
+
+describe("many mailboxes in a directory", () => {
+  const skip = platform() === "linux" ? false : "only Linux tells how many watches a process has";
+
+  it("share a few watches of the process, and each hears of its message", { skip }, async () => {
+    await using folder = await makeFolder();
+    const names = Array.from({ length: 100 }, (_, i) => `worker-${i}`);
+    const open = async (name: string) => {
+      const path = join(folder.path, name);
+      const engine = new DirectoryEngine(path, name, Infinity, systemClock, silentLog);
+      await engine.open();
+      return engine;
+    };
+    const before = await countWatches();
+    const silent = new Set(names);
+    const receivers = await Promise.all(names.map(open));
+    const stops = receivers.map((engine, i) => engine.onWake(() => silent.delete(names[i]!)));
+    const senders = await Promise.all(names.map(open));
+    while (silent.size > 0) { // a watch may begin a moment later
+      for (const [i, sender] of senders.entries()) {
+        if (!silent.has(names[i]!)) continue;
+        await sender.push([{ id: crypto.randomUUID(), body: "1", delayMs: 0, dedup: false }]);
+      }
+      await nextTurn();
+    }
+    const watches = await countWatches() - before;
+    for (const stop of stops) stop();
+    assert(watches >= 1 && watches <= 16, `${watches} watches for ${names.length} mailboxes`);
+  });
+});
+
+/** How many entries this process watches, as the system counts them. */
+async function countWatches(): Promise<number> {
+  const folder = "/proc/self/fdinfo";
+  const files = await Promise.all((await readdir(folder)).map((fd) => {
+    return readFile(join(folder, fd), "utf8").catch(() => ""); // closed meanwhile
+  }));
+  return files.join("\n").split("\n").filter((line) => line.startsWith("inotify wd:")).length;
+}
 
 describe("scripts and a mailbox in a directory", () => {
   it("read one another's messages, and a malformed one is kept for somebody to look at", async () => {

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
+import { DirectoryMailbox, type Envelope } from "../../src/coordination/mod.ts";
 import { cleanUp, gate, look, uniqueName, url } from "../engines/redis/_redis.ts";
 import { Child } from "../signals/_child.ts";
 import { makeFolder } from "./_folder.ts";
@@ -10,6 +11,8 @@ import { openPlace } from "./_places.ts";
 const PROCESSES = 5;
 const IDS = Array.from({ length: 20 }, (_, i) => `worker-${i}`);
 const TASKS_EACH = 10;
+/** Only a bug lets anything last this long. */
+const SAFETY_MS = 15_000;
 
 /** Stops 20 agents in five processes at once, while they have work and get more. */
 async function stopAll(place: string, name: string, notes: string): Promise<void> {
@@ -69,6 +72,40 @@ async function stopAll(place: string, name: string, notes: string): Promise<void
     for (const child of children) await child[Symbol.asyncDispose]();
   }
 }
+
+describe("an agent that is killed while it drains its inbox", () => {
+  it("has removed what was done, and the rest comes back when the visibility of the run is over", async () => {
+    await using folder = await makeFolder();
+    const inbox = await DirectoryMailbox.open<Envelope>(join(folder.path, "messages"), "worker");
+    const parts = { msg_id: "msg-1", from: "sender", to: "worker", type: "task" };
+    const envelope = (payload: string) => ({ ...parts, payload }) as Envelope;
+    const done = ["1", "2", "3", "4", "5"];
+    const rest = ["6", "7", "8", "9", "10"]; // of the same batch
+    await inbox.sendMany([...done, ...rest].map(envelope));
+    const visibilityMs = 2_000;
+    await using child = Child.start("../../coordination/fixtures/draining", {
+      args: [folder.path, "worker", String(visibilityMs), rest[0]!],
+    });
+    await child.line("ready");
+    child.kill("SIGTERM");
+    await child.line("hangs");
+    const limit = performance.now() + SAFETY_MS;
+    while (await inbox.approximateCount() > rest.length && performance.now() < limit) {
+      await new Promise((resolve) => setTimeout(resolve, 10)); // the last removal is on its way
+    }
+    assertEquals(await inbox.approximateCount(), rest.length);
+    child.kill("SIGKILL");
+    await child.exit();
+    const back: unknown[] = [];
+    const until = performance.now() + SAFETY_MS; // without the run's visibility it is five minutes
+    while (back.length < rest.length && performance.now() < until) {
+      const messages = await inbox.receive({ maxMessages: 10, waitTimeMs: visibilityMs });
+      back.push(...messages.map(({ body }) => body.payload));
+    }
+    assertEquals(back, rest);
+    await inbox.close();
+  });
+});
 
 describe("20 agents in processes that are told to stop at once", () => {
   it("lose nothing in a directory", async () => {

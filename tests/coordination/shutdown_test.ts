@@ -272,6 +272,25 @@ describe("the coordinated stop of one agent", () => {
     await inbox.close();
   });
 
+  it("keeps what it took for as long as handlers take, and works on each message once", async () => {
+    await using world = await makeWorld();
+    const { bus, clock, sender } = world;
+    const worked: unknown[] = [];
+    const task = async ({ payload }: Envelope) => {
+      await clock.sleep(3_000);
+      worked.push((payload as { id: number }).id);
+    };
+    const { agent } = await enrolRecorder(bus, "slow", { handlers: { task } });
+    await sendTasks(bus, sender, "slow", 5);
+    const stopped = shutdownWithCoordination(agent, {
+      timeoutMs: 60_000,
+      visibilityTimeoutMs: 4_000, // for one message, and not for five
+    });
+    const report = await clock.until(stopped);
+    assertEquals(worked, [1, 2, 3, 4, 5]);
+    assertEquals([report.complete, report.processed, report.left], [true, 5, 0]);
+  });
+
   it("can be cut short: what is begun goes back", async () => {
     await using world = await makeWorld();
     const { bus } = world;

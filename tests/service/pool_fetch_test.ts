@@ -92,7 +92,7 @@ describe("WorkerPool.fetch", () => {
     };
     await using workers = await Workers.start([
       take(() => terminatingResponse()),
-      take(() => new Response("no room", { status: 503 })),
+      take(() => new Response("no room", { status: 429 })),
       take(() => new Response("done")),
     ], { attempts: { capacity: 3 } });
     const answer = await workers.pool.fetch(
@@ -129,6 +129,36 @@ describe("WorkerPool.fetch", () => {
     await using workers = await Workers.start([broken, broken]);
     const answer = await workers.pool.fetch("http://front/");
     assertEquals([answer.status, await answer.text(), asked], [500, "oops", 1]);
+  });
+
+  it("asks another after 429 and after a 503 with one of `capacityCodes`, and after no other 503", async () => {
+    const coded = (code: unknown) => () => Response.json({ error: { code } }, { status: 503 });
+    const plain = (body: BodyInit, status = 503) => () => new Response(body, { status });
+    let answer = plain("");
+    let asked = 0;
+    const busy = () => {
+      asked++;
+      return answer();
+    };
+    await using workers = await Workers.start([busy, busy], { capacityCodes: [5007, "FULL"] });
+    const ask = async (refusal: () => Response) => {
+      [answer, asked] = [refusal, 0];
+      const response = await workers.pool.fetch(new Request("http://front/", { method: "POST" }));
+      const body = new Uint8Array(await response.arrayBuffer());
+      return { asked, status: response.status, body };
+    };
+    for (const refusal of [coded(5007), coded("FULL"), plain("slow down", 429)]) {
+      assertEquals((await ask(refusal)).asked, 2);
+    }
+    for (const code of [5001, "5007", "OVERLOADED", undefined, null, { code: 5007 }]) {
+      assertEquals((await ask(coded(code))).asked, 1, `code ${JSON.stringify(code)}`);
+    }
+    for (const body of ["no room", "", "5007", "[]", "null"]) {
+      assertEquals((await ask(plain(body))).asked, 1, body);
+    }
+    const body = new Uint8Array([0xff, 0xfe, 0x00]);
+    assertEquals(await ask(plain(body)), { asked: 1, status: 503, body });
+    assertEquals(workers.pool.workers.map(({ inFlight }) => inFlight), [0, 0]);
   });
 
   it("asks another when one is gone, and rejects when all are", async () => {

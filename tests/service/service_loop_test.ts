@@ -96,7 +96,7 @@ describe("ServiceLoop", () => {
       }));
   }
 
-  it("refuses from the first moment of a stop, and closes when those inside are done", async () => {
+  it("refuses from the first moment of a stop, and closes when those inside are done and none has come for 200 ms", async () => {
     const clock = new VirtualClock();
     const runtime = new ServingRuntime();
     const { handler, answer } = onDemand();
@@ -114,8 +114,36 @@ describe("ServiceLoop", () => {
     assertEquals((await runtime.ask(request())).status, 503, "and as long as it drains");
     answer.resolve();
     assertEquals((await (await inside).text()).length, 100_000);
-    assertEquals([await stopped, clock.monotonic(), runtime.listeningServers], [true, 5_000, 0]);
+    await clock.advance(150);
+    assertEquals((await runtime.ask(request())).status, 503, "it was on its way");
+    await clock.advance(199);
+    assertEquals(runtime.listeningServers, 1);
+    assertEquals(await clock.until(stopped), true);
+    assertEquals([clock.monotonic(), runtime.listeningServers], [5_350, 0]);
     await run;
+  });
+
+  it("stops at once when nothing was asked for a while, and within a second under a storm of requests", async () => {
+    const clock = new VirtualClock();
+    const runtime = new ServingRuntime();
+    const service = new ServiceLoop("tea", () => new Response(null), { port: 0, clock, runtime });
+    const run = service.run();
+    await clock.settle();
+    await runtime.ask(request());
+    await clock.advance(200);
+    assertEquals([await service.shutdown(), clock.monotonic()], [true, 200]);
+    await run;
+
+    const again = service.run();
+    await clock.settle();
+    await runtime.ask(request());
+    const stopped = service.shutdown();
+    for (let index = 0; index < 10; index++) {
+      assertEquals((await runtime.ask(request())).status, 503);
+      await clock.advance(100);
+    }
+    assertEquals([await stopped, clock.monotonic(), clock.pending], [true, 1_200, 0]);
+    await again;
   });
 
   it("is ready while it listens and lets requests in, and drains and resumes", async () => {
@@ -207,6 +235,9 @@ describe("ServiceLoop", () => {
   });
 });
 
+/** More than sockets hold for a client that does not read. */
+const LARGE = 32_000_000;
+
 /** How long after the last answer a stop may take; a hang takes the whole timeout. */
 const SOON_MS = 2_000;
 
@@ -287,6 +318,30 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
     await client[Symbol.asyncDispose]();
     assert(await stop(service, run) < SOON_MS);
   });
+
+  for (
+    const [kind, body] of [
+      ["text", () => "x".repeat(LARGE)],
+      ["bytes", () => new Uint8Array(LARGE)],
+      ["a stream", () => new Blob([new Uint8Array(LARGE)]).stream()],
+    ] as const
+  ) {
+    it(`a client that does not read ${kind}: it is named until it has, or is cut off`, async () => {
+      const asked = deferred();
+      const { service, port, run } = await listening(() => {
+        asked.resolve();
+        return new Response(body(), { headers: { "content-length": String(LARGE) } });
+      });
+      await using client = await Client.to(port);
+      const resume = client.stall();
+      client.send(get("/large"));
+      await asked.promise;
+      assertEquals(await service.shutdown({ timeoutMs: 100 }), false);
+      assertEquals(service.inFlight.map(({ id }) => id), ["GET /large"]);
+      resume();
+      await run;
+    });
+  }
 
   it("events without an end that listen to the stop", async () => {
     const { service, port, run } = await listening(() => events(service.gate.stopping));

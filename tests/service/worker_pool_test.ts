@@ -349,6 +349,8 @@ describe("a WorkerPool", () => {
         [{ workers, minRemainingMs: -1 }, "Invalid minRemainingMs"],
         [{ workers, attempts: { capacity: 1.5 } }, "Invalid attempts.capacity"],
         [{ workers, circuit: { failures: -1 } }, "Invalid circuit.failures"],
+        [{ workers, capacityCodes: 5007 }, "Invalid capacityCodes"],
+        [{ workers, capacityCodes: [null] }, "Invalid capacityCodes"],
       ] as const
     ) {
       const error = assertThrows(() => new WorkerPool(options as never), Error, text);

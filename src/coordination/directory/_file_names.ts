@@ -61,9 +61,16 @@ export function sentAt(order: string): number {
   return Number(order.slice(0, 13));
 }
 
+/** The longest id in the name of a script's file, where the place in the line takes more. */
+export const SCRIPT_ID_BYTES = 100;
+
 /** Names of files are 255 bytes at the most, and all else takes up to 80. */
-export function fitsInName(id: string): boolean {
-  return encodeURIComponent(id).length <= 160;
+export function fitsInName(id: string, maxBytes = 160): boolean {
+  try {
+    return encodeURIComponent(id).length <= maxBytes;
+  } catch {
+    return false; // half of a surrogate pair
+  }
 }
 
 function decode(id: string): string {

@@ -1,14 +1,4 @@
-import {
-  link,
-  mkdir,
-  readdir,
-  rename,
-  rm,
-  unlink,
-  utimes,
-  watch,
-  writeFile,
-} from "node:fs/promises";
+import { mkdir, readdir, rename, rm, unlink, utimes, watch, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Log } from "../../log.ts";
 
@@ -25,18 +15,14 @@ export async function writeWhole(path: string, text: string, atMs?: number): Pro
   }
 }
 
-/** Makes a file with this content, whole from its first moment. False when it is there already. */
-export async function createWhole(path: string, text: string): Promise<boolean> {
-  const draft = join(dirname(path), `.${basename(path)}.${crypto.randomUUID()}.tmp`);
+/** Makes a file with this content. False when it is there already. */
+export async function created(path: string, text: string): Promise<boolean> {
   try {
-    await writeFile(draft, text);
-    await link(draft, path);
+    await writeFile(path, text, { flag: "wx" });
     return true;
   } catch (error) {
     if (codeOf(error) === "EEXIST") return false;
     throw error;
-  } finally {
-    await rm(draft, { force: true });
   }
 }
 
@@ -50,10 +36,24 @@ export async function removed(path: string): Promise<boolean> {
   return await unlessAbsent(unlink(path).then(() => true)) ?? false;
 }
 
-/** The names of the JSON files in a folder. */
-export async function jsonFiles(folder: string): Promise<readonly string[]> {
-  const names = await unlessAbsent(readdir(folder)) ?? [];
-  return names.filter((name) => name.endsWith(".json") && !name.startsWith("."));
+/** An entry of a folder with the name of a JSON file. */
+export interface JsonEntry {
+  readonly name: string;
+  /** False for a folder, a link, a pipe and the like, which must not be opened. */
+  readonly isFile: boolean;
+}
+
+/** The entries of a folder that have the name of a JSON file. */
+export async function jsonEntries(folder: string): Promise<readonly JsonEntry[]> {
+  const entries = await unlessAbsent(readdir(folder, { withFileTypes: true })) ?? [];
+  return entries.filter(({ name }) => isJsonFile(name)).map((entry) => {
+    return { name: entry.name, isFile: entry.isFile() };
+  });
+}
+
+/** Whether a name is that of a JSON file; one that begins with a dot is not written to its end yet. */
+export function isJsonFile(name: string): boolean {
+  return name.endsWith(".json") && !name.startsWith(".");
 }
 
 /** Makes folders that are not there. */
@@ -71,13 +71,20 @@ export async function unlessAbsent<T>(promise: Promise<T>): Promise<T | undefine
   }
 }
 
-/** Calls `listener` when JSON files of a folder change. What it misses is found by a look in time. */
-export function watchFolder(folder: string, listener: () => void, log: Log): () => void {
+/**
+ * Calls `listener` with the name of each entry of a folder that changes, with undefined where the system
+ * does not tell which. What it misses is found by a look in time.
+ */
+export function watchFolder(
+  folder: string,
+  listener: (name: string | undefined) => void,
+  log: Log,
+): () => void {
   const ended = new AbortController();
   const listen = async () => {
     try {
       for await (const { filename } of watch(folder, { signal: ended.signal })) {
-        if (filename === null || /^[^.].*\.json$/.test(filename)) listener();
+        listener(filename ?? undefined);
       }
     } catch (error) {
       if (!ended.signal.aborted) log.debug(`cannot watch ${folder}`, { error });

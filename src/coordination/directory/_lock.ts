@@ -1,6 +1,6 @@
 import { readFile, rename, rm, stat } from "node:fs/promises";
 import type { Clock } from "../../clock.ts";
-import { createWhole, unlessAbsent } from "./_files.ts";
+import { created, removed, unlessAbsent } from "./_files.ts";
 
 /** Whoever holds a lock for longer has died: what is done under one takes milliseconds. */
 const DEAD_AFTER_MS = 5_000;
@@ -8,15 +8,19 @@ const DEAD_AFTER_MS = 5_000;
 /** Does something while nobody else of any process does anything under this lock. */
 export async function underLock<T>(path: string, clock: Clock, act: () => Promise<T>): Promise<T> {
   const nonce = crypto.randomUUID();
-  while (!await createWhole(path, nonce)) {
+  let since = clock.now();
+  while (!await created(path, nonce)) {
     await breakDeadLock(path, nonce, clock);
     await clock.sleep(1 + Math.random() * 4);
+    since = clock.now();
   }
   try {
     return await act();
   } finally {
-    // Only one's own: it may have been taken for dead, and be another's by now.
-    if (await unlessAbsent(readFile(path, "utf8")) === nonce) await rm(path, { force: true });
+    // Held for longer, it may have been taken for dead, and be another's by now.
+    const isOwn = clock.now() - since < DEAD_AFTER_MS / 2 ||
+      await unlessAbsent(readFile(path, "utf8")) === nonce;
+    if (isOwn) await removed(path);
   }
 }
 

@@ -1,10 +1,22 @@
-import { readFile, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { lstat, readFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import type { Clock } from "../../clock.ts";
-import { type FileName, hiddenName, orderOf, parseName, visibleName } from "./_file_names.ts";
+import { errorText } from "../../errors.ts";
+import type { Log } from "../../log.ts";
+import { isObject } from "../_content.ts";
 import {
+  type FileName,
+  fitsInName,
+  hiddenName,
+  orderOf,
+  parseName,
+  SCRIPT_ID_BYTES,
+  visibleName,
+} from "./_file_names.ts";
+import {
+  codeOf,
   each,
-  jsonFiles,
+  jsonEntries,
   makeFolders,
   moved,
   removed,
@@ -31,14 +43,20 @@ export interface Line {
  * The files of a mailbox: `inbox` has what can be had, `hidden` what is taken or put off, `more` what is
  * known of some beside. Every change of a message is one rename, so that a crash at any time leaves it
  * in one place.
+ *
+ * Only regular files are messages. Any other entry is moved to `aside`, unopened, and named in the log.
  */
 export class MessageFolder {
   readonly #folder: string;
   readonly #clock: Clock;
+  readonly #log: Log;
+  /** Entries that could not be moved: they are named once, and passed over. */
+  readonly #stuck = new Set<string>();
 
-  constructor(folder: string, clock: Clock) {
+  constructor(folder: string, clock: Clock, log: Log) {
     this.#folder = folder;
     this.#clock = clock;
+    this.#log = log;
   }
 
   get inbox(): string {
@@ -80,10 +98,20 @@ export class MessageFolder {
     return was;
   }
 
-  async more({ order, more }: FileName): Promise<More> {
-    const path = this.#morePath({ order });
-    const text = more ? await unlessAbsent(readFile(path, "utf8")) : undefined;
-    return text === undefined ? {} : JSON.parse(text);
+  /** What is known of a message beside; nothing where that cannot be read, which is set aside. */
+  async more(file: FileName): Promise<More> {
+    if (!file.more) return {};
+    const path = this.#morePath(file);
+    const found = await unlessAbsent(lstat(path));
+    if (found === undefined) return {};
+    if (!found.isFile()) {
+      await this.#setAside(path, NOT_REGULAR);
+      return {};
+    }
+    const text = await unlessAbsent(readFile(path, "utf8")) ?? "{}";
+    const more = parseMore(text);
+    if (more === undefined) await this.#setAside(path, `message ${file.id} has lost its progress`);
+    return more ?? {};
   }
 
   async saveMore(file: FileName, more: More): Promise<void> {
@@ -100,12 +128,21 @@ export class MessageFolder {
       else nextDueMs = Math.min(nextDueMs, until - now);
     }
     const files: FileName[] = [];
-    for (const name of await jsonFiles(this.inbox)) {
+    for (const { name, isFile } of await jsonEntries(this.inbox)) {
+      if (!isFile) {
+        await this.#setAside(join(this.inbox, name), NOT_REGULAR);
+        continue;
+      }
       const file = parseName(name) ?? await this.#adopt(name);
       if (file !== undefined) files.push(file);
       else nextDueMs = Math.min(nextDueMs, SETTLED_MS);
     }
     return { files: files.sort(byOrder), nextDueMs };
+  }
+
+  /** Moves the file of a message aside that cannot be read. */
+  async setAside(file: FileName, error: unknown): Promise<void> {
+    await this.#setAside(this.path(file), errorText(error));
   }
 
   /**
@@ -115,7 +152,7 @@ export class MessageFolder {
   async all(): Promise<FileName[]> {
     const found = new Map<string, FileName>();
     for (const part of ["hidden", "inbox", "hidden"] as const) {
-      for (const file of await this.#list(part)) found.set(file.order, file);
+      for (const file of await this.#list(part)) found.set(`${file.order}~${file.id}`, file);
     }
     return [...found.values()].sort(byOrder);
   }
@@ -127,17 +164,36 @@ export class MessageFolder {
   }
 
   async #list(part: "inbox" | "hidden"): Promise<FileName[]> {
-    const names = await jsonFiles(this.#at(part));
-    return names.map((name) => parseName(name) ?? foreign(name));
+    const files = (await jsonEntries(this.#at(part))).filter(({ isFile }) => isFile);
+    return files.map(({ name }) => parseName(name) ?? foreign(name));
   }
 
   /** Gives a file that a script has put there its place in the line. */
   async #adopt(name: string): Promise<FileName | undefined> {
     const path = join(this.inbox, name);
-    const found = await unlessAbsent(stat(path));
+    const found = await unlessAbsent(lstat(path));
     if (found === undefined || this.#clock.now() - found.mtimeMs < SETTLED_MS) return undefined;
-    const file = { ...foreign(name), order: orderOf(found.mtimeMs, 0, orderSuffix(name)) };
+    const named = foreign(name);
+    const id = fitsInName(named.id, SCRIPT_ID_BYTES) ? named.id : crypto.randomUUID();
+    const file = { ...named, id, order: orderOf(found.mtimeMs, 0, orderSuffix(name)) };
     return await moved(path, this.path(file)) ? file : undefined;
+  }
+
+  async #setAside(path: string, why: string): Promise<void> {
+    if (this.#stuck.has(path)) return;
+    const name = `${crypto.randomUUID().slice(0, 8)}-${basename(path).slice(0, 60)}`;
+    const to = join(this.#at("aside"), name);
+    try {
+      await makeFolders(this.#at("aside"));
+      if (await moved(path, to)) this.#log.warn("entry of a mailbox set aside", { path, to, why });
+    } catch (error) {
+      this.#stuck.add(path);
+      this.#log.warn("entry of a mailbox ignored: remove it", {
+        path,
+        why,
+        error: errorText(error),
+      });
+    }
   }
 
   #at(part: string): string {
@@ -146,6 +202,23 @@ export class MessageFolder {
 
   #morePath({ order }: Pick<FileName, "order">): string {
     return join(this.#at("more"), `${order}.json`);
+  }
+}
+
+const NOT_REGULAR = "only regular files are messages";
+
+/** Whether an entry, and not the system, is why it cannot be read: reading it again will not help. */
+export function isUnreadable(error: unknown): boolean {
+  return ["EISDIR", "ELOOP", "EACCES", "EPERM"].includes(codeOf(error));
+}
+
+function parseMore(text: string): More | undefined {
+  try {
+    const more: unknown = JSON.parse(text);
+    const isText = (it: unknown) => it === undefined || typeof it === "string";
+    return isObject(more) && isText(more.replyTo) && isText(more.checkpoint) ? more : undefined;
+  } catch {
+    return undefined; // not JSON
   }
 }
 

@@ -12,9 +12,10 @@ import {
 import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { type FileName, fitsInName, orderOf, sentAt } from "./_file_names.ts";
-import { each, watchFolder } from "./_files.ts";
+import { each } from "./_files.ts";
 import { underLock } from "./_lock.ts";
-import { MessageFolder, visible } from "./_message_folder.ts";
+import { isUnreadable, MessageFolder, visible } from "./_message_folder.ts";
+import { onRing, ring } from "./_wakes.ts";
 
 /** How often a receiver looks although nothing was heard. */
 const POLL_MS = 1_000;
@@ -44,7 +45,7 @@ export class DirectoryEngine implements Engine<string> {
 
   constructor(path: string, name: string, maxSize: number, clock: Clock, log: Log) {
     this.#path = path;
-    this.#folder = new MessageFolder(path, clock);
+    this.#folder = new MessageFolder(path, clock, log);
     this.#name = name;
     this.#maxSize = maxSize;
     this.#clock = clock;
@@ -73,17 +74,27 @@ export class DirectoryEngine implements Engine<string> {
         await this.#store(entries.filter((_, i) => stored[i]));
       });
     }
-    this.#wake();
+    await this.#wake();
     return stored;
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
     const { files, nextDueMs } = await this.#folder.line();
     const deliveries: Taken[] = [];
+    const failures: unknown[] = [];
     while (files.length > 0 && deliveries.length < max) {
       const tried = files.splice(0, max - deliveries.length);
-      const taken = await each(tried, (file) => this.#take(file, visibilityMs));
+      const taken = await each(tried, async (file) => {
+        try {
+          return await this.#take(file, visibilityMs);
+        } catch (error) {
+          failures.push(error); // those that were taken beside it must be handed over
+          return undefined;
+        }
+      });
       deliveries.push(...taken.filter((it) => it !== undefined));
+      if (failures.length > 0 && deliveries.length === 0) throw failures[0];
+      if (failures.length > 0) break;
     }
     return { deliveries, nextDueMs: Math.min(nextDueMs, POLL_MS * (0.75 + Math.random() / 2)) };
   }
@@ -112,7 +123,7 @@ export class DirectoryEngine implements Engine<string> {
       const given = { ...taken.file, deliveries: count, until, receipt: "" };
       return this.#folder.change(taken.file, given);
     });
-    this.#wake();
+    await this.#wake();
     return results;
   }
 
@@ -123,7 +134,7 @@ export class DirectoryEngine implements Engine<string> {
       const given = { ...visible(taken.file), deliveries: spent, releases: releases + 1 };
       return this.#folder.change(taken.file, given);
     });
-    this.#wake();
+    await this.#wake();
     return results;
   }
 
@@ -167,7 +178,7 @@ export class DirectoryEngine implements Engine<string> {
 
   onWake(listener: () => void): () => void {
     this.#listeners.add(listener);
-    const stop = watchFolder(this.#folder.inbox, listener, this.#log);
+    const stop = onRing(this.#path, this.#folder.inbox, listener, this.#log);
     return () => {
       this.#listeners.delete(listener);
       stop();
@@ -229,7 +240,17 @@ export class DirectoryEngine implements Engine<string> {
       until: Math.ceil(this.#clock.now() + visibilityMs),
       receipt: crypto.randomUUID().slice(0, 8),
     };
-    return await this.#folder.change(file, taken) ? await this.#read(taken) : undefined;
+    if (!await this.#folder.change(file, taken)) return undefined;
+    try {
+      return await this.#read(taken);
+    } catch (error) {
+      if (!isUnreadable(error)) {
+        await this.#folder.change(taken, file); // the system is short of something: as it was
+        throw error;
+      }
+      await this.#folder.setAside(taken, error);
+      return undefined;
+    }
   }
 
   async #read(file: FileName): Promise<Taken | undefined> {
@@ -267,7 +288,9 @@ export class DirectoryEngine implements Engine<string> {
     });
   }
 
-  #wake(): void {
+  /** Lets those look that wait here, and those of other processes. */
+  async #wake(): Promise<void> {
     for (const listener of [...this.#listeners]) listener();
+    await ring(this.#path, this.#clock.now(), this.#log);
   }
 }

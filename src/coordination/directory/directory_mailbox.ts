@@ -21,6 +21,9 @@ export interface DirectoryMailboxOptions extends MailboxOptions {
  * each message, which scripts can read and add to. It has the whole contract; a receive looks at the
  * names of all files, so that it is made for some thousands of messages and not for millions.
  *
+ * A receive that waits notices a file of a script within about a second, and at once when the script
+ * sets the time of `<base>/<name>` (`touch`), as every `send` does.
+ *
  * @example
  * ```ts
  * import { mkdtemp, rm } from "node:fs/promises";

@@ -1,4 +1,4 @@
-import { open, stat, utimes } from "node:fs/promises";
+import { lstat, readFile, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
@@ -8,7 +8,8 @@ import type { BoardEntry, BoardPage, BoardStore, StoredAgent } from "../board_st
 import { contentOf, isObject } from "../_content.ts";
 import {
   each,
-  jsonFiles,
+  isJsonFile,
+  jsonEntries,
   makeFolders,
   removed,
   unlessAbsent,
@@ -68,9 +69,9 @@ export class DirectoryStore implements BoardStore {
   async list(since: unknown = new Map()): Promise<BoardPage> {
     const known = since as Marks;
     const marks = new Map<string, string>();
-    const ids = (await jsonFiles(this.folder)).map((name) => name.slice(0, -".json".length));
+    const ids = (await jsonEntries(this.folder)).map(({ name }) => agentOf(name));
     const found = await each(ids, async (id) => {
-      const file = await unlessAbsent(stat(this.#path(id)));
+      const file = await unlessAbsent(lstat(this.#path(id)));
       if (file === undefined) return undefined;
       const mark = `${file.ino} ${file.mtimeMs} ${file.size}`;
       marks.set(id, mark);
@@ -79,8 +80,11 @@ export class DirectoryStore implements BoardStore {
     return { agents: found.filter((it) => it !== undefined), cursor: marks };
   }
 
-  onWake(listener: () => void): () => void {
-    return watchFolder(this.folder, listener, this.#log);
+  onWake(listener: (agentIds?: readonly string[]) => void): () => void {
+    return watchFolder(this.folder, (name) => {
+      if (name === undefined) listener();
+      else if (isJsonFile(name)) listener([agentOf(name)]);
+    }, this.#log);
   }
 
   close(): Promise<void> {
@@ -108,17 +112,21 @@ export class DirectoryStore implements BoardStore {
   }
 
   async #read(agentId: string): Promise<StoredAgent | undefined> {
-    const file = await unlessAbsent(open(this.#path(agentId)));
+    const path = this.#path(agentId);
+    const file = await unlessAbsent(lstat(path));
     if (file === undefined) return undefined;
-    try {
-      const raw = await file.readFile("utf8");
-      const ageMs = this.#clock.now() - (await file.stat()).mtimeMs;
-      const content = parse(agentId, raw);
-      return { agentId, content, raw: content === undefined ? raw : undefined, ageMs };
-    } finally {
-      await file.close();
-    }
+    const ageMs = this.#clock.now() - file.mtimeMs;
+    // To open a pipe is to wait for its writer, and a link may lead anywhere.
+    if (!file.isFile()) return { agentId, raw: "not a regular file", ageMs };
+    const raw = await unlessAbsent(readFile(path, "utf8"));
+    if (raw === undefined) return undefined;
+    const content = parse(agentId, raw);
+    return { agentId, content, raw: content === undefined ? raw : undefined, ageMs };
   }
+}
+
+function agentOf(name: string): string {
+  return name.slice(0, -".json".length);
 }
 
 function parse(agentId: string, raw: string): StoredAgent["content"] {

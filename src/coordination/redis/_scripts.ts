@@ -36,7 +36,7 @@ for i = 3, #ARGV, 4 do
     wrote = true
   end
 end
-if wrote then redis.call('PUBLISH', ARGV[2], '') end
+if wrote then wake(ARGV[2]) end
 return { now, before }
 `,
 );
@@ -61,7 +61,7 @@ for i = 3, #ARGV do
   redis.call('HDEL', SEEN, ARGV[i])
   redis.call('ZREM', VERSIONS, ARGV[i])
 end
-redis.call('PUBLISH', ARGV[2], '')
+wake(ARGV[2])
 return { now, 1 }
 `,
 );

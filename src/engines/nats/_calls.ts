@@ -1,7 +1,13 @@
 import { settlesWithin } from "../../_promises.ts";
 import { type Clock, nextTurn } from "../../clock.ts";
-import { MailboxClosedError, MailboxConnectionError } from "../../mailbox/errors.ts";
-import { connectionError, connectionLost, JetStreamError, NO_RESPONDERS } from "./_errors.ts";
+import { MailboxClosedError } from "../../mailbox/errors.ts";
+import {
+  connectionError,
+  connectionLost,
+  JetStreamError,
+  NO_RESPONDERS,
+  NoAnswerError,
+} from "./_errors.ts";
 import type { NatsConnection, NatsMessage, NatsSubscription } from "./nats_connection.ts";
 
 /** A close waits for calls that are younger: longer, and a frozen server would hold up a stop. */
@@ -171,12 +177,7 @@ export class Calls {
       }
     }
     if (call.isEnough?.()) return call.resolve();
-    call.reject(
-      new MailboxConnectionError(
-        `NATS did not answer within ${this.#timeoutMs} ms when asked to ${call.what}; is it overloaded or ` +
-          "frozen? It is tried again with the next call",
-      ),
-    );
+    call.reject(new NoAnswerError(call.what, this.#timeoutMs));
   }
 }
 

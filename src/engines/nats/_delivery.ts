@@ -7,6 +7,7 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 /** The parts of the subject that settles a delivery, counted from its fixed part. */
+const CONSUMER = 3;
 const DELIVERIES = 4;
 const SEQUENCE = 5;
 const ORDER = 6;
@@ -19,6 +20,8 @@ export class NatsDelivery implements Delivery<string>, Leased {
   readonly replyTo: string | undefined;
   /** Where it is settled. */
   readonly ackSubject: string;
+  /** Through which it was delivered, and is settled. */
+  readonly consumer: string;
   /** Its number in the stream. */
   readonly seq: number;
   /** When it was stored, in nanoseconds since the Unix epoch; exact only as text. */
@@ -40,6 +43,7 @@ export class NatsDelivery implements Delivery<string>, Leased {
     const parts = message.reply!.split(".");
     const from = parts.length > 9 ? 2 : 0; // servers with a domain have two parts more
     this.ackSubject = message.reply!;
+    this.consumer = parts[from + CONSUMER]!;
     this.rawCount = Number(parts[from + DELIVERIES]);
     this.seq = Number(parts[from + SEQUENCE]);
     this.storedAt = parts[from + STORED_AT]!;

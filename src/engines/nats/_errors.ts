@@ -35,11 +35,30 @@ const TRANSIENT: ReadonlySet<number> = new Set([
   10_118, // stream is offline
   NO_RESPONDERS, // JetStream is starting
   STREAM_NOT_FOUND, // deleted between two steps
+  CONSUMER_NOT_FOUND, // likewise
 ]);
 
 /** Returns true when the same request may succeed a moment later. */
 export function isTransient(error: unknown): error is JetStreamError {
   return error instanceof JetStreamError && TRANSIENT.has(error.code);
+}
+
+/** Answers to a question about something that is not there. */
+const MISSING: ReadonlySet<number> = new Set([STREAM_NOT_FOUND, CONSUMER_NOT_FOUND, NO_RESPONDERS]);
+
+/** Returns true when a stream or a consumer may be gone. */
+export function isMissing(error: unknown): error is JetStreamError {
+  return error instanceof JetStreamError && MISSING.has(error.code);
+}
+
+/** A server that did not answer in time. */
+export class NoAnswerError extends MailboxConnectionError {
+  constructor(what: string, timeoutMs: number) {
+    super(
+      `NATS did not answer within ${timeoutMs} ms when asked to ${what}; is it overloaded or frozen? It ` +
+        "is tried again with the next call",
+    );
+  }
 }
 
 /** What a client threw, as callers of a mailbox know it. */

@@ -42,6 +42,7 @@ export interface ConsumerProgress {
 
 /** A message as it lies in a stream, in Base64. */
 export interface StoredMessage {
+  readonly subject: string;
   readonly seq: number;
   readonly data?: string;
   readonly time: string;
@@ -85,6 +86,15 @@ export class JetStream {
     return answer.config;
   }
 
+  /** The names of the consumers of a stream. */
+  async consumers(what: string, stream: string): Promise<readonly string[]> {
+    const answer = await this.#ask<{ readonly consumers?: readonly string[] | null }>(
+      what,
+      `CONSUMER.NAMES.${stream}`,
+    );
+    return answer.consumers ?? [];
+  }
+
   /** How far a consumer has come. */
   progress(what: string, stream: string, name: string): Promise<ConsumerProgress> {
     return this.#ask(what, `CONSUMER.INFO.${stream}.${name}`);
@@ -104,7 +114,10 @@ export class JetStream {
     return answer.config;
   }
 
-  /** Deletes all messages, or those of one subject, and tells how many. */
+  /**
+   * Deletes all messages, or those of one subject, and tells how many. NATS 2.9 does not deliver any more
+   * what comes before one that was deleted by its subject: not for a stream that has a consumer.
+   */
   async purge(what: string, stream: string, filter?: string): Promise<number> {
     const { purged } = await this.#ask<{ readonly purged: number }>(
       what,
@@ -114,8 +127,17 @@ export class JetStream {
     return purged;
   }
 
-  /** Deletes one message. */
-  async remove(what: string, stream: string, seq: number): Promise<void> {
+  /**
+   * Deletes one message, if it is still there: a stream that was made again has another one under the same
+   * number. There is no such request to the server, so this looks first.
+   */
+  async remove(
+    what: string,
+    stream: string,
+    { seq, subject, time }: Pick<StoredMessage, "seq" | "subject"> & Partial<StoredMessage>,
+  ): Promise<void> {
+    const found = await this.get(what, stream, { last_by_subj: subject });
+    if (found.seq !== seq || (time ?? found.time) !== found.time) return;
     await this.#ask(what, `STREAM.MSG.DELETE.${stream}`, { seq, no_erase: true });
   }
 

@@ -62,6 +62,7 @@ export class Leases {
   #returning: Promise<void> | undefined;
   #timerAt = Infinity;
   #cancel: Cancel | undefined;
+  #closed = false;
 
   constructor(clock: Clock, log: Log, calls: Calls, verdicts: Verdicts) {
     this.#clock = clock;
@@ -139,6 +140,11 @@ export class Leases {
     );
   }
 
+  /** Has the server keep what it keeps; rejects when it knows nothing of it any more. */
+  async confirm(what: string, delivery: Leased): Promise<void> {
+    await this.#keep(what, [delivery], 0);
+  }
+
   /** Gives back whatever has reached the end of its lease; resolves when that is there for others. */
   giveBackEnded(): Promise<void> | undefined {
     this.#attend();
@@ -150,6 +156,12 @@ export class Leases {
     this.#held.clear();
     this.#cancel?.();
     this.#timerAt = Infinity;
+  }
+
+  /** Forgets everything for good: a verdict that fails later must not keep the process alive. */
+  close(): void {
+    this.#closed = true;
+    this.forget();
   }
 
   /** What was delivered here, by its number in the stream. */
@@ -176,7 +188,7 @@ export class Leases {
 
   #setTimer(): void {
     const at = this.#held.peek()?.attendAt ?? Infinity;
-    if (at >= this.#timerAt) return;
+    if (this.#closed || at >= this.#timerAt) return;
     this.#cancel?.();
     this.#timerAt = at;
     const ms = Math.max(0, at - this.#clock.monotonic());

@@ -23,6 +23,12 @@ interface Parcel {
   readonly repeatable: boolean;
 }
 
+/** Where it is then. */
+interface Stored {
+  readonly seq: number;
+  readonly subject: string;
+}
+
 interface PublishAnswer {
   readonly seq?: number;
   readonly error?: {
@@ -91,7 +97,7 @@ export class Outbox {
   async #deliver(what: string, parcels: readonly Parcel[], reserve: number): Promise<boolean[]> {
     const { connection, calls, log, mailbox } = this.#options;
     this.#checkSize(parcels, reserve);
-    const stored: number[] = [];
+    const stored: Stored[] = [];
     const isStored = parcels.map(() => false);
     let refusal: JetStreamError | undefined;
     let missing = parcels.length;
@@ -99,8 +105,9 @@ export class Outbox {
       const { seq, error } = answerOf(message, what);
       if (error !== undefined) refusal ??= error;
       if (seq === undefined) return;
+      const { subject, repeatable } = parcels[Number(part)]!;
       isStored[Number(part)] = true;
-      if (!parcels[Number(part)]?.repeatable) stored.push(seq);
+      if (!repeatable) stored.push({ seq, subject });
     };
     try {
       await calls.run(what, (reply) => {
@@ -146,11 +153,11 @@ export class Outbox {
   }
 
   /** Those that are gone already were received; nobody takes them back. */
-  async #takeBack(stored: readonly number[]): Promise<void> {
+  async #takeBack(stored: readonly Stored[]): Promise<void> {
     const { jetStream, names } = this.#options;
-    await Promise.all(stored.map(async (seq) => {
+    await Promise.all(stored.map(async (each) => {
       try {
-        await jetStream.remove("take back", names.stream, seq);
+        await jetStream.remove("take back", names.stream, each);
       } catch (error) {
         if (!(error instanceof JetStreamError && error.code !== NO_RESPONDERS)) throw error;
       }

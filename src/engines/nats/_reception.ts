@@ -3,7 +3,7 @@ import type { Log } from "../../log.ts";
 import type { Calls } from "./_calls.ts";
 import { noResponders } from "./_calls.ts";
 import { NatsDelivery } from "./_delivery.ts";
-import { JetStreamError, NO_RESPONDERS } from "./_errors.ts";
+import { CONSUMER_NOT_FOUND, isMissing, JetStreamError, NO_RESPONDERS } from "./_errors.ts";
 import type { Lane, Lanes } from "./_lanes.ts";
 import type { Leases } from "./_leases.ts";
 import type { Notes } from "./_notes.ts";
@@ -57,8 +57,8 @@ export interface ReceptionOptions {
   readonly notes: Notes;
   readonly leases: Leases;
   /** Where to ask for messages. */
-  readonly subject: string;
-  /** Has the server look through all requests for messages. */
+  readonly subject: () => string;
+  /** Has the server look through all requests for messages; rejects when the consumer is gone. */
   readonly sweep: () => Promise<unknown>;
 }
 
@@ -74,8 +74,8 @@ export class Reception {
   /** The server's clock minus ours, and when that was found out. */
   #step: { readonly ms: number; readonly at: number } | undefined;
 
-  /** Delayed messages, by their numbers. */
-  readonly #sentRound = new Set<NatsDelivery["seq"]>();
+  /** When delayed messages were stored, by their numbers. */
+  readonly #sentRound = new Map<NatsDelivery["seq"], NatsDelivery["storedAt"]>();
 
   constructor(options: ReceptionOptions) {
     this.#options = options;
@@ -117,7 +117,7 @@ export class Reception {
       await this.#readNotes(what, items.filter(({ known }) => !known).map((it) => it.delivery));
       // The first delivery of a delayed message does not count anyway.
       const counts = (it: NatsDelivery) =>
-        it.delayMs === 0 || it.rawCount > 1 || this.#sentRound.has(it.seq);
+        it.delayMs === 0 || it.rawCount > 1 || this.#wasSentRound(it);
       await this.#noteFree(what, deliveries.filter(counts));
       await verdicts.confirm(what, deliveries, () => BACK);
     };
@@ -141,7 +141,7 @@ export class Reception {
     try {
       await calls.run(what, (_, hear) => {
         lane.hear = hear;
-        connection.publish(subject, request, { reply: lane.inbox });
+        connection.publish(subject(), request, { reply: lane.inbox });
         cancel = this.#lookAfter(lane, () => messages.length);
       }, {
         onAnswer(message) {
@@ -164,10 +164,16 @@ export class Reception {
     }
     if (end === undefined || messages.length > 0 || NOTHING_THERE.includes(end.code)) return;
     if (end.code === NO_RESPONDERS) throw noResponders(what);
+    if (/consumer deleted/i.test(end.description)) {
+      throw new JetStreamError(what, CONSUMER_NOT_FOUND, "consumer not found");
+    }
     throw new JetStreamError(what, end.code, end.description);
   }
 
-  /** At times a server forgets a request, as is known when it answers a later question before it. */
+  /**
+   * At times a server forgets a request, as is known when it answers a later question before it. And it
+   * answers no request to a consumer that is gone.
+   */
   #lookAfter(lane: Lane, count: () => number): Cancel {
     const { clock, log, calls, sweep } = this.#options;
     let canceled = false;
@@ -180,7 +186,11 @@ export class Reception {
           if (count() > before) return wait();
           lane.hear(THE_END);
           lane.hear = (message) => codeOf(message) > 0 || void this.giveBack([message]);
-        }).catch((error) => log.debug("could not look after a request", { error }));
+        }).catch((error) => {
+          log.debug("could not look after a request", { error });
+          if (canceled || !isMissing(error)) return;
+          lane.hear({ ...THE_END, headers: { code: error.code, description: error.text } });
+        });
       });
     };
     wait();
@@ -220,7 +230,7 @@ export class Reception {
     const leftMs = ({ enqueuedAt, delayMs }: NatsDelivery) => enqueuedAt + 1 + delayMs - now;
     const early = delayed.filter((it) => it.rawCount === 1 || leftMs(it) > NEARLY_DUE_MS);
     // At times the server delivers again what it calls the first delivery: that one counts.
-    const again = early.filter((it) => it.rawCount > 1 || this.#sentRound.has(it.seq));
+    const again = early.filter((it) => it.rawCount > 1 || this.#wasSentRound(it));
     this.#remember(delayed, early);
     await this.#noteFree(what, again);
     await this.#options.leases.giveBackIn(what, early, leftMs);
@@ -231,7 +241,11 @@ export class Reception {
   #remember(delayed: readonly NatsDelivery[], early: readonly NatsDelivery[]): void {
     for (const { seq } of delayed) this.#sentRound.delete(seq);
     if (this.#sentRound.size > MOST_SENT_ROUND) this.#sentRound.clear();
-    for (const { seq } of early) this.#sentRound.add(seq);
+    for (const { seq, storedAt } of early) this.#sentRound.set(seq, storedAt);
+  }
+
+  #wasSentRound({ seq, storedAt }: NatsDelivery): boolean {
+    return this.#sentRound.get(seq) === storedAt;
   }
 
   async #readNotes(what: string, deliveries: readonly NatsDelivery[]): Promise<void> {

@@ -37,7 +37,7 @@ export interface SentryOptions {
   readonly connection: NatsConnection;
   readonly clock: Clock;
   /** Where to ask for a message. */
-  readonly subject: string;
+  readonly subject: () => string;
   readonly inboxPrefix: string;
   readonly pollIntervalMs: number;
   /** True while somebody waits. */
@@ -96,7 +96,13 @@ export class Sentry {
       ended: deferred(),
     };
     const request = JSON.stringify({ batch: 1, expires: Math.ceil(expiresMs) * 1_000_000 });
-    connection.publish(subject, request, { reply: inbox });
+    connection.publish(subject(), request, { reply: inbox });
+  }
+
+  /** What has been caught comes again elsewhere, and cannot be settled from here. */
+  forget(): void {
+    this.#caught.length = 0;
+    this.renew();
   }
 
   /** It may have been forgotten: somebody looks, and puts it up again. */

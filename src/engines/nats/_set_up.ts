@@ -1,18 +1,15 @@
 import { backoffMs } from "../../_backoff.ts";
 import type { Clock } from "../../clock.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
-import {
-  CONSUMER_NOT_FOUND,
-  isTransient,
-  JetStreamError,
-  NO_RESPONDERS,
-  STREAM_NOT_FOUND,
-} from "./_errors.ts";
+import { isTransient, JetStreamError, NO_RESPONDERS, STREAM_NOT_FOUND } from "./_errors.ts";
 import type { ConsumerConfig, JetStream, StreamConfig, StreamInfo } from "./_jetstream.ts";
 import type { Names } from "./_names.ts";
 
-/** All who take messages from a stream do so by this one consumer. */
-export const CONSUMER = "lastcall";
+/** What the consumer of a stream is called that a version before 0.2 has made. */
+export const FIRST_CONSUMER = "lastcall";
+
+/** What the names of all other consumers begin with. */
+const CONSUMERS = "lastcall_";
 
 /** What says that a stream is ours, and how it is to be read. */
 const FORMAT = "A mailbox of lastcall, format 1";
@@ -45,9 +42,20 @@ export interface SetUpOptions {
   readonly hasJetStream: boolean;
 }
 
+/** What a mailbox has on the server. */
+export type Part = "stream" | "stream of notes" | "consumer";
+
 /** What is known of a mailbox on the server. */
-export interface Site {
+export interface Found {
   readonly ackWaitMs: number;
+  /**
+   * All who take messages from the stream do so by this one consumer. Its name is made up with it and never
+   * comes again, and the subject of every verdict has it: so a verdict about a message of a stream that was
+   * deleted is not heard by the stream that was made since, whose messages have the same numbers.
+   */
+  readonly consumer: string;
+  /** What was not there. */
+  readonly made: readonly Part[];
 }
 
 /**
@@ -59,7 +67,7 @@ export async function setUp(
   names: Names,
   jetStream: JetStream,
   options: SetUpOptions,
-): Promise<Site> {
+): Promise<Found> {
   const { clock, retryMs, hasJetStream } = options;
   const what = `open ("${mailbox}")`;
   const startedAt = clock.monotonic();
@@ -85,7 +93,8 @@ async function attemptSetUp(
   names: Names,
   jetStream: JetStream,
   options: SetUpOptions,
-): Promise<Site> {
+): Promise<Found> {
+  const made: Part[] = [];
   const shape = {
     name: names.stream,
     description: FORMAT,
@@ -100,9 +109,13 @@ async function attemptSetUp(
     max_msgs: -1,
   };
   const { config } = await findOrMake(
-    STREAM_NOT_FOUND,
-    () => jetStream.stream(what, names.stream),
-    () => jetStream.createStream(what, { ...shape, max_msgs: limitOf(options.maxSize) }),
+    () => orUndefined(jetStream.stream(what, names.stream)),
+    async () => {
+      const limited = { ...shape, max_msgs: limitOf(options.maxSize) };
+      const created = await jetStream.createStream(what, limited);
+      made.push("stream");
+      return created;
+    },
   );
   checkStream(mailbox, shape, config);
   if (options.maxSize !== undefined && config.max_msgs !== limitOf(options.maxSize)) {
@@ -119,16 +132,22 @@ async function attemptSetUp(
     discard: "old",
   };
   const found = await findOrMake(
-    STREAM_NOT_FOUND,
-    () => jetStream.stream(what, names.notes),
-    () => jetStream.createStream(what, notes),
+    () => orUndefined(jetStream.stream(what, names.notes)),
+    async () => {
+      const created = await jetStream.createStream(what, notes);
+      made.push("stream of notes");
+      return created;
+    },
   );
   checkStream(mailbox, notes, found.config);
   const consumer = await findOrMake(
-    CONSUMER_NOT_FOUND,
-    () => jetStream.consumer(what, names.stream, CONSUMER),
-    () =>
-      jetStream.createConsumer(what, names.stream, CONSUMER, {
+    async () => {
+      const all = await jetStream.consumers(what, names.stream);
+      return all.find((name) => name === FIRST_CONSUMER || name.startsWith(CONSUMERS));
+    },
+    async () => {
+      const name = `${CONSUMERS}${crypto.randomUUID()}`;
+      await jetStream.createConsumer(what, names.stream, name, {
         ack_policy: "explicit",
         deliver_policy: "all",
         replay_policy: "instant",
@@ -136,30 +155,43 @@ async function attemptSetUp(
         max_deliver: -1,
         max_ack_pending: -1,
         max_waiting: MANY,
-      }),
+      });
+      made.push("consumer");
+      return name;
+    },
   );
-  return { ackWaitMs: checkConsumer(mailbox, names.stream, consumer) };
+  const consumerConfig = await jetStream.consumer(what, names.stream, consumer);
+  return {
+    ackWaitMs: checkConsumer(mailbox, names.stream, consumer, consumerConfig),
+    consumer,
+    made,
+  };
 }
 
 /** Of several that make it at once all but one find it. */
 async function findOrMake<T>(
-  notFound: number,
-  find: () => Promise<T>,
+  find: () => Promise<T | undefined>,
   make: () => Promise<T>,
 ): Promise<T> {
-  try {
-    return await find();
-  } catch (error) {
-    if (!(error instanceof JetStreamError && error.code === notFound)) throw error;
-  }
+  const found = await find();
+  if (found !== undefined) return found;
   try {
     return await make();
   } catch (error) {
-    // With another limit or another number of replicas it could not be made again, but it is there.
+    // With another limit, number of replicas or name it could not be made again, but it is there.
     if (!(error instanceof JetStreamError)) throw error;
-    return await find().catch(() => {
-      throw error;
-    });
+    const madeByOther = await find().catch(() => undefined);
+    if (madeByOther === undefined) throw error;
+    return madeByOther;
+  }
+}
+
+async function orUndefined(stream: Promise<StreamInfo>): Promise<StreamInfo | undefined> {
+  try {
+    return await stream;
+  } catch (error) {
+    if (error instanceof JetStreamError && error.code === STREAM_NOT_FOUND) return undefined;
+    throw error;
   }
 }
 
@@ -181,14 +213,19 @@ function checkStream(mailbox: string, shape: Shape, found: StreamInfo["config"])
   throw notOurs(mailbox, `the stream "${shape.name}" has another ${other}`);
 }
 
-function checkConsumer(mailbox: string, stream: string, found: ConsumerConfig): number {
+function checkConsumer(
+  mailbox: string,
+  stream: string,
+  name: string,
+  found: ConsumerConfig,
+): number {
   const { ack_policy, ack_wait, max_deliver, filter_subject = "" } = found;
   const ackWaitMs = ack_wait / NANOSECONDS;
   if (
     ack_policy === "explicit" && max_deliver === -1 && filter_subject === "" &&
     ackWaitMs >= SHORTEST_ACK_WAIT_MS
   ) return ackWaitMs;
-  throw notOurs(mailbox, `the consumer "${CONSUMER}" of the stream "${stream}" is another one`);
+  throw notOurs(mailbox, `the consumer "${name}" of the stream "${stream}" is another one`);
 }
 
 function notOurs(mailbox: string, found: string): MailboxConnectionError {

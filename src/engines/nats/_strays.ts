@@ -6,7 +6,7 @@ import { JetStreamError, NO_MESSAGE } from "./_errors.ts";
 import { type JetStream, type StoredMessage, textOf } from "./_jetstream.ts";
 import type { Names } from "./_names.ts";
 import type { Outbox } from "./_outbox.ts";
-import { CONSUMER } from "./_set_up.ts";
+import type { Site } from "./_site.ts";
 
 /** A message is removed a moment after it counts as done: it is a stray when it is there still after this. */
 const MOMENT_MS = 1_000;
@@ -25,6 +25,7 @@ export interface StraysOptions {
   readonly log: Log;
   readonly calls: Calls;
   readonly jetStream: JetStream;
+  readonly site: Site;
   readonly outbox: Outbox;
 }
 
@@ -55,11 +56,12 @@ export class Strays {
     if (this.#started) return;
     this.#started = true;
     this.#until = undefined;
+    this.#suspects = new Set();
     this.#pauseMs = MOMENT_MS;
     this.#lookLater();
   }
 
-  /** The server was away: the next start looks again. */
+  /** The server was away, or has another stream: the next start looks again. */
   stop(): void {
     this.#started = false;
     this.#cancel?.();
@@ -79,10 +81,10 @@ export class Strays {
 
   /** True when there may be more. */
   async #look(): Promise<boolean> {
-    const { mailbox, names, jetStream, log } = this.#options;
+    const { mailbox, names, jetStream, site, log } = this.#options;
     const what = `look for strays ("${mailbox}")`;
     this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS);
-    const { delivered, ack_floor } = await jetStream.progress(what, names.stream, CONSUMER);
+    const { delivered, ack_floor } = await jetStream.progress(what, names.stream, site.consumer);
     this.#until ??= delivered.stream_seq;
     const floor = Math.min(delivered.stream_seq, ack_floor.stream_seq);
     const found = await this.#upTo(what, floor);
@@ -118,7 +120,7 @@ export class Strays {
     const entry = { id, body, replyTo: replyTo ?? undefined, delayMs: 0 };
     await outbox.sendAgain(entry, `${seq}-${stray.time.replace(/\D/g, "")}`);
     try {
-      await jetStream.remove(what, names.stream, seq);
+      await jetStream.remove(what, names.stream, stray);
     } catch (error) {
       if (!(error instanceof JetStreamError)) throw error; // it is gone
     }

@@ -8,7 +8,7 @@ import { Notes } from "./_notes.ts";
 import { Outbox } from "./_outbox.ts";
 import { Reception } from "./_reception.ts";
 import { Sentry, type SentryOptions } from "./_sentry.ts";
-import { CONSUMER } from "./_set_up.ts";
+import { Site } from "./_site.ts";
 import { Strays } from "./_strays.ts";
 import { Verdicts } from "./_verdicts.ts";
 
@@ -17,6 +17,7 @@ export interface Workplace {
   readonly names: Names;
   readonly calls: Calls;
   readonly jetStream: JetStream;
+  readonly site: Site;
   readonly verdicts: Verdicts;
   readonly notes: Notes;
   readonly leases: Leases;
@@ -32,18 +33,30 @@ export interface Workplace {
 export function workplaceOf(
   mailbox: string,
   backend: Backend,
+  maxSize: number | undefined,
   waiting: Pick<SentryOptions, "isWanted" | "wake">,
 ): Workplace {
-  const { connection, inboxPrefix, options: { clock, log, pollIntervalMs } } = backend;
+  const { connection, inboxPrefix, options } = backend;
+  const { clock, log, pollIntervalMs, replicas, callTimeoutMs } = options;
   const names = namesOf(mailbox);
   const calls = backend.calls();
   const jetStream = new JetStream(calls);
+  const site = new Site({
+    ...{ mailbox, names, jetStream, log, maxSize, replicas, clock },
+    retryMs: callTimeoutMs,
+    hasJetStream: connection.info === undefined || connection.info.jetstream === true,
+    onChange() {
+      leases.forget();
+      sentry.forget();
+      strays.stop();
+    },
+  });
   const verdicts = new Verdicts(connection, calls);
-  const notes = new Notes(connection, calls, jetStream, names, log);
+  const notes = new Notes({ connection, calls, jetStream, site, names, log });
   const leases = new Leases(clock, log, calls, verdicts);
-  const subject = `$JS.API.CONSUMER.MSG.NEXT.${names.stream}.${CONSUMER}`;
+  const subject = () => `$JS.API.CONSUMER.MSG.NEXT.${names.stream}.${site.consumer}`;
   const lanes = new Lanes(connection, inboxPrefix);
-  const sweep = () => jetStream.consumer("look after requests", names.stream, CONSUMER);
+  const sweep = () => jetStream.consumer("look after requests", names.stream, site.consumer);
   const shared = {
     mailbox,
     names,
@@ -52,6 +65,7 @@ export function workplaceOf(
     log,
     calls,
     jetStream,
+    site,
     verdicts,
     notes,
     subject,
@@ -72,13 +86,25 @@ export function workplaceOf(
     else strays.stop();
   });
   return {
-    ...{ names, calls, jetStream, verdicts, notes, leases, reception, sentry, outbox, strays },
+    ...{
+      names,
+      calls,
+      jetStream,
+      site,
+      verdicts,
+      notes,
+      leases,
+      reception,
+      sentry,
+      outbox,
+      strays,
+    },
     async close() {
       strays.stop();
       await sentry.close();
       await calls.close();
       lanes.close();
-      leases.forget();
+      leases.close();
       stopListening();
     },
   };

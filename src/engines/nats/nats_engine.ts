@@ -10,12 +10,10 @@ import { InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
 import type { NatsDelivery } from "./_delivery.ts";
-import { JetStreamError, NO_RESPONDERS } from "./_errors.ts";
 import { namesOf } from "./_names.ts";
 import type { Note } from "./_notes.ts";
 import { fullError } from "./_outbox.ts";
 import { peek, type Peeked } from "./_peek.ts";
-import { setUp, type Site } from "./_set_up.ts";
 import { BACK, DONE } from "./_verdicts.ts";
 import { type Workplace, workplaceOf } from "./_workplace.ts";
 
@@ -33,7 +31,6 @@ export class NatsEngine implements Engine<string> {
   readonly #maxSize: number | undefined;
   readonly #listeners = new Set<() => void>();
   #workplace: Workplace | undefined;
-  #site: Promise<Site> | undefined;
   #dead: NatsEngine | undefined;
 
   constructor(name: string, backend: Backend, maxSize: number | undefined) {
@@ -45,7 +42,7 @@ export class NatsEngine implements Engine<string> {
 
   /** Finds what is on the server, or makes it. */
   async greet(): Promise<void> {
-    await this.#open();
+    await this.#work.site.open();
   }
 
   async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
@@ -55,7 +52,6 @@ export class NatsEngine implements Engine<string> {
           "send them in several",
       );
     }
-    await this.#open();
     const room = this.#maxSize ?? Infinity;
     // Many are refused before the first of them is stored, where that is possible.
     if (room === 0 || (entries.length > 1 && room !== Infinity)) {
@@ -64,17 +60,19 @@ export class NatsEngine implements Engine<string> {
         throw fullError(this.#name, count, room, entries.length);
       }
     }
-    return await this.#findingOut(this.#work.outbox.send(entries));
+    const { site, outbox } = this.#work;
+    return await site.use(() => outbox.send(entries));
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    const { ackWaitMs } = await this.#open();
-    const { leases, reception, sentry, strays } = this.#work;
-    strays.start();
-    await leases.giveBackEnded();
-    const received = reception.receive(max, (most) => sentry.take(most));
-    const { deliveries, deliveredAt } = await this.#findingOut(received);
-    leases.begin(deliveries, deliveredAt, visibilityMs, ackWaitMs);
+    const { leases, reception, sentry, site, strays } = this.#work;
+    const deliveries = await site.use(async ({ ackWaitMs }) => {
+      strays.start();
+      await leases.giveBackEnded();
+      const received = await reception.receive(max, (most) => sentry.take(most));
+      leases.begin(received.deliveries, received.deliveredAt, visibilityMs, ackWaitMs);
+      return received.deliveries;
+    });
     if (deliveries.length === 0 && this.#listeners.size > 0) sentry.putUp();
     // Whatever becomes visible, and whenever, comes to the sentry.
     return { deliveries, nextDueMs: Infinity };
@@ -94,12 +92,9 @@ export class NatsEngine implements Engine<string> {
   }
 
   async extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    const { leases, calls } = this.#work;
-    calls.check(this.#what("extend"));
-    const good = (deliveries as readonly NatsDelivery[]).map((it) => leases.holds(it));
-    const held = (deliveries as readonly NatsDelivery[]).filter((_, i) => good[i]);
-    await leases.extend(this.#what("extend"), held, visibilityMs);
-    return good;
+    return await this.#whereHeld("extend", deliveries, (what, held) => {
+      return this.#work.leases.extend(what, held, visibilityMs);
+    });
   }
 
   retry(
@@ -125,49 +120,47 @@ export class NatsEngine implements Engine<string> {
 
   /** The letter comes first: a crash in between leaves both, and the next burial finds the letter there. */
   async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
-    const { id, replyTo, seq, storedAt } = delivery as NatsDelivery;
-    const { calls, leases, verdicts, notes } = this.#work;
-    const what = this.#what("bury");
-    calls.check(what);
-    if (!leases.holds(delivery as NatsDelivery)) return false;
-    await this.#deadEngine().#bringLetter(
-      { id, replyTo, body: letter, delayMs: 0 },
-      `${seq}-${storedAt}`,
-    );
-    if (!leases.holds(delivery as NatsDelivery)) return false;
-    await verdicts.confirm(what, [delivery as NatsDelivery], () => DONE);
-    leases.end(delivery as NatsDelivery);
-    notes.forget([delivery as NatsDelivery]);
-    return true;
+    let gone = false;
+    const [held] = await this.#whereHeld("bury", [delivery], async (what, [held]) => {
+      if (held === undefined) return;
+      const { id, replyTo, seq, storedAt } = held;
+      const { leases, verdicts, notes } = this.#work;
+      await leases.confirm(what, held);
+      const origin = `${seq}-${storedAt}`;
+      await this.#deadEngine().#bringLetter({ id, replyTo, body: letter, delayMs: 0 }, origin);
+      if (!leases.holds(held)) return;
+      await verdicts.confirm(what, [held], () => DONE);
+      gone = true;
+      leases.end(held);
+      notes.forget([held]);
+    });
+    return held === true && gone;
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const { calls, leases } = this.#work;
-    const what = this.#what("checkpoint");
-    calls.check(what);
-    if (!leases.holds(delivery as NatsDelivery)) return false;
-    await this.#note(what, [delivery as NatsDelivery], () => ({ progress }));
-    return true;
+    const [saved = false] = await this.#whereHeld("checkpoint", [delivery], async (what, held) => {
+      for (const each of held) await this.#work.leases.confirm(what, each);
+      await this.#note(what, held, () => ({ progress }));
+    });
+    return saved;
   }
 
   async peek(max: number): Promise<readonly Peeked[]> {
-    await this.#open();
-    return await this.#findingOut(peek(this.#what("peek"), max, this.#work));
+    return await this.#work.site.use(() => peek(this.#what("peek"), max, this.#work));
   }
 
   async count(): Promise<number> {
-    await this.#open();
-    const { jetStream, names } = this.#work;
-    const { state } = await this.#findingOut(jetStream.stream(this.#what("count"), names.stream));
+    const { site, jetStream, names } = this.#work;
+    const { state } = await site.use(() => jetStream.stream(this.#what("count"), names.stream));
     return state.messages;
   }
 
   async purge(): Promise<number> {
-    await this.#open();
-    const { jetStream, leases, names } = this.#work;
-    const purged = await this.#findingOut(jetStream.purge(this.#what("purge"), names.stream));
+    const { site, jetStream, leases, names } = this.#work;
+    const what = this.#what("purge");
+    const purged = await site.use(() => jetStream.purge(what, names.stream));
     leases.forget();
-    await jetStream.purge(this.#what("purge"), names.notes);
+    await site.use(() => jetStream.purge(what, names.notes));
     return purged;
   }
 
@@ -201,8 +194,8 @@ export class NatsEngine implements Engine<string> {
   }
 
   async #bringLetter(letter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
-    await this.#open();
-    await this.#findingOut(this.#work.outbox.sendLetter(letter, origin));
+    const { site, outbox } = this.#work;
+    await site.use(() => outbox.sendLetter(letter, origin));
   }
 
   #what(what: string): string {
@@ -210,47 +203,15 @@ export class NatsEngine implements Engine<string> {
   }
 
   get #work(): Workplace {
-    return this.#workplace ??= workplaceOf(this.#name, this.#backend, {
+    return this.#workplace ??= workplaceOf(this.#name, this.#backend, this.#maxSize, {
       isWanted: () => this.#listeners.size > 0,
       wake: () => this.#listeners.forEach((listener) => listener()),
     });
   }
 
-  #open(): Promise<Site> {
-    return this.#site ??= this.#setUp();
-  }
-
-  async #setUp(): Promise<Site> {
-    const { names, jetStream } = this.#work;
-    const { connection: { info }, options: { clock, replicas, callTimeoutMs } } = this.#backend;
-    const options = {
-      maxSize: this.#maxSize,
-      replicas,
-      clock,
-      retryMs: callTimeoutMs,
-      hasJetStream: info === undefined || info.jetstream === true,
-    };
-    try {
-      return await setUp(this.#name, names, jetStream, options);
-    } catch (error) {
-      this.#site = undefined;
-      throw error;
-    }
-  }
-
-  /** Somebody may have deleted the stream: the next call finds out, and makes it again. */
-  async #findingOut<T>(call: Promise<T>): Promise<T> {
-    try {
-      return await call;
-    } catch (error) {
-      if (error instanceof JetStreamError && error.code === NO_RESPONDERS) this.#site = undefined;
-      throw error;
-    }
-  }
-
   async #note(what: string, held: readonly NatsDelivery[], change: Change): Promise<void> {
-    const noted = held.map(({ seq, storedAt, note }) => {
-      return { seq, storedAt, note: { ...note, ...change(note) } };
+    const noted = held.map(({ consumer, seq, storedAt, note }) => {
+      return { consumer, seq, storedAt, note: { ...note, ...change(note) } };
     });
     await this.#work.notes.write(what, noted);
     for (const [i, { note }] of noted.entries()) held[i]!.note = note;
@@ -267,20 +228,37 @@ export class NatsEngine implements Engine<string> {
   }
 
   /** Settles those that still have a say, and tells for each whether it has. */
-  async #settle(
+  #settle(
     name: string,
     deliveries: readonly Delivery<string>[],
     settle: (what: string, held: readonly NatsDelivery[]) => Promise<void>,
   ): Promise<boolean[]> {
-    const { calls, leases } = this.#work;
+    return this.#whereHeld(name, deliveries, async (what, held) => {
+      for (const delivery of held) this.#work.leases.end(delivery);
+      await settle(what, held);
+    });
+  }
+
+  /** Does something to those that still have a say, and tells for each whether it has. */
+  async #whereHeld(
+    name: string,
+    deliveries: readonly Delivery<string>[],
+    act: (what: string, held: readonly NatsDelivery[]) => Promise<void>,
+  ): Promise<boolean[]> {
+    const { calls, leases, site } = this.#work;
     const what = this.#what(name);
     calls.check(what);
     const own = deliveries as readonly NatsDelivery[];
-    const good = own.map((delivery) => leases.holds(delivery));
+    const good = own.map((it) => it.consumer === site.consumer && leases.holds(it));
     const held = own.filter((_, i) => good[i]);
-    for (const delivery of held) leases.end(delivery);
-    await settle(what, held);
-    return good;
+    try {
+      await act(what, held);
+      return good;
+    } catch (error) {
+      if (!await site.hasLost(held[0]?.consumer ?? "", error)) throw error;
+      for (const delivery of held) leases.end(delivery);
+      return own.map(() => false);
+    }
   }
 }
 

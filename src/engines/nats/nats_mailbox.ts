@@ -45,6 +45,10 @@ const MAX_REPLICAS = 5;
  * - The server cannot tell a stale receipt from a good one. Each process refuses its own when their time
  *   is over, one second before the server gives the message to others; a verdict that takes longer than
  *   that on its way may hit a message that somebody else has by then.
+ * - Where a stream or its consumer was deleted, the next call makes it again. Verdicts about messages of a
+ *   deleted stream are refused, and never reach messages that were sent since.
+ * - The answer to a receive that is lost with its connection comes again after 30 seconds, and counts as a
+ *   delivery.
  * - Order is kept while nothing is given back; what is comes before what is new, in the order in which it
  *   was given back.
  * - Many messages are stored one by one. Where one of them is refused, or not confirmed in time, those

@@ -11,6 +11,8 @@ interface Line {
   /** Undefined for a client that was given. */
   readonly own: OwnClient | undefined;
   open: number;
+  /** A call has failed. The client may wait in vain for the end of a connection that broke. */
+  failed: boolean;
   /** Set once nothing new is sent through it. */
   giveUp?: Cancel;
 }
@@ -81,7 +83,9 @@ export class Calls {
     this.#line = undefined;
     this.#aside.clear();
     for (const { giveUp } of lines) giveUp?.();
-    await Promise.all(lines.map(({ own, open }) => own?.end({ timeout: open > 0 ? 0 : 1 })));
+    await Promise.all(
+      lines.map(({ own, open, failed }) => own?.end({ timeout: open > 0 || failed ? 0 : 1 })),
+    );
   }
 
   async #inTime(
@@ -99,6 +103,9 @@ export class Calls {
     try {
       const rows = await Promise.race([answer, expired.promise]);
       if (rows !== undefined) return rows;
+    } catch (error) {
+      line.failed = true;
+      throw error;
     } finally {
       cancel();
     }
@@ -112,9 +119,9 @@ export class Calls {
 
   #open(): Line {
     const { given } = this.#server;
-    if (given !== undefined) return { client: given, own: undefined, open: 0 };
+    if (given !== undefined) return { client: given, own: undefined, open: 0, failed: false };
     const own = this.#server.connect(this.#connections);
-    return { client: own, own, open: 0 };
+    return { client: own, own, open: 0, failed: false };
   }
 
   #putAside(line: Line): void {

@@ -21,6 +21,8 @@ export class PostgresDelivery implements Delivery<string> {
   readonly enqueuedAt: number;
   readonly replyTo: string | undefined;
   readonly checkpoint: string | undefined;
+  /** The settlement whose answer was lost: the server may have done it. */
+  unanswered: string | undefined;
 
   constructor(row: Row, nonce: string) {
     this.key = String(row.key);

@@ -14,6 +14,7 @@ export interface Statements {
   readonly release: string;
   readonly bury: string;
   readonly checkpoint: string;
+  readonly receipts: string;
   readonly peek: string;
   readonly count: string;
   readonly purge: string;
@@ -36,6 +37,9 @@ const due = (ms: string) =>
  */
 export function statementsFor(schema: string): Statements {
   const messages = `"${schema}".messages`;
+
+  // The order of the index of the line, which holds no id to look up: for an id there is the key alone.
+  const inLine = "visible_at, (id + 0)";
 
   // A delivery has a say as long as it holds the lease and the lease lasts. `id = any(…)` leads to the
   // rows by their key whatever the statistics say, which a join with the pairs would not; and `is true`
@@ -80,22 +84,22 @@ export function statementsFor(schema: string): Statements {
           select from ${messages}
           where queue = $1::text and visible_at > '-infinity' and visible_at <= now()))
           and ${relaxed}
-        order by visible_at, id limit $2::text::bigint for update skip locked
+        order by ${inLine} limit $2::text::bigint for update skip locked
       )
       update ${messages} set receipt = $4::text::bigint, attempts = attempts + 1,
         visible_at = now() + $3::text::float8 * interval '1 ms'
       where id = any(array(select id from taken)) returning ${COLUMNS}`,
 
-    // Null when there is nothing; 0 when something is in line, which somebody else has his hands on.
-    nextDue: `select case when min(visible_at) > '-infinity'
-        then (extract(epoch from min(visible_at)) - extract(epoch from clock_timestamp())) * 1000
-        when min(visible_at) = '-infinity' then 0 end::float8 as ms
-      from ${messages} where queue = $1::text`,
+    // Nothing when there is nothing; 0 when something is in line, which another worker has locked.
+    nextDue: `select case when visible_at > '-infinity'
+        then (extract(epoch from visible_at) - extract(epoch from clock_timestamp())) * 1000
+        else 0 end::float8 as ms
+      from ${messages} where queue = $1::text order by ${inLine} limit 1`,
 
     surface: `with due as materialized (
         select id from ${messages}
         where queue = $1::text and visible_at > '-infinity' and visible_at <= now()
-        order by visible_at, id limit 10000 for update skip locked
+        order by ${inLine} limit 10000 for update skip locked
       )
       update ${messages} set visible_at = '-infinity', receipt = null
       where id = any(array(select id from due))`,
@@ -126,13 +130,16 @@ export function statementsFor(schema: string): Statements {
       )
       select id::text as key from gone`,
 
+    receipts: `select id::text as key, receipt::text as receipt from ${messages}
+      where id = any($1::text::bigint[])`,
+
     // The oldest in line come by the index; only those that are not in line are sorted.
     peek: `select ${COLUMNS} from (
         (select * from ${messages} where queue = $1::text and visible_at <= '-infinity'
-          order by visible_at, id limit $2::text::bigint)
+          order by ${inLine} limit $2::text::bigint)
         union all
         (select * from ${messages} where queue = $1::text and visible_at > '-infinity'
-          order by id limit $2::text::bigint)
+          order by id + 0 limit $2::text::bigint)
       ) as oldest order by oldest.id limit $2::text::bigint`,
     count: `select count(*)::float8 as count from ${messages} where queue = $1::text`,
     purge: `with gone as (delete from ${messages} where queue = $1::text returning 1)

@@ -11,11 +11,13 @@ import {
 import { isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
+import { LostCalls } from "../_lost_calls.ts";
 import { arrayLiteral } from "./_array_literal.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import type { Database } from "./_database.ts";
 import { PostgresDelivery, type Row } from "./_delivery.ts";
 import { Outbox } from "./_outbox.ts";
+import { Settlements } from "./_settlements.ts";
 import type { Statements } from "./_statements.ts";
 
 /** What an engine needs beside its database. */
@@ -47,19 +49,22 @@ export class PostgresEngine implements Engine<string> {
   readonly #database: Database;
   readonly #options: PostgresEngineOptions;
   readonly #outbox: Outbox;
+  readonly #settlements: Settlements;
   readonly #open = new Set<Promise<unknown>>();
-  /** Of pulls that failed: the server may have done what was asked all the same. */
-  #lostNonces: string[] = [];
+  /** The nonces of pulls that failed: the server may have done what was asked all the same. */
+  readonly #lost: LostCalls<string>;
   #closed = false;
 
   constructor(queue: string, database: Database, options: PostgresEngineOptions) {
     this.#queue = queue;
     this.#database = database;
     this.#options = options;
+    this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
     this.#outbox = new Outbox(
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
+    this.#settlements = new Settlements((...call) => this.#call(...call));
   }
 
   async push(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -69,7 +74,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    if (this.#lostNonces.length > 0) await this.#giveBackLost();
+    if (this.#lost.nextLookMs === 0) await this.#giveBackLost();
     let deliveries = await this.#take(max, visibilityMs, false);
     if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
     let nextDueMs = await this.#nextDueMs();
@@ -79,15 +84,15 @@ export class PostgresEngine implements Engine<string> {
       if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
       nextDueMs = Math.max(BUSY_MS, await this.#nextDueMs());
     }
-    return { deliveries, nextDueMs };
+    return { deliveries, nextDueMs: Math.min(nextDueMs, this.#lost.nextLookMs) };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("remove", "acknowledge", deliveries);
+    return this.#settlements.run("remove", "acknowledge", deliveries);
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return this.#settle("extend", "extend", deliveries, `${visibilityMs}`);
+    return this.#settlements.run("extend", "extend", deliveries, `${visibilityMs}`);
   }
 
   async retry(
@@ -96,25 +101,30 @@ export class PostgresEngine implements Engine<string> {
     spendsAttempt: boolean,
   ): Promise<boolean[]> {
     const given = spendsAttempt ? "0" : "1";
-    const results = await this.#settle("retry", "nack", deliveries, `${delayMs}`, given);
+    const results = await this.#settlements.run("retry", "nack", deliveries, `${delayMs}`, given);
     this.#database.wake(this.#queue);
     return results;
   }
 
   async release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    const results = await this.#settle("release", "release", deliveries);
+    const results = await this.#settlements.run("release", "release", deliveries);
     this.#database.wake(this.#queue);
     return results;
   }
 
   async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
-    const [buried = false] = await this.#settle("bury", "bury", [delivery], letter);
+    const [buried = false] = await this.#settlements.run("bury", "bury", [delivery], letter);
     this.#database.wake(this.#deadQueue);
     return buried;
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const [saved = false] = await this.#settle("checkpoint", "checkpoint", [delivery], progress);
+    const [saved = false] = await this.#settlements.run(
+      "checkpoint",
+      "checkpoint",
+      [delivery],
+      progress,
+    );
     return saved;
   }
 
@@ -214,7 +224,7 @@ export class PostgresEngine implements Engine<string> {
       const late = (rows: readonly SqlRow[]) => this.#releaseLate(open(rows));
       return open(await this.#call("take", "receive", parameters, late));
     } catch (error) {
-      this.#lostNonces.push(nonce);
+      this.#lost.add(nonce);
       throw error;
     }
   }
@@ -231,35 +241,15 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async #giveBackLost(): Promise<void> {
-    const nonces = this.#lostNonces;
-    await this.#call("giveBack", "give back", [this.#queue, arrayLiteral(nonces)]);
-    this.#lostNonces = this.#lostNonces.filter((nonce) => !nonces.includes(nonce));
+    await this.#lost.look(async (nonces) => {
+      await this.#call("giveBack", "give back", [this.#queue, arrayLiteral(nonces)]);
+    });
   }
 
   async #nextDueMs(): Promise<number> {
     const [row] = await this.#call("nextDue", "receive", [this.#queue]);
     const ms = row?.ms;
     return ms === null || ms === undefined ? Infinity : Number(ms);
-  }
-
-  /** Tells for each whether its receipt was still good. */
-  async #settle(
-    statement: keyof Statements,
-    what: string,
-    deliveries: readonly Delivery<string>[],
-    ...parameters: SqlParameter[]
-  ): Promise<boolean[]> {
-    const own = deliveries as readonly PostgresDelivery[];
-    if (new Set(own.map(({ key }) => key)).size < own.length) {
-      // The answer names messages: two deliveries of the same one could not be told apart.
-      const each = own.map((delivery) => this.#settle(statement, what, [delivery], ...parameters));
-      return (await Promise.all(each)).flat();
-    }
-    const keys = arrayLiteral(own.map(({ key }) => key));
-    const nonces = arrayLiteral(own.map(({ nonce }) => nonce));
-    const rows = await this.#call(statement, what, [keys, nonces, ...parameters]);
-    const settled = new Set(rows.map(({ key }) => String(key)));
-    return own.map(({ key }) => settled.has(key));
   }
 
   async #call(

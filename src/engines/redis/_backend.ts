@@ -2,6 +2,7 @@ import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { MailboxClosedError } from "../../mailbox/errors.ts";
 import { Calls } from "./_calls.ts";
+import { Condition } from "./_condition.ts";
 import { connect } from "./_connect.ts";
 import type { RedisClient } from "./redis_client.ts";
 import { WakeChannels } from "./_wake_channels.ts";
@@ -23,12 +24,14 @@ interface Opened {
 /** What a mailbox and its dead letters share: `unopened ─▶ open ─▶ closed`. */
 export class Backend {
   readonly options: BackendOptions;
+  readonly condition: Condition;
   readonly #server: string | RedisClient;
   #opened: Opened | undefined;
 
   constructor(server: string | RedisClient, options: BackendOptions) {
     this.#server = server;
     this.options = options;
+    this.condition = new Condition(options.log);
   }
 
   /** Connects, unless the client was handed in. */

@@ -99,6 +99,7 @@ export class BunSubscriber implements RedisSubscriber {
     await Promise.all(channels.map((channel) => {
       const joined = this.#joined.get(channel) ?? client.subscribe(channel, hear);
       this.#joined.set(channel, joined);
+      joined.catch(() => this.#joined.delete(channel)); // another attempt is free to join
       return joined;
     }));
   }

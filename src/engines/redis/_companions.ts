@@ -1,5 +1,5 @@
 import { nextTurn } from "../../clock.ts";
-import { naming, type RedisDelivery } from "./_delivery.ts";
+import { haveTried, isSettled, naming, type RedisDelivery, type Settled } from "./_delivery.ts";
 
 /** More than these would hold up what the pull answers: they go by themselves, while that is worked on. */
 const MOST = 20;
@@ -36,7 +36,7 @@ export class Companions {
   }
 
   /** Makes a pull at the end of this turn, with the arguments for those that it takes along. */
-  async travel<T extends { readonly settled: Settled }>(
+  async travel<T extends { readonly settled: Settled; readonly nowUs: number }>(
     pull: (args: readonly string[]) => Promise<T>,
   ): Promise<T> {
     this.#pulls++;
@@ -47,12 +47,16 @@ export class Companions {
       const answer = await pull(acknowledgement(companions.flatMap((it) => it.deliveries)));
       let first = 0;
       for (const { deliveries, resolve } of companions) {
-        resolve(deliveries.map((_, i) => isGood(answer.settled, first + i)));
+        const { settled, nowUs } = answer;
+        resolve(deliveries.map((it, i) => isSettled("acknowledge", settled, first + i, it, nowUs)));
         first += deliveries.length;
       }
       return answer;
     } catch (error) {
-      for (const { reject } of companions) reject(error);
+      for (const { deliveries, reject } of companions) {
+        haveTried("acknowledge", deliveries);
+        reject(error);
+      }
       throw error;
     }
   }
@@ -70,14 +74,6 @@ export class Companions {
       for (const { reject } of companions) reject(error);
     }
   }
-}
-
-/** What a script answers for deliveries: 1 when all were good, otherwise 1 or 0 for each. */
-export type Settled = 1 | readonly number[] | null;
-
-/** True when the delivery at this place was good. */
-export function isGood(settled: Settled, place: number): boolean {
-  return settled === 1 || settled?.[place] === 1;
 }
 
 /** The arguments that acknowledge these: their names, and the numbers of those that have chosen ids. */

@@ -3,7 +3,13 @@ import type { Delivery, Entry } from "../../mailbox/engine.ts";
 /** The fields of one message in an answer to a look: number, deliveries, record, progress. */
 const FIELDS = 4;
 
-/** A message that was taken from Redis. Everything of one pull has the same nonce. */
+/**
+ * A message that was taken from Redis. Everything of one pull has the same nonce.
+ *
+ * A call whose answer never came may have been made, and the next attempt finds that the receipt is not
+ * good any more. As long as the lease lasts nobody else can have settled the message, so it was this
+ * delivery: such an attempt has succeeded.
+ */
 export class RedisDelivery implements Delivery<string> {
   readonly seq: string;
   readonly nonce: string;
@@ -15,6 +21,10 @@ export class RedisDelivery implements Delivery<string> {
   readonly enqueuedAt: number;
   readonly replyTo: string | undefined;
   readonly checkpoint: string | undefined;
+  /** Until when, by the server's clock, the message is nobody else's. */
+  heldUntilUs: number;
+  /** The call that failed last, and may have worked. */
+  tried: string | undefined;
 
   constructor(
     seq: string,
@@ -22,6 +32,7 @@ export class RedisDelivery implements Delivery<string> {
     record: string,
     progress: string | null,
     nonce: string,
+    heldUntilUs = 0,
   ) {
     const headAt = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
@@ -35,6 +46,7 @@ export class RedisDelivery implements Delivery<string> {
     this.enqueuedAt = Number(record.slice(0, headAt));
     this.replyTo = replyTo ?? undefined;
     this.checkpoint = progress ?? sentWith;
+    this.heldUntilUs = heldUntilUs;
   }
 
   get receipt(): string {
@@ -75,8 +87,12 @@ export interface Handed {
   readonly again: readonly (number | string | null)[];
 }
 
-/** The deliveries of a pull. */
-export function pulledDeliveries({ seqs, records, again }: Handed, nonce: string): RedisDelivery[] {
+/** The deliveries of a pull, whose leases end at this time of the server. */
+export function pulledDeliveries(
+  { seqs, records, again }: Handed,
+  nonce: string,
+  untilUs: number,
+): RedisDelivery[] {
   const counts: number[] = [];
   const progress: (string | null)[] = [];
   for (let i = 0; i < again.length; i += 3) {
@@ -85,7 +101,7 @@ export function pulledDeliveries({ seqs, records, again }: Handed, nonce: string
     progress[place] = again[i + 2] as string | null;
   }
   return seqs.map((seq, i) => {
-    return new RedisDelivery(seq, counts[i] ?? 1, records[i]!, progress[i] ?? null, nonce);
+    return new RedisDelivery(seq, counts[i] ?? 1, records[i]!, progress[i] ?? null, nonce, untilUs);
   });
 }
 
@@ -109,4 +125,30 @@ export function naming(deliveries: readonly RedisDelivery[]): string {
     pulls[pulls.length - 1]!.push(delivery.seq);
   }
   return JSON.stringify(pulls);
+}
+
+/** What a script answers for deliveries: 1 when all were good, otherwise for each 1, 0, or 2 for gone. */
+export type Settled = 1 | readonly number[] | null;
+
+/** Calls after which the message is gone, and those after which it is back in line. */
+const REMOVE: readonly string[] = ["acknowledge", "bury"];
+const GIVE_BACK: readonly string[] = ["nack", "release"];
+
+/** True when the delivery at this place was good for the call, or had it made by an earlier attempt. */
+export function isSettled(
+  what: string,
+  settled: Settled,
+  place: number,
+  { tried, heldUntilUs }: RedisDelivery,
+  nowUs: number,
+): boolean {
+  const answer = settled === 1 ? 1 : settled?.[place];
+  if (answer === 1) return true;
+  if (tried !== what || nowUs >= heldUntilUs) return false;
+  return REMOVE.includes(what) ? answer === 2 : GIVE_BACK.includes(what);
+}
+
+/** Remembers a call that may have been made. */
+export function haveTried(what: string, deliveries: readonly RedisDelivery[]): void {
+  for (const delivery of deliveries) delivery.tried = what;
 }

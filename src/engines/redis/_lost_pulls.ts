@@ -1,4 +1,5 @@
 import { settlesWithin } from "../../_promises.ts";
+import { LostCalls } from "../_lost_calls.ts";
 import type { Backend } from "./_backend.ts";
 import type { CallWindow } from "./_calls.ts";
 import type { Keys } from "./_keys.ts";
@@ -14,20 +15,23 @@ interface LostPull extends CallWindow {
 
 /**
  * Pulls whose answer never came: the connection broke, or they were given up. What they took would be
- * hidden until its visibility timeout has passed; it is given back as soon as the server answers again.
+ * hidden until its visibility timeout has passed; it is given back as soon as the server answers again,
+ * and as long as such a pull may still reach the server.
  */
 export class LostPulls {
   readonly #backend: Backend;
   readonly #keys: Keys;
   readonly #channel: string;
   readonly #name = crypto.randomUUID().slice(0, 13);
-  readonly #lost = new Set<LostPull>();
+  readonly #lost: LostCalls<LostPull>;
   #last = 0;
 
   constructor(backend: Backend, keys: Keys, channel: string) {
     this.#backend = backend;
     this.#keys = keys;
     this.#channel = channel;
+    const { clock, callTimeoutMs } = backend.options;
+    this.#lost = new LostCalls(clock, callTimeoutMs); // later the script refuses it
   }
 
   /** Makes a pull under a nonce of its own, and remembers it when it fails. */
@@ -49,29 +53,25 @@ export class LostPulls {
     }
   }
 
-  /** True when something is to be given back. */
-  get any(): boolean {
-    return this.#lost.size > 0;
+  /** How long until something is to be given back. */
+  get nextLookMs(): number {
+    return this.#lost.nextLookMs;
   }
 
   /** Gives back what was lost. Fails when the server still does not answer. */
-  async giveBack(): Promise<void> {
-    for (const pull of this.#lost) {
-      const { nonce, fromUs, untilUs } = pull;
-      const values = [this.#channel, nonce, fromUs, untilUs];
-      await this.#backend.calls.run(
-        "give back what a lost answer took",
-        RECOVER,
-        this.#keys,
-        values,
-      );
-      this.#lost.delete(pull);
-    }
+  async giveBack(all = false): Promise<void> {
+    await this.#lost.look(async (pulls) => {
+      for (const { nonce, fromUs, untilUs } of pulls) {
+        const values = [this.#channel, nonce, fromUs, untilUs];
+        const what = "give back what a lost answer took";
+        await this.#backend.calls.run(what, RECOVER, this.#keys, values);
+      }
+    }, all);
   }
 
   /** The last chance. Where it is missed, the messages come back by their visibility timeout. */
   async giveBackLast(): Promise<void> {
-    if (!this.any) return;
-    await settlesWithin(this.giveBack(), LAST_CHANCE_MS, this.#backend.options.clock);
+    if (this.nextLookMs === Infinity) return;
+    await settlesWithin(this.giveBack(true), LAST_CHANCE_MS, this.#backend.options.clock);
   }
 }

@@ -11,12 +11,18 @@ const shared = new WeakMap<RedisClient, WakeChannels>();
  * mailbox of the client is closed.
  *
  * A notification may be lost while the connection is. So whenever it is there again, and whenever a
- * channel was joined, the listeners are woken: whatever came before that, they find themselves.
+ * channel was joined or could not be, the listeners are woken: whatever came before that, they find themselves.
+ *
+ * A channel that cannot be joined, because the user may not listen or the connection broke, is joined
+ * again with the next connection and with the next listener. Until then its listeners depend on their
+ * fallback poll, which one warning says.
  */
 export class WakeChannels {
   readonly #client: RedisClient;
   readonly #log: Log;
   readonly #listeners = new Map<string, Set<() => void>>();
+  /** The channels that could not be joined. */
+  readonly #deaf = new Set<string>();
   #users = 0;
   #subscriber: RedisSubscriber | undefined;
 
@@ -38,6 +44,7 @@ export class WakeChannels {
     if (--this.#users > 0) return this.#part();
     shared.delete(this.#client);
     this.#listeners.clear();
+    this.#deaf.clear();
     this.#subscriber?.disconnect();
     this.#subscriber = undefined;
   }
@@ -51,17 +58,32 @@ export class WakeChannels {
       this.#join([channel]);
     } else {
       listeners.add(own);
+      if (this.#deaf.has(channel)) this.#join([channel]);
     }
     return () => void this.#listeners.get(channel)?.delete(own);
   }
 
-  /** A channel stays joined while it is used every now and then: to join takes a round trip. */
+  /**
+   * A channel stays joined while it is used every now and then: to join takes a round trip. Each is joined
+   * by itself, because a user may be allowed to listen to one and not to another.
+   */
   #join(channels: readonly string[]): void {
-    if (channels.length === 0) return;
-    this.#connect().subscribe(...channels).then(
-      () => channels.forEach((channel) => this.#wake(channel)),
-      // It is tried again when the connection is there again, and the fallback poll goes on meanwhile.
-      (error) => this.#log.debug("could not listen for messages on Redis", { error }),
+    for (const channel of channels) {
+      this.#connect().subscribe(channel).then(
+        () => this.#deaf.delete(channel),
+        (error) => this.#couldNotJoin(channel, withoutCommand(error)),
+      ).then(() => this.#wake(channel));
+    }
+  }
+
+  /** Once for each channel, until it was joined again. */
+  #couldNotJoin(channel: string, error: unknown): void {
+    if (!this.#listeners.has(channel) || this.#deaf.has(channel)) return;
+    this.#deaf.add(channel);
+    this.#log.warn(
+      `cannot listen for messages on the Redis channel "${channel}"; receivers look for them at their ` +
+        "poll interval until it works again. Check that the user may SUBSCRIBE to it",
+      { channel, error },
     );
   }
 
@@ -69,7 +91,10 @@ export class WakeChannels {
   #part(): void {
     const quiet = [...this.#listeners].filter(([, listeners]) => listeners.size === 0);
     if (quiet.length === 0) return;
-    for (const [channel] of quiet) this.#listeners.delete(channel);
+    for (const [channel] of quiet) {
+      this.#listeners.delete(channel);
+      this.#deaf.delete(channel);
+    }
     this.#connect().unsubscribe(...quiet.map(([channel]) => channel)).catch((error) => {
       this.#log.debug("could not stop listening for messages on Redis", { error });
     });
@@ -77,7 +102,8 @@ export class WakeChannels {
 
   #connect(): RedisSubscriber {
     if (this.#subscriber !== undefined) return this.#subscriber;
-    const subscriber = this.#subscriber = this.#client.duplicate();
+    // The client's own way to listen again after a reconnect ends the process when it is refused.
+    const subscriber = this.#subscriber = this.#client.duplicate({ autoResubscribe: false });
     subscriber.on("error", (error) => {
       this.#log.debug("the connection that listens for messages on Redis failed", {
         error: withoutCommand(error),

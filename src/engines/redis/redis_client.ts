@@ -10,8 +10,8 @@ export interface RedisClient {
   evalsha(sha: string, numberOfKeys: number, ...args: (string | number)[]): Promise<unknown>;
   /** Runs a script by its text. */
   eval(script: string, numberOfKeys: number, ...args: (string | number)[]): Promise<unknown>;
-  /** Makes another connection to the same server. */
-  duplicate(): RedisSubscriber;
+  /** Makes another connection to the same server, with other options of the client. */
+  duplicate(options?: object): RedisSubscriber;
 }
 
 /** A connection that notifications come on. */

@@ -5,29 +5,30 @@ import {
   FREE_RELEASES,
   type Pulled,
 } from "../../mailbox/engine.ts";
-import {
-  InvalidParameterError,
-  MailboxConnectionError,
-  MailboxFullError,
-} from "../../mailbox/errors.ts";
+import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
-import { acknowledgement, Companions, isGood, type Settled } from "./_companions.ts";
+import { acknowledgement, Companions } from "./_companions.ts";
 import {
   chosenIdOf,
+  haveTried,
   headOf,
+  isSettled,
   naming,
   peekedDeliveries,
   pulledDeliveries,
   type RedisDelivery,
+  type Settled,
 } from "./_delivery.ts";
+import { isOutOfMemory } from "./_errors.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
 import { channelOf, type Keys, keysOf } from "./_keys.ts";
 import { LostPulls } from "./_lost_pulls.ts";
-import { COUNT, GREET, PEEK, PURGE } from "./scripts/look.ts";
+import { COUNT, PEEK, PURGE } from "./scripts/look.ts";
 import { PULL } from "./scripts/pull.ts";
 import { PUSH } from "./scripts/push.ts";
 import { ACKNOWLEDGE, BURY, CHECKPOINT, EXTEND, RELEASE, RETRY } from "./scripts/settle.ts";
+import { StorageWatch } from "./_storage_watch.ts";
 import type { Script } from "./scripts/script.ts";
 
 /** More at once would hold up everybody else on the server. */
@@ -46,6 +47,7 @@ export class RedisEngine implements Engine<string> {
   readonly #channel: string;
   readonly #lost: LostPulls;
   readonly #companions: Companions;
+  readonly #watch: StorageWatch;
 
   constructor(name: string, backend: Backend, maxSize: number) {
     this.#name = name;
@@ -53,6 +55,7 @@ export class RedisEngine implements Engine<string> {
     this.#maxSize = maxSize;
     this.#keys = keysOf(name);
     this.#channel = channelOf(name);
+    this.#watch = new StorageWatch(name, backend, this.#keys);
     this.#lost = new LostPulls(backend, this.#keys, this.#channel);
     this.#companions = new Companions((deliveries) => {
       return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, acknowledgement);
@@ -60,14 +63,8 @@ export class RedisEngine implements Engine<string> {
   }
 
   /** Makes sure that what is there is ours, and learns the server's time. */
-  async greet(): Promise<void> {
-    const [, format, key, type] = await this.#run("open", GREET, []);
-    if (format === 0 || format === 1) return;
-    const found = format === -1 ? `the key "${key}" is a ${type}` : `its format is not 1`;
-    throw new MailboxConnectionError(
-      `Mailbox "${this.#name}" cannot be opened: ${found}, so it was written by something else; ` +
-        "it is left alone, choose another name",
-    );
+  greet(): Promise<void> {
+    return this.#watch.greet(this.#what("open"));
   }
 
   async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
@@ -78,15 +75,16 @@ export class RedisEngine implements Engine<string> {
       );
     }
     const room = Math.min(this.#maxSize, Number.MAX_SAFE_INTEGER);
-    const [, stored, count, fresh, duplicates = []] = await this.#run("send", PUSH, [
+    const values = entries.flatMap((entry) => [
+      chosenIdOf(entry),
+      microseconds(entry.delayMs),
+      headOf(entry),
+      entry.body,
+    ]);
+    const [, stored, count, fresh, duplicates = []] = await this.#push([
       this.#channel,
       room,
-      ...entries.flatMap((entry) => [
-        chosenIdOf(entry),
-        microseconds(entry.delayMs),
-        headOf(entry),
-        entry.body,
-      ]),
+      ...values,
     ]);
     if (stored === 1) return entries.map((_, i) => !(duplicates as number[]).includes(i));
     throw new MailboxFullError(
@@ -95,32 +93,51 @@ export class RedisEngine implements Engine<string> {
     );
   }
 
+  async #push(values: Values): Promise<unknown[]> {
+    const { condition } = this.#backend;
+    try {
+      const reply = await this.#run("send", PUSH, values);
+      condition.memory(false);
+      const [nowUs, , , , , last] = reply as number[];
+      const telling = this.#watch.note(nowUs!, { ghosts: 0, strays: 0, last });
+      if (telling !== undefined) await telling;
+      return reply;
+    } catch (error) {
+      if (isOutOfMemory(error)) condition.memory(true);
+      throw error;
+    }
+  }
+
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    if (this.#lost.any) await this.#lost.giveBack();
+    if (this.#lost.nextLookMs === 0) await this.#lost.giveBack();
     const visibilityUs = microseconds(visibilityMs);
     const pull = (args: Values) =>
       this.#lost.watch(visibilityUs, (nonce) => {
-        return this.#pull([max, visibilityUs, nonce, ...args], nonce);
+        return this.#pull([max, visibilityUs, nonce, ...args], visibilityUs, nonce);
       });
     return await this.#companions.travel(pull);
   }
 
-  async #pull(values: Values, nonce: string): Promise<Pulled<string> & { settled: Settled }> {
-    const [, nextDueUs, ghosts, settled, seqs = [], records = [], again = []] = await this.#run(
+  async #pull(
+    values: Values,
+    visibilityUs: number,
+    nonce: string,
+  ): Promise<Pulled<string> & { settled: Settled; nowUs: number }> {
+    const [nowUs, nextDueUs, notes, settled, seqs = [], records = [], again = []] = await this.#run(
       "receive",
       PULL,
       values,
-    ) as [number, number, number, Settled, string[]?, string[]?, (string | null)[]?];
-    if (ghosts > 0) {
-      this.#backend.options.log.error(
-        `${ghosts} messages of "${this.#name}" are lost: something has deleted their bodies from Redis`,
-        { mailbox: this.#name, count: ghosts },
-      );
-    }
+    ) as [number, number, number[], Settled, string[]?, string[]?, (string | null)[]?];
+    const [full, ghosts = 0, strays = 0, last] = notes;
+    this.#backend.condition.memory(full === 1);
+    const highest = Number(seqs.at(-1) ?? 0);
+    const telling = this.#watch.note(nowUs, { ghosts, strays, last, highest });
+    if (telling !== undefined) await telling;
     return {
-      deliveries: pulledDeliveries({ seqs, records, again }, nonce),
-      nextDueMs: nextDueUs < 0 ? Infinity : nextDueUs / 1_000,
+      deliveries: pulledDeliveries({ seqs, records, again }, nonce, nowUs + visibilityUs),
+      nextDueMs: Math.min(nextDueUs < 0 ? Infinity : nextDueUs / 1_000, this.#lost.nextLookMs),
       settled,
+      nowUs,
     };
   }
 
@@ -129,8 +146,17 @@ export class RedisEngine implements Engine<string> {
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    const values = [microseconds(visibilityMs)];
-    return this.#settle("extend", EXTEND, deliveries, (batch) => [naming(batch), ...values]);
+    const visibilityUs = microseconds(visibilityMs);
+    const good = (it: RedisDelivery, nowUs: number) => {
+      it.heldUntilUs = Math.max(it.heldUntilUs, nowUs + visibilityUs);
+    };
+    return this.#settle(
+      "extend",
+      EXTEND,
+      deliveries,
+      (batch) => [naming(batch), visibilityUs],
+      good,
+    );
   }
 
   retry(
@@ -158,8 +184,14 @@ export class RedisEngine implements Engine<string> {
       letter,
       chosenId,
     ];
-    const [, results] = await this.#backend.calls.run(this.#what("bury"), BURY, keys, values);
-    return results === 1;
+    try {
+      const reply = await this.#backend.calls.run(this.#what("bury"), BURY, keys, values);
+      const [nowUs, settled] = reply as [number, Settled];
+      return isSettled("bury", settled, 0, delivery as RedisDelivery, nowUs);
+    } catch (error) {
+      haveTried("bury", [delivery as RedisDelivery]);
+      throw error;
+    }
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
@@ -217,19 +249,31 @@ export class RedisEngine implements Engine<string> {
     return this.#backend.calls.run(this.#what(what), script, this.#keys, values);
   }
 
-  /** Tells for each whether its receipt was still good. */
+  /** Tells for each whether its receipt was still good, and `good` as well. */
   async #settle(
     what: string,
     script: Script,
     deliveries: readonly Delivery<string>[],
     values: (batch: readonly RedisDelivery[]) => Values,
+    good?: (delivery: RedisDelivery, nowUs: number) => void,
   ): Promise<boolean[]> {
     const own = deliveries as readonly RedisDelivery[];
     const results: boolean[] = [];
-    for (let i = 0; i < own.length; i += MAX_BATCH) {
-      const batch = own.slice(i, i + MAX_BATCH);
-      const [, settled] = await this.#run(what, script, values(batch));
-      for (let n = 0; n < batch.length; n++) results.push(isGood(settled as Settled, n));
+    try {
+      for (let i = 0; i < own.length; i += MAX_BATCH) {
+        const batch = own.slice(i, i + MAX_BATCH);
+        const reply = await this.#run(what, script, values(batch));
+        const [nowUs, settled, full] = reply as [number, Settled, number?];
+        if (full !== undefined) this.#backend.condition.memory(full === 1);
+        for (const [n, delivery] of batch.entries()) {
+          const done = isSettled(what, settled, n, delivery, nowUs);
+          if (done) good?.(delivery, nowUs);
+          results.push(done);
+        }
+      }
+    } catch (error) {
+      haveTried(what, own);
+      throw error;
     }
     return results;
   }

@@ -8,26 +8,23 @@ import { show } from "../../_checks.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import { Backend, type BackendOptions } from "./_backend.ts";
 import type { RedisClient } from "./redis_client.ts";
+import { checkServerUrl } from "./_server_url.ts";
 
 export { Script } from "./scripts/script.ts";
 
 /** A server, the calls that are made there, and the channels that are heard from there. */
 export type RedisLink = Backend;
 
-/** Connects to the server at a URL, or uses a client like that of `ioredis`. */
+/** Connects to the server or the cluster at a URL, or uses a client like that of `ioredis`. */
 export async function openRedisLink(
   server: string | RedisClient,
   options: BackendOptions,
 ): Promise<RedisLink> {
-  const known = typeof server === "string"
-    ? /^rediss?:\/\/./.test(server)
-    : typeof server?.evalsha === "function" && typeof server.duplicate === "function";
-  if (!known) {
+  if (typeof server === "string") {
+    checkServerUrl(server);
+  } else if (typeof server?.evalsha !== "function" || typeof server.duplicate !== "function") {
     throw new InvalidParameterError(
-      "Invalid server: expected a URL that begins with redis:// or rediss://, or a client like that " +
-        `of ioredis, got ${
-          typeof server === "string" ? show(server.replace(/\/\/.*@/, "//…@")) : show(server)
-        }`,
+      `Invalid server: expected a URL or a client like that of ioredis, got ${show(server)}`,
     );
   }
   const link = new Backend(server, options);

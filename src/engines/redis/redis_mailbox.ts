@@ -8,6 +8,7 @@ import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { Backend } from "./_backend.ts";
 import type { RedisClient } from "./redis_client.ts";
 import { RedisEngine } from "./redis_engine.ts";
+import { checkServerUrl } from "./_server_url.ts";
 
 /** Options of {@linkcode RedisMailbox.open}. */
 export interface RedisMailboxOptions extends MailboxOptions {
@@ -45,22 +46,34 @@ export interface RedisMailboxOptions extends MailboxOptions {
  * ```
  */
 export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
+  readonly #backend: Backend;
+
   private constructor(
     name: string,
+    backend: Backend,
     engine: RedisEngine,
     options: RedisMailboxOptions,
     planLeaseKeeping: PlanLeaseKeeping,
   ) {
     super(name, engine, jsonCodec(options.maxBodyBytes), options, planLeaseKeeping);
+    this.#backend = backend;
+  }
+
+  /** Says that the server has no memory left and refuses sends; undefined while it takes them. */
+  get trouble(): string | undefined {
+    return this.#backend.condition.trouble;
   }
 
   /**
-   * Opens a queue of the server at a URL (`redis://` or `rediss://`), or of a client of yours, which is one
-   * of `ioredis`. For a URL that package is needed too, but on Bun, whose own client is used there.
+   * Opens a queue of the server at a URL (`redis://` or `rediss://`), of the cluster at one
+   * (`redis+cluster://host:6379,other:6379` or `rediss+cluster://`), or of a client of yours, which is a
+   * `Redis` or a `Cluster` of `ioredis`. For a URL that package is needed too, but for a single server on
+   * Bun, whose own client is used there.
    *
    * A client that is handed in is shared by all mailboxes that get it, and is not closed with them. Make
    * it with `maxRetriesPerRequest: 0` and `autoResendUnfulfilledCommands: false`: a client that repeats
-   * commands after a broken connection may send a message twice.
+   * commands after a broken connection may send a message twice. A `Cluster` needs `retryDelayOnFailover: 0`
+   * for the same reason.
    */
   static async open<T, R = unknown>(
     server: string | RedisClient,
@@ -76,7 +89,7 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
     const engine = new RedisEngine(name, backend, maxSize);
     // Checks the rest of the options; the server comes after everything that can be refused.
-    const mailbox = new RedisMailbox<T, R>(name, engine, options, async (queue) => {
+    const mailbox = new RedisMailbox<T, R>(name, backend, engine, options, async (queue) => {
       const { address } = await import("./_lease_keeping.ts");
       if (address === undefined || typeof server !== "string") return undefined;
       const { callTimeoutMs } = backend.options;
@@ -94,16 +107,7 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
 }
 
 function checkServer(server: string | RedisClient): string | RedisClient {
-  return typeof server === "string" ? checkUrl(server) : checkClient(server);
-}
-
-function checkUrl(url: string): string {
-  if (/^rediss?:\/\/./.test(url)) return url;
-  throw new InvalidParameterError(
-    `Invalid URL: expected one that begins with redis:// or rediss://, got ${
-      show(url.replace(/\/\/.*@/, "//…@"))
-    }`,
-  );
+  return typeof server === "string" ? checkServerUrl(server) : checkClient(server);
 }
 
 function checkClient(client: RedisClient): RedisClient {

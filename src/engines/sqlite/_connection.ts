@@ -17,6 +17,9 @@ interface Job {
 /** More changes than this do not share a transaction: it would keep others waiting. */
 const MAX_JOBS = 1_000;
 
+/** A look at the file costs as much as a tenth of a send, so not each of many calls looks. */
+const LOOK_MS = 1;
+
 /**
  * One connection to a file. Changes that are asked for in the same breath share a transaction, and none
  * is confirmed before its commit.
@@ -34,6 +37,7 @@ export class Connection {
   #jobs: Job[] = [];
   #flushing: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
+  #lookedAt = -Infinity;
 
   constructor(path: string, options: OpenFileOptions, pollIntervalMs: number) {
     this.path = path;
@@ -68,6 +72,7 @@ export class Connection {
   /** Reads what is committed. */
   read<T>(work: () => T): Maybe<T> {
     try {
+      this.#checkFile();
       const result = patiently(this.#clock, work);
       return result instanceof Promise ? result.catch((error) => this.#fail(error)) : result;
     } catch (error) {
@@ -119,6 +124,7 @@ export class Connection {
   /** From begin to end without a pause: nothing else of this process can come in between. */
   #transact(): void {
     const { begin, commit, rollback } = this.opened.statements;
+    this.#checkFile();
     begin.run();
     const jobs = this.#jobs.splice(0, MAX_JOBS);
     const settle: (() => void)[] = [];
@@ -153,7 +159,16 @@ export class Connection {
     throw connectionError(this.path, error);
   }
 
+  /** Refuses to go on with a file that its path does not lead to any more. */
+  #checkFile(): void {
+    const now = this.#clock.monotonic();
+    if (now - this.#lookedAt < LOOK_MS) return;
+    this.opened.identity.check();
+    this.#lookedAt = now; // not after a failure: the next call looks again
+  }
+
   #dataVersion(): number {
+    this.#checkFile();
     const row = this.opened.statements.dataVersion.get() as { readonly data_version: number };
     return row.data_version;
   }

@@ -25,6 +25,7 @@ const ADVICE: readonly (readonly [text: RegExp, advice: string])[] = [
     /EACCES|EPERM|unable to open/,
     "give this process the right to read and write the file and its folder",
   ],
+  [/disk is full/, "free some space on its disk; this change was not made"],
   [/readonly/, "give this process the right to write the file and its folder"],
   [/EISDIR/, "it is a folder; name a file"],
   [/ENOTDIR/, "a part of its path is a file and not a folder; choose another path"],

@@ -1,3 +1,4 @@
+import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import { APPLICATION_ID, foreignFile } from "./_schema.ts";
 
 const MAGIC = "SQLite format 3\0";
@@ -9,10 +10,14 @@ const MODULE: string = "node:fs/promises";
 
 /**
  * Refuses a file that is not ours before SQLite sees it: merely to open a database may finish what a
- * crash has left behind, and write. A file that is empty or not there yet is fine, if its folder is there.
+ * crash has left behind, and write. A file that is empty or not there yet is fine, if its folder is there;
+ * with `create` false it has to be there.
  */
-export async function refuseForeignFile(path: string): Promise<void> {
+export async function refuseForeignFile(path: string, create = true): Promise<void> {
   const header = await readHeader(path);
+  if (header === undefined && !create) {
+    throw new MailboxConnectionError(`The SQLite file "${path}" is not there any more`);
+  }
   if (header === undefined || header.byteLength === 0) return;
   const magic = new TextDecoder().decode(header.subarray(0, MAGIC.length));
   if (magic !== MAGIC || header.byteLength < HEADER_BYTES) throw foreignFile(path);

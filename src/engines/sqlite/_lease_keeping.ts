@@ -18,10 +18,10 @@ export interface LeaseKeepingOptions {
   readonly durability: Durability;
 }
 
-/** Opens the file. */
+/** Opens the file, which is there as long as there are leases in it. */
 export async function openLeaseKeeping(options: LeaseKeepingOptions): Promise<LeaseKeeping> {
   const { path, queue, durability } = options;
-  const shared = { clock: systemClock, driver: anyDriver, durability };
+  const shared = { clock: systemClock, driver: anyDriver, durability, create: false };
   const connection = new Connection(path, shared, Infinity);
   await connection.open();
   const engine = new SqliteEngine(queue, connection, systemClock, Infinity);

@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import type { SqliteDatabase, SqliteDriver } from "./database.ts";
 import { connectionError } from "./_errors.ts";
+import { FileIdentity } from "./_file_identity.ts";
 import { refuseForeignFile } from "./_file_header.ts";
 import { BLOCKING_MS, patiently } from "./_patience.ts";
 import { migrate } from "./_schema.ts";
@@ -17,6 +18,8 @@ export interface OpenFileOptions {
   readonly driver: SqliteDriver;
   readonly durability: Durability;
   readonly clock: Clock;
+  /** Makes the file where it is not there. @default {true} */
+  readonly create?: boolean;
 }
 
 /** A file that is ours and up to date. */
@@ -24,21 +27,24 @@ export interface OpenFile {
   readonly database: SqliteDatabase;
   readonly statements: Statements;
   readonly realPath: string;
+  readonly identity: FileIdentity;
 }
 
 /** A long queue of changes is written back in larger, rarer steps than SQLite's default of 1 000. */
 const CHECKPOINT_PAGES = 4_000;
 
-/** Opens a file, makes it where it is not there, and refuses what is not ours without touching it. */
+/** Opens a file, makes it where it is not there unless told otherwise, and refuses what is not ours without touching it. */
 export async function openFile(path: string, options: OpenFileOptions): Promise<OpenFile> {
   let database: SqliteDatabase | undefined;
   try {
-    await refuseForeignFile(path);
+    await refuseForeignFile(path, options.create);
     const opened = database = await options.driver(path);
     database.exec(`PRAGMA busy_timeout = ${BLOCKING_MS}`);
     await patiently(options.clock, () => prepareFile(opened, path, options.durability));
     const [main] = database.prepare("PRAGMA database_list").all() as { readonly file: string }[];
-    return { database, statements: prepareAll(database), realPath: main!.file };
+    const realPath = main!.file;
+    const identity = await FileIdentity.of(realPath);
+    return { database, statements: prepareAll(database), realPath, identity };
   } catch (error) {
     database?.close();
     throw connectionError(path, error);

@@ -1,4 +1,5 @@
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
+import type { Outcome } from "./_batches.ts";
 import { bytesOf, plainJson } from "./_text.ts";
 
 /** What SQS does not know of a message, and the checkpoint that it was sent with. */
@@ -15,6 +16,9 @@ interface Head {
   /** When it may be seen, by the sender's clock: SQS itself delays for a quarter of an hour at most. */
   readonly dueAt?: number;
 }
+
+/** The ways in which a delivery ends. */
+export type Settlement = "acknowledge" | "give back";
 
 /** A message as SQS hands it over. */
 export interface ReceivedMessage {
@@ -40,6 +44,12 @@ export class SqsDelivery implements Delivery<string> {
   readonly takenAt: number;
   /** Never later than the service thinks. */
   leaseEndsAt: number;
+  /** How it was settled, also when other messages of the same call failed. */
+  settledBy: Settlement | undefined;
+  /** The settlement whose answer was lost: SQS may have done it. */
+  unanswered: Settlement | undefined;
+  /** Its dead letter is stored; only its removal is still to come. */
+  letterStored = false;
 
   constructor(message: ReceivedMessage, takenAt: number, visibilityMs: number) {
     const { Attributes = {} } = message;
@@ -101,4 +111,23 @@ function headOf({ MessageId, MessageAttributes }: ReceivedMessage): Head {
     // not ours
   }
   return { id: MessageId };
+}
+
+/**
+ * Takes down what became of deliveries whose leases were good. SQS refuses a receipt that it knows no
+ * more: while the lease lasts, that is the work of an earlier request of ours whose answer was lost.
+ */
+export function conclude(
+  deliveries: readonly SqsDelivery[],
+  outcomes: readonly Outcome[],
+  how: Settlement,
+): void {
+  for (const [i, it] of deliveries.entries()) {
+    const outcome = outcomes[i];
+    if (outcome instanceof Error) it.unanswered = how;
+    else if (outcome === undefined || it.unanswered === how) {
+      it.settledBy = how;
+      it.leaseEndsAt = -Infinity;
+    }
+  }
 }

@@ -5,7 +5,7 @@ import { type Capabilities, FULL_CAPABILITIES, MAX_VISIBILITY_MS } from "../../m
 import { type BatchEntry, type Outcome, runInBatches, throwFailed } from "./_batches.ts";
 import type { Calls } from "./_calls.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
-import type { SqsDelivery } from "./_delivery.ts";
+import { conclude, type Settlement, type SqsDelivery } from "./_delivery.ts";
 import { isPurging } from "./_errors.ts";
 import { LongPoll } from "./_long_poll.ts";
 import { attributesOf, type Queue } from "./_queue.ts";
@@ -98,10 +98,10 @@ export class SqsEngine implements Engine<string> {
     const good = await this.#secure(own);
     const open = own.filter((it) => good.has(it));
     const outcomes = await this.#run("acknowledge", "DeleteMessageBatch", open, () => ({}));
-    const done = settled(open, outcomes);
-    await this.#progress.drop([...done]);
+    conclude(open, outcomes, "acknowledge");
+    await this.#progress.drop(open.filter((it) => it.settledBy === "acknowledge"));
     throwFailed(outcomes);
-    return own.map((it) => done.has(it));
+    return own.map((it) => it.settledBy === "acknowledge");
   }
 
   async extend(
@@ -120,10 +120,13 @@ export class SqsEngine implements Engine<string> {
   async retry(deliveries: readonly Delivery<string>[], delayMs: number): Promise<boolean[]> {
     const own = deliveries as readonly SqsDelivery[];
     const open = own.filter((it) => this.#isGood(it));
-    const outcomes = await this.#hide(open, () => delayMs);
-    const done = settled(open, outcomes);
+    const hidden = await this.#hide(open, () => delayMs);
+    // Refused while the lease lasts: SQS holds it no more, which is all that is wanted without a delay.
+    // The SDK and some runtimes repeat a request whose answer was lost, and do not tell.
+    const outcomes = delayMs > 0 ? hidden : hidden.map((it) => isRefusal(it) ? undefined : it);
+    conclude(open, outcomes, "give back");
     throwFailed(outcomes);
-    return own.map((it) => done.has(it));
+    return own.map((it) => it.settledBy === "give back");
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -133,10 +136,13 @@ export class SqsEngine implements Engine<string> {
   /** Stored with the dead letters first, then removed: in between it is in both places, never in none. */
   async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
     const own = delivery as SqsDelivery;
-    if (!(await this.#secure([own])).has(own)) return false;
-    const { id, replyTo, messageId } = own;
-    const sender = new Sender(this.#calls, this.#parts.deadLetters, () => messageId);
-    await sender.send([{ id, replyTo, body: letter, delayMs: 0, dedup: false }], messageId);
+    if (!own.letterStored) {
+      if (!(await this.#secure([own])).has(own)) return false;
+      const { id, replyTo, messageId } = own;
+      const sender = new Sender(this.#calls, this.#parts.deadLetters, () => messageId);
+      await sender.send([{ id, replyTo, body: letter, delayMs: 0, dedup: false }], messageId);
+      own.letterStored = true;
+    }
     const [done = false] = await this.acknowledge([delivery]);
     return done;
   }
@@ -221,19 +227,20 @@ export class SqsEngine implements Engine<string> {
     return deliveries;
   }
 
-  /** Those that are good for long enough to be settled. */
+  /** Those that are good for long enough to be acknowledged. */
   async #secure(deliveries: readonly SqsDelivery[]): Promise<ReadonlySet<SqsDelivery>> {
     const good = new Set(deliveries.filter((it) => this.#isGood(it)));
     const late = [...good].filter((it) => it.leaseEndsAt < this.#now + SAFE_MS);
-    const extended = late.length === 0 ? good : await this.#lease(late, SAFETY_MS);
+    const extended = late.length === 0 ? good : await this.#lease(late, SAFETY_MS, "acknowledge");
     for (const it of late) if (!extended.has(it)) good.delete(it);
     return good;
   }
 
-  /** Gives new leases, from now on, to those that have one. */
+  /** Gives new leases, from now on, to those that have one, and finds out who was settled `how` before. */
   async #lease(
     deliveries: readonly SqsDelivery[],
     visibilityMs: number,
+    how?: Settlement,
   ): Promise<ReadonlySet<SqsDelivery>> {
     const now = this.#now;
     const outcomes = await this.#hide(deliveries, () => visibilityMs);
@@ -242,6 +249,10 @@ export class SqsEngine implements Engine<string> {
     for (const it of good) {
       it.leaseEndsAt = Math.min(now + Math.ceil(visibilityMs / 1_000) * 1_000, lastEnd(it));
     }
+    const refused = deliveries.filter((it, i) => {
+      return it.unanswered === how && isRefusal(outcomes[i]);
+    });
+    if (how !== undefined) conclude(refused, refused.map(() => undefined), how);
     throwFailed(outcomes);
     return new Set(good);
   }
@@ -276,12 +287,6 @@ function lastEnd({ takenAt }: SqsDelivery): number {
   return takenAt + MAX_VISIBILITY_MS - SAFE_MS;
 }
 
-/** Those that are done with. Their leases have ended. */
-function settled(
-  deliveries: readonly SqsDelivery[],
-  outcomes: readonly Outcome[],
-): ReadonlySet<SqsDelivery> {
-  const done = new Set(deliveries.filter((_, i) => outcomes[i] === undefined));
-  for (const it of done) it.leaseEndsAt = -Infinity;
-  return done;
+function isRefusal(outcome: Outcome): boolean {
+  return outcome !== undefined && !(outcome instanceof Error);
 }

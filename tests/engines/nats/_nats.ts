@@ -52,6 +52,15 @@ export async function look(
   };
 }
 
+/** What the server tells of the consumer of a mailbox. */
+export async function consumerOf(
+  jsm: JetStreamManager,
+  mailbox: string,
+): Promise<Awaited<ReturnType<JetStreamManager["consumers"]["info"]>>> {
+  const [consumer] = await jsm.consumers.list(namesOf(mailbox).stream).next();
+  return consumer!;
+}
+
 /** Removes everything that a mailbox of this name has on the server. */
 export async function cleanUp(name: string, at: string = url): Promise<void> {
   await using behind = await look(at);

@@ -7,7 +7,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
 import { eventually, hasBinary, missing, nats, type PrivateServer } from "../_servers.ts";
-import { connectTo, look, startServer } from "./_nats.ts";
+import { connectTo, consumerOf, look, startServer } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 
@@ -56,7 +56,7 @@ const receiveLikeALoop = (mailbox: NatsMailbox<unknown>) =>
 async function awaited(server: PrivateServer): Promise<void> {
   await using behind = await look(server.url);
   await eventually(async () => {
-    const { num_waiting } = await behind.jsm.consumers.info("lastcall_orders", "lastcall");
+    const { num_waiting } = await consumerOf(behind.jsm, "orders");
     assertEquals(num_waiting, 1);
   });
 }
@@ -202,7 +202,7 @@ describe("a receiver of NATS that leaves", gate, () => {
     stop();
     await leaving.close(); // the connection goes on
     await using behind = await look(server.url);
-    const info = await behind.jsm.consumers.info("lastcall_orders", "lastcall");
+    const info = await consumerOf(behind.jsm, "orders");
     assertEquals(info.num_waiting, 0);
     await mailbox.send("work");
     assertEquals((await takeOne(mailbox)).deliveryCount, 1);

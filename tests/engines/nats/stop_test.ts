@@ -1,12 +1,13 @@
 import { describe, it } from "node:test";
-import { cp, readFile, rm } from "node:fs/promises";
+import { cp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
+import { Child } from "../../signals/_child.ts";
 import { eventually, hasBinary, missing, nats } from "../_servers.ts";
-import { connectTo, look, startServer } from "./_nats.ts";
+import { connectTo, consumerOf, look, startServer } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 const options = { name: "orders", pollIntervalMs: 600_000, log: silentLog };
@@ -81,6 +82,28 @@ describe("a process that stops while it waits on NATS", gate, () => {
   });
 });
 
+describe("a busy process on NATS that nothing ends from outside", gate, () => {
+  it("has stopped, closed and ended soon after its deadline when the server is frozen", async () => {
+    const deadlineMs = 2_000;
+    await using server = await startServer();
+    await using mailbox = await NatsMailbox.open<number>(server.url, options);
+    await mailbox.sendMany(Array.from({ length: 1_000 }, (_, i) => i));
+    const args = [`${server.url}?queue=orders`, `${deadlineMs}`];
+    await using child = Child.start("../../engines/nats/fixtures/runner", { args });
+    await child.line("busy");
+    server.freeze();
+    const from = performance.now();
+    child.kill("SIGTERM");
+    const { code, stdout } = await child.exit();
+    const ms = performance.now() - from;
+    server.thaw();
+    assertEquals([code, stdout], [0, "busy\nstopped 124\nclosed\n"]);
+    // A close of a frozen server's mailbox waits for a request (0.35 s), for a call (1 s) and for the
+    // connection (0.5 s). Whatever else keeps the process alive does so for half a minute.
+    assertLess(ms, deadlineMs + 3_000);
+  });
+});
+
 describe("a NATS server that was killed", gate, () => {
   it("has forgotten that a message is gone, and would not deliver it: it is sent again", async () => {
     await using server = await startServer();
@@ -89,7 +112,8 @@ describe("a NATS server that was killed", gate, () => {
     const [done, held] = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 600_000 });
     await server.kill("SIGTERM");
     const stream = join(server.folder, "jetstream/$G/streams/lastcall_orders");
-    const stateFile = join(stream, "obs/lastcall/o.dat");
+    const [consumer = ""] = await readdir(join(stream, "obs"));
+    const stateFile = join(stream, "obs", consumer, "o.dat");
     const { length: ofTwo } = await readFile(stateFile);
     await cp(join(stream, "msgs"), join(server.folder, "before"), { recursive: true });
     await server.start();
@@ -105,10 +129,7 @@ describe("a NATS server that was killed", gate, () => {
     await server.start();
 
     await using behind = await look(server.url);
-    const { num_pending, num_ack_pending } = await behind.jsm.consumers.info(
-      "lastcall_orders",
-      "lastcall",
-    );
+    const { num_pending, num_ack_pending } = await consumerOf(behind.jsm, "orders");
     assertEquals([num_pending, num_ack_pending], [0, 1]);
     assertEquals(await eventually(() => mailbox.approximateCount()), 2);
     const received = await eventually(() =>

@@ -11,7 +11,16 @@ import {
   ReceiptHandleExpiredError,
 } from "../../../mod.ts";
 import { eventually, hasBinary, nats, PrivateServer } from "../_servers.ts";
-import { cleanUp, connectTo, gate, look, openForTest, uniqueName, url } from "./_nats.ts";
+import {
+  cleanUp,
+  connectTo,
+  consumerOf,
+  gate,
+  look,
+  openForTest,
+  uniqueName,
+  url,
+} from "./_nats.ts";
 
 const MS = 1_000_000;
 
@@ -96,7 +105,8 @@ describe("a queue on NATS", gate, () => {
     await using behind = await look();
     const { mailbox, name } = it;
     const ownMs = 5_000;
-    await behind.jsm.consumers.update(namesOf(name).stream, "lastcall", { ack_wait: ownMs * MS });
+    const { stream_name, name: consumer } = await consumerOf(behind.jsm, name);
+    await behind.jsm.consumers.update(stream_name, consumer, { ack_wait: ownMs * MS });
     await using other = await NatsMailbox.open<unknown>(url, { name });
     await other.send("work");
     const [message] = await other.receive({ visibilityTimeoutMs: 60_000 });

@@ -1,12 +1,20 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertLess, assertNotEquals } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
-import { namesOf } from "../../../src/engines/nats/_names.ts";
 import { deferred } from "../../../src/_promises.ts";
 import { type Clock, systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import { eventually } from "../_servers.ts";
-import { cleanUp, connectTo, gate, look, openForTest, uniqueName, url } from "./_nats.ts";
+import {
+  cleanUp,
+  connectTo,
+  consumerOf,
+  gate,
+  look,
+  openForTest,
+  uniqueName,
+  url,
+} from "./_nats.ts";
 
 /** What wakes a receiver without a message takes one to five seconds: not with this clock. */
 const clock: Clock = {
@@ -23,7 +31,7 @@ const SOON_MS = 10_000;
 async function awaited(name: string, count: number): Promise<void> {
   await using behind = await look();
   await eventually(async () => {
-    const info = await behind.jsm.consumers.info(namesOf(name).stream, "lastcall");
+    const info = await consumerOf(behind.jsm, name);
     assertEquals(info.num_waiting, count);
   });
 }

@@ -1,5 +1,5 @@
 import { after, describe, it } from "node:test";
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertGreaterOrEqual, assertRejects } from "@std/assert";
 import { PostgresMailbox, type PostgresMailboxOptions } from "../../../src/engines/postgres/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxLoop } from "../../../src/loops/mailbox_loop.ts";
@@ -60,6 +60,92 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     assertEquals(done, bodies);
     await mailbox.close();
     await sql.end();
+  });
+
+  it("does and counts each message once, however often its connections are ended", async () => {
+    const server = await start();
+    const sql = observer(server.url);
+    await using mailbox = await open(server, { name: "ended.often" });
+    const bodies = Array.from({ length: 400 }, (_, i) => i);
+    await mailbox.sendMany(bodies);
+    const done: number[] = [];
+    let finish = () => {};
+    const finished = new Promise<void>((resolve) => finish = resolve);
+    let ended = 0;
+    const loop = new MailboxLoop<number>({
+      mailbox,
+      concurrency: 20,
+      log: silentLog,
+      handler: async ({ body }) => {
+        // Those that were ended just before are made again.
+        for (let count = 0; body % 40 === 0 && count === 0; ended += count) {
+          ({ count } = await sql`select pg_terminate_backend(pid) from pg_stat_activity
+            where application_name = 'lastcall'`);
+        }
+        done.push(body);
+        if (done.length === bodies.length) finish();
+      },
+    });
+    const running = loop.run({ visibilityTimeoutMs: 60_000, waitTimeMs: 1_000 });
+    await finished;
+    await loop.shutdown();
+    await running;
+    await sql.end();
+    assertGreaterOrEqual(ended, 10);
+    assertEquals(done.sort((a, b) => a - b), bodies);
+    assertEquals(loop.figures, {
+      ...{ received: bodies.length, acknowledged: bodies.length },
+      ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
+    });
+  });
+
+  it("is not ready while its table is locked, then goes on with nothing lost or repeated", async () => {
+    const server = await start();
+    const sql = observer(server.url);
+    const options = { name: "locked", schema: "locked" };
+    await using sender = await open(server, options);
+    const bodies = Array.from({ length: 100 }, (_, i) => i);
+    await sender.sendMany(bodies);
+    // It is locked for more than twice as long as a call may take, as by 13 s by default.
+    await using mailbox = await open(server, { ...options, callTimeoutMs: 1_000 });
+    const done: number[] = [];
+    let wake = () => {};
+    const until = async (condition: () => boolean) => {
+      while (!condition()) await new Promise<void>((resolve) => wake = resolve);
+    };
+    const loop = new MailboxLoop<number>({
+      mailbox,
+      concurrency: 5,
+      log: silentLog,
+      handler: async ({ body }) => {
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        done.push(body);
+        wake();
+      },
+    });
+    const running = loop.run({ visibilityTimeoutMs: 60_000, waitTimeMs: 1_000 });
+    await until(() => done.length >= 30);
+    const ready: boolean[] = [];
+    await sql.begin(async (transaction) => {
+      await transaction`lock table locked.messages in access exclusive mode`;
+      await assertRejects(() => mailbox.send(-1), MailboxConnectionError);
+      for (const endsAt = performance.now() + 1_200; performance.now() < endsAt;) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        ready.push(loop.ready);
+      }
+    });
+    await until(() => done.length >= bodies.length);
+    while (!loop.ready) await new Promise((resolve) => setTimeout(resolve, 10));
+    await loop.shutdown();
+    await running;
+    await sql.end();
+    assert(ready.includes(false), "not ready while the table is locked");
+    assertEquals(done.sort((a, b) => a - b), bodies);
+    assertEquals(loop.figures, {
+      ...{ received: bodies.length, acknowledged: bodies.length },
+      ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
+    });
+    assertEquals(await sender.approximateCount(), 0);
   });
 
   it("goes on after a restart", async () => {

@@ -1,48 +1,46 @@
-import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
+import { after, before, describe, it } from "node:test";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Cluster } from "ioredis";
+import { openRedisBoard } from "../../../src/coordination/mod.ts";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
+import { silentLog } from "../../../src/log.ts";
 import {
-  eventually,
-  hasBinary,
-  missing,
-  PrivateServer,
-  redis,
-  type ServerKind,
-} from "../_servers.ts";
-import { look } from "./_redis.ts";
+  InvalidParameterError,
+  MailboxConnectionError,
+  MailboxLoop,
+  openMailbox,
+} from "../../../mod.ts";
+import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
+import { fire, hire } from "../_workers.ts";
+import { PrivateCluster } from "./_cluster.ts";
 
-/** A cluster of one server: it refuses scripts whose keys are not in one slot, as any cluster does. */
-const clustered: ServerKind = {
-  ...redis,
-  args: (port, folder) => [
-    ...redis.args(port, folder),
-    ...["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"],
-  ],
-};
+describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(redis) }, () => {
+  let cluster: PrivateCluster;
+  before(async () => {
+    cluster = await PrivateCluster.start(3);
+  });
+  after(async () => {
+    await cluster[Symbol.asyncDispose]();
+  });
 
-describe("a cluster", { skip: hasBinary(redis) ? false : missing(redis) }, () => {
-  it("takes a mailbox with its dead letters and wakes whoever waits", async () => {
-    await using server = await PrivateServer.start(clustered);
-    await using behind = look(server.url);
-    const admin = behind.redis;
-    await admin.cluster("ADDSLOTS", ...Array.from({ length: 16_384 }, (_, slot) => slot));
-    await eventually(async () => {
-      assertEquals(/cluster_state:ok/.test(await admin.cluster("INFO") as string), true);
+  /** Waits until so many connections listen, on whatever node. */
+  const listening = (name: string, count: number) =>
+    eventually(async () => {
+      const found = await Promise.all(cluster.nodes.map(async (node) => {
+        const [, here] = await node.pubsub("NUMSUB", `{lastcall:${name}}:wake`) as [string, number];
+        return here;
+      }));
+      assertEquals(found.reduce((sum, here) => sum + here, 0), count);
     });
-    const client = new Cluster([{ host: "127.0.0.1", port: server.port }]);
-    const mailbox = await RedisMailbox.open<string>(client, {
-      name: "orders",
-      pollIntervalMs: 600_000,
-    });
+
+  /** All that a mailbox does, with its dead letters, and a wake by a notification. */
+  const useAll = async (mailbox: RedisMailbox<string>) => {
     const waiting = mailbox.receive({ waitTimeMs: 60_000 });
-    await eventually(async () => {
-      const [, count] = await admin.pubsub("NUMSUB", "{lastcall:orders}:wake") as [string, number];
-      assertEquals(count, 1);
-    });
+    await listening(mailbox.name, 1);
     await mailbox.send("first");
     const [message] = await waiting;
     await message!.saveCheckpoint("half");
+    await message!.extendVisibility(60_000);
     await message!.release();
     const [again] = await mailbox.receive();
     assertEquals([again?.body, again?.checkpoint, again?.deliveryCount], ["first", "half", 1]);
@@ -50,7 +48,134 @@ describe("a cluster", { skip: hasBinary(redis) ? false : missing(redis) }, () =>
     const [letter] = await mailbox.deadLetters.receive();
     await letter!.acknowledge();
     assertEquals(await mailbox.purge(), 0);
+  };
+
+  it("takes mailboxes by a URL, whatever node has them", async () => {
+    const owners = new Set<number>();
+    for (let i = 0; i < 50 && owners.size < 3; i++) {
+      const name = `orders-${i}`;
+      const owner = await cluster.ownerOf(name);
+      if (owners.has(owner)) continue;
+      owners.add(owner);
+      await using mailbox = await RedisMailbox.open<string>(cluster.url, {
+        name,
+        pollIntervalMs: 600_000,
+      });
+      await useAll(mailbox);
+    }
+    assertEquals(owners.size, 3);
+  });
+
+  it("takes a mailbox by a client that is handed in", async () => {
+    const client = new Cluster([{ host: "127.0.0.1", port: cluster.ports[0]! }], {
+      retryDelayOnFailover: 0,
+    });
+    const mailbox = await RedisMailbox.open<string>(client, {
+      name: "handed-in",
+      pollIntervalMs: 600_000,
+    });
+    await useAll(mailbox);
     await mailbox.close();
     client.disconnect();
+  });
+
+  it("is found by any of its nodes, also when the first of the URL is away", async () => {
+    await using away = await PrivateServer.start(redis);
+    await away.kill();
+    const url = `redis+cluster://127.0.0.1:${away.port},127.0.0.1:${cluster.ports[2]}?queue=found`;
+    await using mailbox = await openMailbox<string>(url);
+    await mailbox.send("work");
+    assertEquals((await mailbox.receive()).map(({ body }) => body), ["work"]);
+  });
+
+  it("is named by the error when only one node is asked", async () => {
+    const name = "elsewhere";
+    const other = (await cluster.ownerOf(name) + 1) % 3;
+    const error = await assertRejects(
+      () => RedisMailbox.open(`redis://127.0.0.1:${cluster.ports[other]}`, { name }),
+      MailboxConnectionError,
+    );
+    assertStringIncludes(error.message, "redis+cluster://");
+  });
+
+  it("has a board of agents", async () => {
+    const board = await openRedisBoard(cluster.url, { log: silentLog });
+    await board.setState("worker-1", "running");
+    assertEquals((await board.list()).map(({ agentId }) => agentId), ["worker-1"]);
+    await board.close();
+  });
+
+  it("moves the slot of a mailbox under load: nothing is lost or done twice", async () => {
+    const name = "moving";
+    const options = { name, log: silentLog };
+    await using mailbox = await RedisMailbox.open<number>(cluster.url, options);
+    const seen: number[] = [];
+    await using loop = new MailboxLoop({
+      mailbox,
+      handler: ({ body }) => void seen.push(body),
+      concurrency: 10,
+      log: silentLog,
+    });
+    const running = loop.run({ visibilityTimeoutMs: 60_000 });
+    let sent = 0;
+    let moving = true;
+    const sending = (async () => {
+      // A send that fails may have been stored: with an id it is not stored again.
+      while (moving) {
+        const body = sent++;
+        await eventually(() => mailbox.send(body, { id: `id-${body}` }));
+      }
+    })();
+    for (let round = 0; round < 3; round++) {
+      const before = seen.length;
+      await eventually(() => Promise.resolve(assert(seen.length > before + 20)));
+      await cluster.move(name, (await cluster.ownerOf(name) + 1) % 3);
+    }
+    moving = false;
+    await sending;
+    await eventually(async () => assertEquals(await mailbox.approximateCount(), 0));
+    await loop.shutdown();
+    await running;
+    assertEquals(seen.sort((a, b) => a - b), Array.from({ length: sent }, (_, i) => i));
+    assertEquals(loop.figures.acknowledged, sent);
+  });
+
+  it("is worked off by a process that is given the URL", async () => {
+    await using mailbox = await RedisMailbox.open<number>(cluster.url);
+    await using worker = await hire(cluster.url);
+    await mailbox.sendMany([1, 2, 3]);
+    for (const job of [1, 2, 3]) await worker.line(`done ${job}`);
+    assertEquals((await fire(worker)).length, 3);
+  });
+});
+
+describe("the URL of a cluster", { skip: hasBinary(redis) ? false : missing(redis) }, () => {
+  it("is refused where it names nothing or a database, and shows no password", async () => {
+    for (
+      const bad of ["redis+cluster://", "redis+cluster://u:secret@h:1/2", "redis+cluster://h:x"]
+    ) {
+      const error = await assertRejects(() => RedisMailbox.open(bad), InvalidParameterError);
+      assertEquals(/secret/.test(error.message), false, error.message);
+    }
+  });
+
+  it("fails in time where no node answers, or the server is no cluster, and says why", async () => {
+    const at = (port: number) => `redis+cluster://user:secret@127.0.0.1:${port}`;
+    const options = { log: silentLog, callTimeoutMs: 2_000 };
+    await using server = await PrivateServer.start(redis);
+    for (
+      const [url, why] of [
+        [at(1), "redis+cluster://127.0.0.1:1"],
+        [at(server.port), "WRONGPASS"],
+        [`redis+cluster://127.0.0.1:${server.port}`, "use redis://"],
+      ] as const
+    ) {
+      const error = await assertRejects(
+        () => RedisMailbox.open(url, options),
+        MailboxConnectionError,
+        why,
+      );
+      assertEquals(/secret/.test(`${error.message}${JSON.stringify(error.cause)}`), false);
+    }
   });
 });

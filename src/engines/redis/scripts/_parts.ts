@@ -1,14 +1,28 @@
 /**
+ * A server without memory refuses commands that may need more of it, but only until a script has written
+ * something: what was begun is finished. So a script that only keeps work or gives it back begins with a
+ * removal, here of nothing, and is never refused. What it needs is little, and soon free again.
+ */
+export const UNREFUSED = `
+redis.call('HDEL', META, '')
+`;
+
+/** `isFull` tells whether sends are refused. Asked first: what is refused here is a change of nothing. */
+export const MEMORY = `
+local function isFull()
+  local answer = redis.pcall('ZADD', DUE, 'XX', '0', '')
+  return type(answer) == 'table' and string.find(answer.err or '', 'OOM', 1, true) and 1 or 0
+end
+`;
+
+/**
  * `wake` tells whoever waits. Receivers wait only after they have seen that nothing is in line, so the
  * first message that comes in line tells them, and those behind it need not: a busy queue makes no noise.
  * A new due time is told always, because receivers sleep until the first one they know.
  */
-export const WAKE = `
+export const IDLE = `
 local function idle()
   return redis.call('EXISTS', READY, RETURNED) == 0
-end
-local function wake(channel)
-  redis.call('PUBLISH', channel, '')
 end
 `;
 
@@ -20,9 +34,15 @@ export const ADD = `
 local function record(head, body)
   return string.format('%.0f ', math.floor(now / 1000)) .. head .. '\\n' .. body
 end
-local function nextNumbers(meta, count)
+local function nextNumbers(meta, messages, count)
   local last = redis.call('HINCRBY', meta, 'seq', count)
-  if last == count then redis.call('HSET', meta, 'format', 1) end
+  if last == count then
+    redis.call('HSET', meta, 'format', 1)
+    -- Somebody may have removed the last number: one that is in use would replace its message.
+    local used = 0
+    for _, seq in ipairs(redis.call('HKEYS', messages)) do used = math.max(used, tonumber(seq)) end
+    if used > 0 then last = redis.call('HINCRBY', meta, 'seq', used) end
+  end
   return last - count
 end
 `;
@@ -32,7 +52,7 @@ end
  * numbers of its messages. The lease must be that of this very delivery, and must not have ended, whether
  * or not somebody has taken the message since. Whatever stands in line has no nonce any more, so that the
  * ends of leases matter only while there are some that have ended. Answers 1 when all of them are good,
- * otherwise 1 or 0 for each; and the numbers and states of those that are.
+ * otherwise for each 1, or 0, or 2 when the message is gone; and the numbers and states of those that are.
  */
 export const HELD = `
 local function held(pulls)
@@ -56,7 +76,7 @@ local function held(pulls)
       goodStates[#good] = state
       results[i] = 1
     else
-      results[i] = 0
+      results[i] = redis.call('HEXISTS', MESSAGES, seq) == 1 and 0 or 2
     end
   end
   return #good == #seqs and 1 or results, good, goodStates

@@ -46,3 +46,9 @@ for _, seq in ipairs(seqs) do
 end
 return reply
 `);
+
+/** Answers which keys the server removes when its memory is full; "" where the user may not ask. */
+export const POLICY: Script = new Script(`
+local info = redis.pcall('INFO', 'memory')
+return { now, type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' }
+`);

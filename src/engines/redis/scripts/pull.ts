@@ -1,4 +1,4 @@
-import { FORGET, GIVE_BACK, HELD, PAST, SETTLE } from "./_parts.ts";
+import { FORGET, GIVE_BACK, HELD, MEMORY, PAST, SETTLE, UNREFUSED } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /**
@@ -62,12 +62,38 @@ end
 `;
 
 /**
+ * `findStrays` puts messages back in line that are nowhere: something has removed a line, or the leases.
+ * It is asked when both lines are empty, so that every message ought to have a due time.
+ */
+const STRAYS = `
+local function findStrays()
+  if redis.call('HLEN', MESSAGES) <= redis.call('ZCARD', DUE) then return 0 end
+  local all, found = redis.call('HKEYS', MESSAGES), 0
+  for first = 1, #all, 1000 do
+    local some = { unpack(all, first, math.min(first + 999, #all)) }
+    local places = {}
+    for i, due in ipairs(redis.call('ZMSCORE', DUE, unpack(some))) do
+      if not due then
+        places[#places + 1] = some[i]
+        places[#places + 1] = some[i]
+      end
+    end
+    if #places > 0 then found = found + redis.call('ZADD', RETURNED, unpack(places)) end
+  end
+  return found
+end
+`;
+
+/**
  * ARGV: valid until, max, visibility, nonce, and what is to be acknowledged, if anything. Answers the time
- * until something falls due (-1: nothing will), how many messages had lost their body, what came of the
- * acknowledgement, the numbers and the records of the messages, and for each that was delivered before:
+ * until something falls due (-1: nothing will), notes (whether memory is full, how many messages had lost
+ * their body, how many were in no line any more, the last number where nothing was taken), what came of the acknowledgement, the numbers and the records of the messages, and for each that was delivered before:
  * its place among them, deliveries, progress.
  */
 export const PULL: Script = new Script(
+  MEMORY,
+  `local full = isFull()`,
+  UNREFUSED,
   HELD,
   FORGET,
   SETTLE,
@@ -76,50 +102,63 @@ export const PULL: Script = new Script(
   PAST,
   SURFACE,
   TAKE,
+  STRAYS,
   `
 local max, nonce = tonumber(ARGV[2]), ARGV[4]
 local lease, first = at(now + tonumber(ARGV[3])), '1 0 ' .. nonce
 local seqs, records, again, ghosts = {}, {}, {}, {}
-local states, leases = {}, {}
-local wanted = max
-while wanted > 0 do
-  local taken, old = take(wanted)
-  if #taken == 0 then break end
-  local found = redis.call('HMGET', MESSAGES, unpack(taken))
-  local before, progress = memories(old)
-  for i, seq in ipairs(taken) do
-    if found[i] then
-      local state = first
-      seqs[#seqs + 1] = seq
-      records[#seqs] = found[i]
-      if before[seq] then
-        local deliveries, releases = past(before[seq])
-        state = (deliveries + 1) .. ' ' .. releases .. ' ' .. nonce
-        again[#again + 1] = #seqs - 1
-        again[#again + 1] = deliveries + 1
-        again[#again + 1] = progress[seq] or false
+-- Takes up to max and leases them. True when nothing is left in line.
+local function fill()
+  local states, leases = {}, {}
+  local wanted = max - #seqs
+  local dry = false
+  while wanted > 0 and not dry do
+    local taken, old = take(wanted)
+    dry = #taken < wanted
+    if #taken == 0 then break end
+    local found = redis.call('HMGET', MESSAGES, unpack(taken))
+    local before, progress = memories(old)
+    for i, seq in ipairs(taken) do
+      if found[i] then
+        local state = first
+        seqs[#seqs + 1] = seq
+        records[#seqs] = found[i]
+        if before[seq] then
+          local deliveries, releases = past(before[seq])
+          state = (deliveries + 1) .. ' ' .. releases .. ' ' .. nonce
+          again[#again + 1] = #seqs - 1
+          again[#again + 1] = deliveries + 1
+          again[#again + 1] = progress[seq] or false
+        end
+        states[#states + 1] = seq
+        states[#states + 1] = state
+        leases[#leases + 1] = lease
+        leases[#leases + 1] = seq
+      else
+        ghosts[#ghosts + 1] = seq
       end
-      states[#states + 1] = seq
-      states[#states + 1] = state
-      leases[#leases + 1] = lease
-      leases[#leases + 1] = seq
-    else
-      ghosts[#ghosts + 1] = seq
     end
+    wanted = max - #seqs
   end
-  wanted = #taken < wanted and 0 or max - #seqs
+  if #states > 0 then
+    redis.call('HSET', STATE, unpack(states))
+    redis.call('ZADD', DUE, unpack(leases))
+  end
+  return dry
 end
+local strays = fill() and findStrays() or 0
+if strays > 0 then fill() end
 for _, seq in ipairs(ghosts) do
   redis.call('HDEL', STATE, seq)
   redis.call('HDEL', PROGRESS, seq)
 end
 if #seqs > 0 then
-  redis.call('HSET', STATE, unpack(states))
-  redis.call('ZADD', DUE, unpack(leases))
-  return { now, 0, #ghosts, settled, seqs, records, again }
+  return { now, 0, { full, #ghosts, strays }, settled, seqs, records, again }
 end
 local due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
-return { now, due[2] and math.max(0, due[2] - now) or -1, #ghosts, settled }
+local last = tonumber(redis.call('HGET', META, 'seq') or 0)
+local nextDue = due[2] and math.max(0, due[2] - now) or -1
+return { now, nextDue, { full, #ghosts, strays, last }, settled }
 `,
 );
 
@@ -128,6 +167,7 @@ return { now, due[2] and math.max(0, due[2] - now) or -1, #ghosts, settled }
  * which times its leases end.
  */
 export const RECOVER: Script = new Script(
+  UNREFUSED,
   GIVE_BACK,
   PAST,
   `
@@ -142,7 +182,7 @@ for _, seq in ipairs(seqs) do
     count = count + 1
   end
 end
-if count > 0 then redis.call('PUBLISH', ARGV[2], '') end
+if count > 0 then wake(ARGV[2]) end
 return { now, count }
 `,
 );

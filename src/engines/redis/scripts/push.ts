@@ -1,14 +1,14 @@
-import { ADD, WAKE } from "./_parts.ts";
+import { ADD, IDLE } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /**
  * ARGV: valid until, channel, room, and for each message: chosen id or "", delay, head, body.
  * Answers 0 and the count when there is no room: nothing is stored then. Otherwise answers 1, the count,
- * how many were stored, and the places of the duplicates, from 0.
+ * how many were stored, the places of the duplicates, from 0, and the last number when any were stored.
  */
 export const PUSH: Script = new Script(
   ADD,
-  WAKE,
+  IDLE,
   `
 -- An id whose message has vanished is free.
 local function there(id)
@@ -31,7 +31,7 @@ if count + #fresh > room then return { now, 0, count, #fresh } end
 if #fresh == 0 then return { now, 1, count, 0, duplicates } end
 
 local tell = idle()
-local seq = nextNumbers(META, #fresh)
+local seq = nextNumbers(META, MESSAGES, #fresh)
 local records, ready, due = {}, {}, {}
 local function flush()
   redis.call('HSET', MESSAGES, unpack(records))
@@ -56,6 +56,6 @@ for n, i in ipairs(fresh) do
   if n % 1000 == 0 or n == #fresh then flush() end
 end
 if tell then wake(channel) end
-return { now, 1, count, #fresh, duplicates }
+return { now, 1, count, #fresh, duplicates, seq }
 `,
 );

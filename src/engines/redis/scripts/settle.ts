@@ -1,4 +1,4 @@
-import { ADD, FORGET, GIVE_BACK, HELD, PAST, SETTLE, WAKE } from "./_parts.ts";
+import { ADD, FORGET, GIVE_BACK, HELD, IDLE, MEMORY, PAST, SETTLE, UNREFUSED } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /** ARGV: valid until, deliveries, and for each that has a chosen id: number, id. */
@@ -9,8 +9,11 @@ export const ACKNOWLEDGE: Script = new Script(
   `return { now, acknowledge(ARGV[2], 3) }`,
 );
 
-/** ARGV: valid until, deliveries, visibility. Never shortens a lease. */
+/** ARGV: valid until, deliveries, visibility. Never shortens a lease. Answers as well whether memory is full. */
 export const EXTEND: Script = new Script(
+  MEMORY,
+  `local full = isFull()`,
+  UNREFUSED,
   HELD,
   `
 local results, seqs = held(ARGV[2])
@@ -20,16 +23,17 @@ for _, seq in ipairs(seqs) do
   leases[#leases + 1] = seq
 end
 if #seqs > 0 then redis.call('ZADD', DUE, 'GT', unpack(leases)) end
-return { now, results }
+return { now, results, full }
 `,
 );
 
 /** ARGV: valid until, deliveries, channel, delay, attempts to give back. */
 export const RETRY: Script = new Script(
+  UNREFUSED,
   HELD,
   PAST,
   GIVE_BACK,
-  WAKE,
+  IDLE,
   `
 local delay, restored = tonumber(ARGV[4]), tonumber(ARGV[5])
 local results, seqs, before = held(ARGV[2])
@@ -52,15 +56,15 @@ return { now, results }
 
 /** ARGV: valid until, deliveries, channel, free releases. */
 export const RELEASE: Script = new Script(
+  UNREFUSED,
   HELD,
   PAST,
   GIVE_BACK,
-  WAKE,
+  IDLE,
   `
 local results, seqs, before = held(ARGV[2])
 if #seqs == 0 then return { now, results } end
 local tell = idle()
--- First, because a server without memory lets what has begun with a removal go on.
 giveBack(seqs)
 local states = {}
 for i, seq in ipairs(seqs) do
@@ -80,6 +84,7 @@ return { now, results }
  * delivery, the dead letters' channel, head and body of the letter, chosen id or "".
  */
 export const BURY: Script = new Script(
+  UNREFUSED,
   HELD,
   FORGET,
   ADD,
@@ -89,16 +94,17 @@ if #seqs == 0 then return { now, results } end
 forget(seqs)
 if ARGV[6] ~= '' then redis.call('HDEL', IDS, ARGV[6]) end
 local meta, ready, messages = KEYS[9], KEYS[10], KEYS[13]
-local seq = nextNumbers(meta, 1) + 1
+local seq = nextNumbers(meta, messages, 1) + 1
 redis.call('HSET', messages, seq, record(ARGV[4], ARGV[5]))
 redis.call('RPUSH', ready, seq)
-redis.call('PUBLISH', ARGV[3], '')
+wake(ARGV[3])
 return { now, results }
 `,
 );
 
 /** ARGV: valid until, the delivery, progress. */
 export const CHECKPOINT: Script = new Script(
+  UNREFUSED,
   HELD,
   `
 local results, seqs = held(ARGV[2])

@@ -1,0 +1,160 @@
+import { after, before, describe, it } from "node:test";
+import { assert, assertEquals, assertLess } from "@std/assert";
+import type postgres from "postgres";
+import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
+import { PLANNING } from "../../../src/engines/postgres/_server.ts";
+import { type Statements, statementsFor } from "../../../src/engines/postgres/_statements.ts";
+import { silentLog } from "../../../src/log.ts";
+import { privateOptions, PrivatePostgres } from "./_private.ts";
+import { observer } from "./_shared.ts";
+
+/** As many as a busy queue leaves behind in a minute while a report holds its snapshot. */
+const DEAD_ROWS = 300_000;
+const BATCH = 500;
+const SCHEMA = "lastcall";
+
+/** A step of a plan, as EXPLAIN tells it. */
+interface Step {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly "Index Cond"?: string;
+  readonly "Rows Removed by Filter"?: number;
+  readonly "Shared Hit Blocks": number;
+  readonly "Shared Read Blocks": number;
+  readonly "Plans"?: readonly Step[];
+}
+
+function stepsOf(plan: Step): readonly Step[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(stepsOf)];
+}
+
+describe(
+  "a PostgresMailbox beside a transaction that keeps dead rows alive",
+  privateOptions,
+  () => {
+    let server: PrivatePostgres;
+    let foreign: postgres.Sql;
+    let end = () => {};
+    let held: Promise<unknown> = Promise.resolve();
+    const statements = statementsFor(SCHEMA);
+
+    before(async () => {
+      server = await PrivatePostgres.start();
+      await (await PostgresMailbox.open(server.url)).close();
+      foreign = observer(server.url);
+      const begun = new Promise<void>((resolve) => {
+        held = foreign.begin("isolation level repeatable read", async (transaction) => {
+          await transaction`select pg_current_xact_id()`;
+          resolve();
+          await new Promise<void>((resolve) => end = resolve);
+        });
+      });
+      await begun;
+      // Each message dies twice: when it is taken, and when it is removed.
+      await foreign.unsafe(`
+      alter table ${SCHEMA}.messages set (autovacuum_enabled = false);
+      insert into ${SCHEMA}.messages (queue, message_id, chosen, body, visible_at)
+        select 'jobs', 'old ' || i, false, '1', '-infinity'
+        from generate_series(1, ${DEAD_ROWS / 2}) as i;
+      update ${SCHEMA}.messages set visible_at = now() + interval '1 second', receipt = 1;
+      delete from ${SCHEMA}.messages`);
+      await foreign.unsafe(`vacuum analyze ${SCHEMA}.messages`);
+    });
+    after(async () => {
+      end();
+      await held;
+      await foreign?.end();
+      await server?.[Symbol.asyncDispose]();
+    });
+
+    /** Runs a statement by the plan that is kept for any parameters, and returns its steps. */
+    async function run(
+      sql: postgres.Sql,
+      name: keyof Statements,
+      ...values: readonly string[]
+    ): Promise<readonly Step[]> {
+      await sql.unsafe(`prepare "${name}" as ${statements[name]}`);
+      const parameters = values.map((value) => `'${value}'`).join(", ");
+      const [row] = await sql.unsafe(
+        `explain (analyze, buffers, format json) execute "${name}" (${parameters})`,
+      );
+      const [{ Plan }] = row!["QUERY PLAN"] as readonly [{ readonly Plan: Step }];
+      return stepsOf(Plan);
+    }
+
+    for (const [who, settings] of [["of its own", PLANNING], ["of the program", {}]] as const) {
+      it(`finds messages by their key and the line by its index, on connections ${who}`, async () => {
+        const sql = observer(server.url, { ...settings, plan_cache_mode: "force_generic_plan" });
+        const [{ reltuples }] = await sql`select reltuples from pg_class
+        where oid = ${`${SCHEMA}.messages`}::regclass` as unknown as [{ reltuples: number }];
+        assertEquals(reltuples, 0, "the statistics have seen nothing but dead rows");
+        const mailbox = await PostgresMailbox.open<number>(server.url, {
+          name: "jobs",
+          log: silentLog,
+        });
+        await mailbox.sendMany(Array.from({ length: BATCH }, (_, i) => i));
+
+        const nonce = "77";
+        const plans: [name: string, steps: readonly Step[]][] = [];
+        const explain = async (name: keyof Statements, ...values: readonly string[]) => {
+          plans.push([name, await run(sql, name, ...values)]);
+        };
+        await sql.begin(async (transaction) => {
+          const inside = transaction as unknown as postgres.Sql;
+          const explain = async (name: keyof Statements, ...values: readonly string[]) => {
+            plans.push([name, await run(inside, name, ...values)]);
+          };
+          await explain("take", "jobs", `${BATCH}`, "60000", nonce, "true");
+          const rows = await inside.unsafe(
+            `select id from ${SCHEMA}.messages where receipt = ${nonce}`,
+          );
+          assertEquals(rows.length, BATCH);
+          const keys = `{${rows.map(({ id }) => id)}}`;
+          const nonces = `{${rows.map(() => nonce)}}`;
+          await explain("extend", keys, nonces, "60000");
+          await explain("checkpoint", keys, nonces, "1");
+          await explain("receipts", keys);
+          await explain("retry", keys, nonces, "60000", "0");
+          await inside.unsafe(`update ${SCHEMA}.messages set receipt = ${nonce}`);
+          await explain("release", keys, nonces);
+          await inside.unsafe(
+            `update ${SCHEMA}.messages set receipt = ${nonce}, visible_at = now() + interval '1 h'`,
+          );
+          await explain("remove", keys, nonces);
+        });
+        for (const name of ["nextDue", "surface"] as const) await explain(name, "jobs");
+        await explain("peek", "jobs", "10");
+
+        for (const [name, steps] of plans) {
+          const plan = `${name}: ${JSON.stringify(steps[0], undefined, 1)}`;
+          const scans = steps.filter((step) => {
+            return step["Relation Name"] === "messages" && step["Node Type"].includes("Scan");
+          });
+          assert(scans.length > 0, plan);
+          for (const scan of scans) {
+            const cond = scan["Index Cond"] ?? "";
+            const index = /^\(id = ANY/.test(cond) ? "messages_pkey" : "messages_line";
+            assertEquals(scan["Index Name"], index, plan);
+            if (index === "messages_line") assert(/queue = \$1/.test(cond), plan);
+            assertEquals(scan["Rows Removed by Filter"] ?? 0, 0, plan);
+          }
+          const byKey = !steps.some((step) => step["Index Name"] === "messages_line");
+          const { "Shared Hit Blocks": hit, "Shared Read Blocks": read } = steps[0]!;
+          if (byKey) assertLess(hit + read, 30 * BATCH, plan);
+        }
+        assertEquals(plans.length, 10);
+
+        // And as the mailbox itself does it.
+        await mailbox.sendMany(Array.from({ length: BATCH }, (_, i) => i));
+        const messages = await mailbox.receive({ maxMessages: BATCH });
+        assertEquals(messages.length, BATCH);
+        assertEquals(await mailbox.extendMany(messages, 60_000), messages.map(() => true));
+        assertEquals(await mailbox.acknowledgeMany(messages), messages.map(() => true));
+        assertEquals(await mailbox.approximateCount(), 0);
+        await mailbox.close();
+        await sql.end();
+      });
+    }
+  },
+);

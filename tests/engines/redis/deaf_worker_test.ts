@@ -1,0 +1,93 @@
+// Workers that cannot listen for messages: they look for them instead, and live on.
+
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import type { Redis } from "ioredis";
+import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
+import { silentLog } from "../../../src/log.ts";
+import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
+import { fire, hire } from "../_workers.ts";
+import { CuttingProxy } from "./_proxy.ts";
+import { look } from "./_redis.ts";
+
+const gate = { skip: hasBinary(redis) ? false : missing(redis) };
+
+/** What a worker says once when it cannot listen. */
+const SAYS = "cannot listen for messages";
+
+/** Waits until so many connections listen. */
+async function listening(admin: Redis, count: number): Promise<void> {
+  await eventually(async () => {
+    const [, found] = await admin.pubsub("NUMSUB", "{lastcall:default}:wake") as [string, number];
+    assertEquals(found, count);
+  });
+}
+
+const ofWorker = (port: number) => `redis://worker:secret@127.0.0.1:${port}`;
+
+describe("a worker that cannot listen for messages on Redis", gate, () => {
+  for (const rule of ["resetchannels", "-subscribe"]) {
+    it(`lives on and says so once when its user loses the permission (${rule})`, async () => {
+      await using server = await PrivateServer.start(redis);
+      await using behind = look(server.url);
+      const admin = behind.redis;
+      await admin.call("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all");
+      await using mailbox = await RedisMailbox.open<number>(server.url);
+      await using worker = await hire(ofWorker(server.port));
+      await listening(admin, 1);
+      await admin.call("ACL", "SETUSER", "worker", rule);
+      for (let round = 0; round < 3; round++) {
+        await mailbox.send(round);
+        await admin.call("CLIENT", "KILL", "USER", "worker"); // whoever waits looks then
+        await worker.says(SAYS);
+        await worker.line(`done ${round}`);
+      }
+      worker.kill("SIGTERM");
+      const { code, stderr } = await worker.exit();
+      assertEquals([code, stderr.split(SAYS).length - 1], [0, 1], stderr);
+    });
+  }
+
+  it("works as before when its user has never had the permission, and gets it later", async () => {
+    await using server = await PrivateServer.start(redis);
+    await using behind = look(server.url);
+    const admin = behind.redis;
+    await admin.call("ACL", "SETUSER", "worker", "on", ">secret", "~*", "resetchannels", "+@all");
+    await using mailbox = await RedisMailbox.open<unknown>(ofWorker(server.port), {
+      pollIntervalMs: 50,
+      log: silentLog,
+    });
+    const waiting = mailbox.receive({ waitTimeMs: 60_000 });
+    await mailbox.send("first"); // its script may not tell anybody, and stores the message once
+    const [first] = await waiting;
+    assertEquals([first?.body, await mailbox.approximateCount()], ["first", 1]);
+    await first!.nack({ visibilityTimeoutMs: 1 });
+    const [again] = await mailbox.receive({ waitTimeMs: 60_000 });
+    await again!.bury({ reason: "test" });
+    assertEquals(await mailbox.deadLetters.approximateCount(), 1);
+    await admin.call("ACL", "SETUSER", "worker", "allchannels");
+    const later = mailbox.receive({ waitTimeMs: 60_000 });
+    await listening(admin, 1);
+    await mailbox.send("second");
+    assertEquals((await later)[0]?.body, "second");
+  });
+
+  it("lives on when the connection is cut whenever it listens again", async () => {
+    await using server = await PrivateServer.start(redis);
+    await using behind = look(server.url);
+    await using proxy = await CuttingProxy.before(server.port);
+    await using mailbox = await RedisMailbox.open<number>(server.url);
+    await using worker = await hire(proxy.url);
+    await listening(behind.redis, 1);
+    proxy.onCommand = (data) => /subscribe/i.test(data) ? "cut" : "pass";
+    await behind.redis.call("CLIENT", "KILL", "TYPE", "pubsub");
+    await mailbox.send(1);
+    await eventually(() => Promise.resolve(assertEquals(proxy.cuts >= 3, true)));
+    await worker.line("done 1");
+    proxy.onCommand = () => "pass";
+    await listening(behind.redis, 1);
+    await mailbox.send(2);
+    await worker.line("done 2");
+    assertEquals(await fire(worker), [1, 2]);
+  });
+});

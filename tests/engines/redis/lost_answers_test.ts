@@ -1,0 +1,215 @@
+// Acknowledgements whose answer never came: the next attempt tells "done by us" from "lost".
+
+import { describe, it } from "node:test";
+import { assertEquals, assertRejects } from "@std/assert";
+import type { Redis } from "ioredis";
+import { MailboxConnectionError, MailboxLoop, ReceiptHandleExpiredError } from "../../../mod.ts";
+import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
+import { silentLog } from "../../../src/log.ts";
+import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
+import { CuttingProxy } from "./_proxy.ts";
+import { cleanUp, gate, look, uniqueName, url } from "./_redis.ts";
+
+const own = { skip: hasBinary(redis) ? false : missing(redis) };
+
+type Trouble = "none" | "never sent" | "answer lost";
+
+/** A mailbox whose calls can fail before they reach the server, or after they have done their work. */
+async function openTroubled(): Promise<
+  & {
+    readonly mailbox: RedisMailbox<unknown>;
+    readonly other: RedisMailbox<unknown>;
+    trouble: Trouble;
+    /** How many calls work before the trouble begins. */
+    spared: number;
+  }
+  & AsyncDisposable
+> {
+  const name = uniqueName();
+  const behind = look();
+  const client = behind.redis;
+  const state = { trouble: "none" as Trouble, spared: 0 };
+  const call = async (act: () => Promise<unknown>) => {
+    const trouble = () => state.spared > 0 ? "none" : state.trouble;
+    if (trouble() === "never sent") throw new Error("Connection is closed.");
+    const answer = await act();
+    if (trouble() === "answer lost") throw new Error("Connection is closed.");
+    state.spared--;
+    return answer;
+  };
+  const lossy = {
+    evalsha: (...args: Parameters<Redis["evalsha"]>) => call(() => client.evalsha(...args)),
+    eval: (...args: Parameters<Redis["eval"]>) => call(() => client.eval(...args)),
+    duplicate: (options?: object) => client.duplicate(options),
+  };
+  const options = { name, log: silentLog };
+  const mailbox = await RedisMailbox.open<unknown>(lossy as never, options);
+  const other = await RedisMailbox.open<unknown>(url, options);
+  return Object.assign(state, {
+    mailbox,
+    other,
+    async [Symbol.asyncDispose]() {
+      state.trouble = "none";
+      await mailbox.close();
+      await other.close();
+      await behind[Symbol.asyncDispose]();
+      await cleanUp(name);
+    },
+  });
+}
+
+describe("an acknowledgement on Redis whose answer was lost", gate, () => {
+  it("is told as done when it is made again", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.send("work", { id: "chosen" });
+    const [message] = await mailbox.receive();
+    site.trouble = "answer lost";
+    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    site.trouble = "none";
+    await message!.acknowledge();
+    assertEquals(message!.settlement, "acknowledged");
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("is done by the next attempt when it never got there", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.send("work");
+    const [message] = await mailbox.receive();
+    site.trouble = "never sent";
+    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    site.trouble = "none";
+    await message!.acknowledge();
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("is told for each when some of many have failed", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.sendMany(Array.from({ length: 1_500 }, (_, i) => i));
+    const messages = [
+      ...await mailbox.receive({ maxMessages: 1_000 }),
+      ...await mailbox.receive({ maxMessages: 1_000 }),
+    ];
+    const [late, ...rest] = messages;
+    await late!.release();
+    [site.trouble, site.spared] = ["answer lost", 1]; // the first thousand are told
+    await assertRejects(() => mailbox.acknowledgeMany(rest), MailboxConnectionError);
+    site.trouble = "none";
+    assertEquals(new Set(await mailbox.acknowledgeMany(rest)), new Set([true]));
+    assertEquals(await mailbox.approximateCount(), 1);
+  });
+
+  it("is told as done when it travelled with a receive", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.sendMany(["a", "b"]);
+    const [a] = await mailbox.receive();
+    site.trouble = "answer lost";
+    const receiving = assertRejects(() => mailbox.receive(), MailboxConnectionError);
+    await assertRejects(() => a!.acknowledge(), MailboxConnectionError);
+    await receiving;
+    site.trouble = "none";
+    const [results, [b]] = await Promise.all([mailbox.acknowledgeMany([a!]), mailbox.receive()]);
+    assertEquals([results, b?.body, b?.deliveryCount], [[true], "b", 1]);
+  });
+
+  it("is lost when another has the message, or has done it meanwhile", async () => {
+    await using site = await openTroubled();
+    const { mailbox, other } = site;
+    await mailbox.sendMany(["held", "done"]);
+    const mine = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 50 });
+    site.trouble = "never sent";
+    await assertRejects(() => mailbox.acknowledgeMany(mine), MailboxConnectionError);
+    const theirs = [
+      ...await other.receive({ waitTimeMs: 5_000 }),
+      ...await other.receive({ waitTimeMs: 5_000 }),
+    ];
+    await theirs[1]!.acknowledge();
+    site.trouble = "none";
+    assertEquals(await mailbox.acknowledgeMany(mine), [false, false]);
+    assertEquals(await other.acknowledgeMany([theirs[0]!]), [true]);
+  });
+
+  it("is told as done after its lease was extended beyond the first", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.send("work");
+    const [message] = await mailbox.receive({ visibilityTimeoutMs: 1_000 });
+    await message!.extendVisibility(60_000);
+    site.trouble = "answer lost";
+    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    site.trouble = "none";
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
+    await message!.acknowledge();
+  });
+
+  it("is told as done when it was a burial, which happened once", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.send("work");
+    const [message] = await mailbox.receive();
+    site.trouble = "answer lost";
+    await assertRejects(() => message!.bury({ reason: "test" }), MailboxConnectionError);
+    site.trouble = "none";
+    await message!.bury({ reason: "test" });
+    assertEquals(await mailbox.deadLetters.approximateCount(), 1);
+  });
+
+  it("is told as done when the message was given back, and is another's by now", async () => {
+    await using site = await openTroubled();
+    const { mailbox, other } = site;
+    for (const giveBack of ["release", "nack"] as const) {
+      await mailbox.send(giveBack);
+      const [message] = await mailbox.receive();
+      site.trouble = "answer lost";
+      await assertRejects(() => message![giveBack](), MailboxConnectionError);
+      const [theirs] = await other.receive();
+      assertEquals(theirs?.body, giveBack);
+      site.trouble = "none";
+      await message![giveBack]();
+      assertEquals(await other.acknowledgeMany([theirs!]), [true], "it is theirs all the same");
+    }
+  });
+
+  it("does not make another call look done", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.send("work");
+    const [message] = await mailbox.receive();
+    site.trouble = "answer lost";
+    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    site.trouble = "none";
+    await assertRejects(() => message!.extendVisibility(1_000), ReceiptHandleExpiredError);
+    await assertRejects(() => message!.release(), ReceiptHandleExpiredError);
+    await assertRejects(() => message!.bury({ reason: "test" }), ReceiptHandleExpiredError);
+    await message!.acknowledge();
+  });
+
+  it("leaves the figures of a loop true, however often answers are cut off", own, async () => {
+    await using server = await PrivateServer.start(redis);
+    await using proxy = await CuttingProxy.before(server.port);
+    await using mailbox = await RedisMailbox.open<number>(proxy.url, { log: silentLog });
+    const jobs = Array.from({ length: 400 }, (_, i) => i);
+    await mailbox.sendMany(jobs);
+    const seen: number[] = [];
+    await using loop = new MailboxLoop({
+      mailbox,
+      handler: ({ body }) => void seen.push(body),
+      concurrency: 10,
+      log: silentLog,
+    });
+    let replies = 0;
+    proxy.onReply = () => ++replies % 6 === 0 && proxy.cuts < 8 ? "cut" : "pass";
+    const running = loop.run({ visibilityTimeoutMs: 60_000 });
+    await eventually(() => Promise.resolve(assertEquals(loop.figures.acknowledged, 400)));
+    await loop.shutdown();
+    await running;
+    const { received, acknowledged, leftToExpire } = loop.figures;
+    assertEquals([received, acknowledged, leftToExpire], [400, 400, 0]);
+    assertEquals(seen.sort((a, b) => a - b), jobs);
+    assertEquals(proxy.cuts, 8);
+  });
+});
