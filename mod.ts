@@ -24,6 +24,7 @@ export { type Cancel, type Clock, type SleepOptions, systemClock } from "./src/c
 export {
   CancelledError,
   type CancelReason,
+  DeadlineExceededError,
   isCancelledError,
   isLeaseLostError,
   isRetryLaterError,
@@ -50,50 +51,63 @@ export {
   type Terminal,
 } from "./src/runtime.ts";
 
-export type { InFlight, Runnable, RunOptions, ShutdownOptions } from "./src/lifecycle/runnable.ts";
+export type {
+  Figures,
+  InFlight,
+  Runnable,
+  RunOptions,
+  ShutdownOptions,
+} from "./src/lifecycle/runnable.ts";
 export {
   BaseLoop,
   type LoopContext,
   type LoopOptions,
   type Work,
 } from "./src/lifecycle/base_loop.ts";
-export { Heartbeat } from "./src/lifecycle/heartbeat.ts";
 export {
   type InstallOptions,
   type SecondSignal,
   type ShutdownCallback,
   ShutdownCoordinator,
 } from "./src/lifecycle/shutdown_coordinator.ts";
-export type { StopReason } from "./src/lifecycle/stop_reason.ts";
-export { LoopGroup, type LoopGroupRunOptions } from "./src/lifecycle/loop_group.ts";
-export type { FailurePolicy, LoopGroupOptions } from "./src/lifecycle/group_options.ts";
-export type { RestartOptions } from "./src/lifecycle/restart.ts";
-export type { Support } from "./src/lifecycle/support.ts";
-export type { Phase, PhaseEvent } from "./src/lifecycle/phase.ts";
+export { LoopGroup, type LoopGroupOptions } from "./src/group/loop_group.ts";
+export { BaseGroup, type LoopGroupRunOptions, type StopView } from "./src/lifecycle/base_group.ts";
+export type {
+  BaseGroupOptions,
+  FailurePolicy,
+  RestartOptions,
+} from "./src/lifecycle/group_options.ts";
+export type { Support } from "./src/lifecycle/resources.ts";
 export type {
   GroupEvents,
   LoopEvent,
   LoopState,
+  Phase,
+  PhaseEvent,
   Problem,
   StallEvent,
+  StopReason,
 } from "./src/lifecycle/group_events.ts";
-export type { Figures } from "./src/lifecycle/figures.ts";
 export {
   DrainReport,
   type DrainReportInit,
+  GroupFailedError,
   type LoopReport,
   type Outcome,
 } from "./src/lifecycle/drain_report.ts";
-export { GroupFailedError } from "./src/lifecycle/group_failed_error.ts";
 export type {
   HealthSnapshot,
   LoopHealth,
   RunEnd,
   StopProgress,
 } from "./src/lifecycle/health_snapshot.ts";
-export type { DrainView, Watchable } from "./src/terminal/drain_view.ts";
-export { type DrainViewOptions, showDrain } from "./src/terminal/show_drain.ts";
-export { Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
+export {
+  type DrainView,
+  type DrainViewOptions,
+  showDrain,
+  type Watchable,
+} from "./src/terminal/show_drain.ts";
+export { Heartbeat, Watchdog, type WatchdogOptions } from "./src/lifecycle/watchdog.ts";
 export { type Step, type StepContext, StepLoop } from "./src/loops/step_loop.ts";
 
 export { FULL_CAPABILITIES, MAX_BATCH, MAX_VISIBILITY_MS } from "./src/mailbox/mailbox.ts";
@@ -111,7 +125,7 @@ export type {
   SendOptions,
   Settlement,
 } from "./src/mailbox/mailbox.ts";
-export type { MailboxOptions, MailboxResolver } from "./src/mailbox/mailbox_options.ts";
+export type { MailboxOptions, MailboxResolver } from "./src/mailbox/mailbox.ts";
 export {
   InvalidParameterError,
   isMailboxError,
@@ -141,12 +155,12 @@ export type {
   Pulled,
   StoredReplyAddress,
 } from "./src/mailbox/engine.ts";
-export { redrive, type RedriveOptions } from "./src/mailbox/dead_letter.ts";
+export { redrive, type RedriveOptions } from "./src/loops/redrive.ts";
 export {
   type DeadLetterOptions,
   DeadLetterPolicy,
   type ErrorClass,
-} from "./src/mailbox/dead_letter_policy.ts";
+} from "./src/mailbox/dead_letters.ts";
 export {
   LeaseExtender,
   type LeaseExtenderOptions,
@@ -154,7 +168,7 @@ export {
   type LeaseSubject,
 } from "./src/lease/lease_extender.ts";
 export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
-export type { Leases } from "./src/lease/leases.ts";
+export type { Leases } from "./src/lease/lease_extender.ts";
 export {
   type BackoffOptions,
   MailboxLoop,
@@ -172,15 +186,19 @@ export type {
 } from "./src/agents/agent_options.ts";
 export { EvalLoop } from "./src/evals/eval_loop.ts";
 export type { AgentRequest, AgentResult, ResultError } from "./src/agents/agent_request.ts";
-export type { Adapter, AdapterContext, Prompt } from "./src/agents/adapter.ts";
+export {
+  type Adapter,
+  type AdapterContext,
+  NoAnswerError,
+  type Prompt,
+  type RunContext,
+} from "./src/agents/adapter.ts";
 export {
   type Budget,
   BudgetExceededError,
   BudgetTracker,
   type TokenUsage,
 } from "./src/agents/budget.ts";
-export { DeadlineExceededError, NoAnswerError } from "./src/agents/errors.ts";
-export type { RunContext } from "./src/agents/run_context.ts";
 export type { TraceContext, TracedBody } from "./src/telemetry/trace_context.ts";
 export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";

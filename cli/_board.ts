@@ -1,4 +1,4 @@
-// Boards as commands open them: by address, only to look, and only where there is one.
+// Opens the board of `lastcall agents`, read-only and only where one exists.
 
 import { statSync } from "node:fs";
 import { silentLog } from "../mod.ts";
@@ -9,20 +9,19 @@ import {
   openPostgresBoard,
   openRedisBoard,
 } from "../src/coordination/mod.ts";
-import { checkAgentId } from "../src/coordination/agent_state.ts";
-import { CliError, explain, textOf, usageError } from "./_errors.ts";
+import { CliError, connectionReason, messageOf, toCliError, usageError } from "./_errors.ts";
 
-/** Which board of a server is meant, and when an agent counts as dead. */
+/** The options of a board. */
 export interface BoardFlags {
   readonly name?: string;
   readonly schema?: string;
   readonly staleAfter?: number;
 }
 
-/** Who was forgotten or has died is told by nobody, and a person who watches should not wait long. */
+/** Boards announce changes, but not agents that were forgotten or have died: those need polling. */
 const POLL_MS = 1_000;
 
-/** Opens the board at an address: `dir:./agents` or a path, `redis://…`, `postgres://…`. */
+/** Opens the board at `dir:./agents`, a path, `redis://…` or `postgres://…`. */
 export async function openBoard(address: string, flags: BoardFlags): Promise<Board> {
   const { name, schema, staleAfter } = flags;
   const options: BoardOptions = {
@@ -31,33 +30,33 @@ export async function openBoard(address: string, flags: BoardFlags): Promise<Boa
     ...(staleAfter === undefined ? {} : { staleAfterMs: staleAfter }),
   };
   const [scheme = ""] = /^[a-z][a-z0-9+.-]*:/i.exec(address) ?? [];
-  const which = name === undefined ? {} : { name };
+  const named = name === undefined ? {} : { name };
   try {
     switch (scheme.toLowerCase()) {
       case "redis:":
       case "rediss:":
       case "redis+cluster:":
       case "rediss+cluster:":
-        refuse("--schema", schema, "a board on Redis has none");
-        return await openRedisBoard(address, { ...options, ...which });
+        refuse("--schema", schema, "a board on Redis has no schema");
+        return await openRedisBoard(address, { ...options, ...named });
       case "postgres:":
       case "postgresql:":
         return await openPostgresBoard(address, {
-          ...{ ...options, ...which, migrate: false },
+          ...{ ...options, ...named, migrate: false },
           ...(schema === undefined ? {} : { schema }),
         });
       case "dir:":
       case "":
-        refuse("--name", name, "a directory is one board");
-        refuse("--schema", schema, "a directory has none");
-        return await openDirectoryBoard(folderOf(address), options);
+        refuse("--name", name, "a directory holds one board");
+        refuse("--schema", schema, "a directory has no schema");
+        return await openDirectoryBoard(existingFolder(address), options);
       default:
         throw usageError(
           `Unknown scheme ${scheme} of a board: expected dir:./agents, redis://… or postgres://…`,
         );
     }
   } catch (error) {
-    throw explainBoard(error, schema ?? "lastcall");
+    throw boardError(error, schema ?? "lastcall");
   }
 }
 
@@ -65,42 +64,35 @@ function refuse(flag: string, value: string | undefined, why: string): void {
   if (value !== undefined) throw usageError(`${flag} has no effect here: ${why}`);
 }
 
-/** The path of a directory that is there: to look must not make one. */
-function folderOf(address: string): string {
+/** Opening a directory board would create the directory, so it must exist already. */
+function existingFolder(address: string): string {
   const path = address.replace(/^dir:/i, "").replace(/^\/\/(?=\/)/, "");
   if (path === "") throw usageError("No directory: write dir:./agents, or its path");
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined) {
-    throw new CliError("not_found", `There is no directory ${path}: no agent has been there yet`);
+    throw new CliError("not_found", `No directory ${path}: no agent has used this board yet`);
   }
-  if (!found.isDirectory()) throw usageError(`${path} is no directory, so it is no board`);
+  if (!found.isDirectory()) throw usageError(`${path} is not a directory, so it is not a board`);
   return path;
 }
 
-/** Refuses what cannot be an agent. */
-export function checkAgentIds(ids: readonly string[]): void {
-  try {
-    ids.forEach(checkAgentId);
-  } catch (error) {
-    throw usageError(textOf(error), { cause: error });
-  }
-}
-
-/** What the package says to programs, said to people. */
-function explainBoard(error: unknown, schema: string): CliError {
-  // Names and times that are refused before anything is connected.
+function boardError(error: unknown, schema: string): CliError {
+  // Boards refuse bad options with these before they connect.
   if (error instanceof TypeError || error instanceof RangeError) {
-    return usageError(textOf(error), { cause: error });
+    return usageError(messageOf(error), { cause: error });
   }
-  const [, version] = /version (\d+) and this package needs/.exec(textOf(error)) ?? [];
-  if (version === undefined) return explain(error);
-  return version === "0"
-    ? new CliError(
-      "not_found",
-      `There is no board in the schema "${schema}": no agent has been there`,
-    )
-    : new CliError(
-      "failed",
-      `The board in the schema "${schema}" is of an older version: start an agent once`,
-    );
+  switch (connectionReason(error)) {
+    case "schema_missing":
+      return new CliError(
+        "not_found",
+        `No board in the schema "${schema}": no agent has used it yet`,
+      );
+    case "schema_outdated":
+      return new CliError(
+        "failed",
+        `The board in the schema "${schema}" has an older version: start an agent to migrate it`,
+      );
+    default:
+      return toCliError(error);
+  }
 }

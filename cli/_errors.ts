@@ -1,13 +1,13 @@
-// What went wrong, as the person at the command line reads it: one line, and an exit code.
+// Errors of the command: one line on standard error, a code for programs, and an exit code.
 
 import { CommanderError } from "commander";
-import { isMailboxError } from "../mod.ts";
+import { isMailboxError, type MailboxConnectionError } from "../mod.ts";
 import { errorText } from "../src/errors.ts";
 
-/** The exit codes of the command's own; `run` adds those of `LoopGroup.main()`. */
+/** The exit codes of all commands; `run` adds those of `LoopGroup.main()`. */
 export const EXIT = { done: 0, failed: 1, usage: 2 } as const;
 
-/** What programs can tell failures apart by, with `--json`. */
+/** The values of `error.code` in the output of `--json`. */
 export type FailureCode =
   | "usage"
   | "failed"
@@ -16,11 +16,10 @@ export type FailureCode =
   | "interrupted"
   | "unexpected";
 
-/** A failure that is told in one line, without a stack. */
+/** An error that the command prints as one line, without a stack. */
 export class CliError extends Error {
   override readonly name = "CliError";
   readonly code: FailureCode;
-  /** What the process ends with. */
   readonly exitCode: number;
 
   constructor(
@@ -34,66 +33,73 @@ export class CliError extends Error {
   }
 }
 
-/** The command was called in a way that makes no sense; nothing has happened. */
+/** Makes the error for a wrong argument or option. Throw it before the command changes anything. */
 export function usageError(message: string, options?: ErrorOptions): CliError {
   return new CliError("usage", message, options);
 }
 
-/** How engines say that a package or a runtime is not there: no server can mend that. */
-const MISSING = /cannot be loaded|No SQLite driver|on Deno KV needs/;
-
-/** Whether an engine cannot be had here, whatever its server does; explained already or not. */
-export function isMissing(error: unknown): boolean {
-  const { cause } = error instanceof CliError ? error : { cause: error };
-  return isMailboxError(cause, "MailboxConnectionError") && MISSING.test(cause.message);
-}
-
-/** Whatever was thrown, as something to tell. */
-export function explain(error: unknown): CliError {
-  if (error instanceof CliError) return error;
-  if (error instanceof CommanderError) return usageError(fromCommander(error), { cause: error });
-  if (isMailboxError(error, "InvalidParameterError")) {
-    return usageError(error.message, { cause: error });
-  }
-  if (isMailboxError(error, "MailboxConnectionError")) {
-    if (isMissing(error)) return usageError(error.message, { cause: error });
-    return new CliError("unavailable", withReason(error), { cause: error });
-  }
-  if (isMailboxError(error)) return new CliError("failed", error.message, { cause: error });
-  return new CliError("unexpected", textOf(error), { cause: error });
-}
-
-/** A failure in the middle of something, with what was done before it: so it is more than wrong usage. */
-export function interruptedBy(error: unknown, done: string): CliError {
-  const { code, exitCode, message } = explain(error);
-  const told = `${message}; ${done}`;
-  return code === "usage"
-    ? new CliError("failed", told, { cause: error })
-    : new CliError(code, told, { cause: error, exitCode });
-}
-
-/** The words of an error, in one line. */
-export function textOf(error: unknown): string {
-  return messageOf(error).replace(/\s*\n\s*/g, " ").trim();
-}
-
-function messageOf(error: unknown): string {
+/** Runs `work` and turns every error of it into a usage error. */
+export function asUsage<T>(work: () => T): T {
   try {
-    return error instanceof Error ? `${error.message || error.name}` : errorText(error);
-  } catch {
-    return errorText(error);
+    return work();
+  } catch (error) {
+    throw error instanceof CliError ? error : usageError(messageOf(error), { cause: error });
   }
 }
 
-/** The reason of a lost connection is in its cause, unless it was told already. */
+/** Returns the reason of a connection error, also of one that {@linkcode toCliError} has wrapped. */
+export function connectionReason(error: unknown): MailboxConnectionError["reason"] {
+  const source = error instanceof CliError ? error.cause : error;
+  return isMailboxError(source, "MailboxConnectionError")
+    ? (source as MailboxConnectionError).reason
+    : undefined;
+}
+
+/** Turns any thrown value into the error that the command prints. */
+export function toCliError(error: unknown): CliError {
+  if (error instanceof CliError) return error;
+  const options = { cause: error };
+  if (error instanceof CommanderError) return usageError(commanderText(error), options);
+  if (isMailboxError(error, "InvalidParameterError")) return usageError(error.message, options);
+  if (isMailboxError(error, "MailboxConnectionError")) {
+    // A missing package is not an outage: starting again later does not help.
+    return connectionReason(error) === "client_missing"
+      ? usageError(error.message, options)
+      : new CliError("unavailable", withReason(error), options);
+  }
+  if (isMailboxError(error)) return new CliError("failed", error.message, options);
+  return new CliError("unexpected", messageOf(error), options);
+}
+
+/** Adds what the command did before the error. Then it is no usage error any more. */
+export function withProgress(error: unknown, done: string): CliError {
+  const { code, exitCode, message } = toCliError(error);
+  const text = `${message}; ${done}`;
+  return code === "usage"
+    ? new CliError("failed", text, { cause: error })
+    : new CliError(code, text, { cause: error, exitCode });
+}
+
+/** Returns the message of any thrown value in one line. */
+export function messageOf(error: unknown): string {
+  let text: string;
+  try {
+    text = error instanceof Error ? `${error.message || error.name}` : errorText(error);
+  } catch {
+    text = errorText(error);
+  }
+  return text.replace(/\s*\n\s*/g, " ").trim();
+}
+
+/** Appends the message of the cause, unless the engine has put it into its own message. */
 function withReason(error: Error): string {
-  const reason = error.cause === undefined ? "" : textOf(error.cause);
+  const reason = error.cause === undefined ? "" : messageOf(error.cause);
   return reason === "" || error.message.includes(reason)
     ? error.message
     : `${error.message}: ${reason}`;
 }
 
-function fromCommander({ message }: CommanderError): string {
+function commanderText({ message }: CommanderError): string {
   const text = message.replace(/^error: /, "").replace(/\s*\n\s*/g, " ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

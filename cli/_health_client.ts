@@ -1,123 +1,148 @@
-// Asks a health app, and says in one line why it cannot be asked.
+// The HTTP client of the health app, for `status`, `drain`, `resume` and `doctor`.
 
-import { Option } from "commander";
-import { systemClock } from "../mod.ts";
+import type { IncomingMessage } from "node:http";
 import type { LoopStatus, Status } from "../src/health/status.ts";
 import type { HealthSnapshot, LoopHealth } from "../src/lifecycle/health_snapshot.ts";
-import { CliError, textOf, usageError } from "./_errors.ts";
-import { ageText } from "./_duration.ts";
+import { CliError, messageOf, usageError } from "./_errors.ts";
+import { ageText } from "./_print.ts";
 
-/** A status as any version of the package answers it: the snapshot, and what else there may be. */
+/** A status as any version of the package answers it: fields beyond the snapshot may be missing. */
 export interface StatusAnswer extends HealthSnapshot, Omit<Partial<Status>, keyof HealthSnapshot> {
   readonly loops: readonly (LoopHealth & Partial<LoopStatus>)[];
 }
 
-/** A check that does not hold, as `/health/ready` tells it. */
+/** A failed readiness check. */
 export interface FailedCheck {
   readonly name: string;
   readonly why: string;
 }
 
-/** How long an answer may take. */
-const PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
-/** The token, as each command takes it that changes something. */
-export function tokenOption(): Option {
-  return new Option("--token <token>", "the token of the health app; better given by environment")
-    .env("LASTCALL_TOKEN");
+/** The paths of the health app, which users often copy along with its address. */
+const KNOWN_PATHS = /\/(status|metrics|drain|resume|health\/(live|ready))?\/?$/;
+
+/**
+ * Returns the base URL of a health app, without a trailing slash. It accepts `http://host:8080`,
+ * `https://host/base`, `host:8080`, `:8080`, and the URL of one of the app's paths.
+ */
+export function healthUrl(text: string): string {
+  const given = /^https?:\/\//i.test(text)
+    ? text
+    : `http://${text.replace(/^(?=:\d)/, "localhost")}`;
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  // "http://redis://host" would parse, with "redis" as the host.
+  const otherScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) && given !== text;
+  if (url === undefined || url.hostname === "" || otherScheme) {
+    throw usageError(`${text} is not the URL of a health app: write http://host:8080 or host:8080`);
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw usageError("The health app takes no user or password: remove them, and use --token");
+  }
+  return `${url.origin}${url.pathname.replace(KNOWN_PATHS, "")}`;
 }
 
-/** What `/status` says. */
-export async function askStatus(base: string, signal?: AbortSignal): Promise<StatusAnswer> {
-  const response = await request(
-    `${base}/status`,
-    { headers: { accept: "application/json" } },
+/** Fetches `/status`. */
+export async function fetchStatus(base: string, signal?: AbortSignal): Promise<StatusAnswer> {
+  const { status, text } = await request(`${base}/status`, {
+    headers: { accept: "application/json" },
     signal,
-  );
-  const body: unknown = await response.json().catch(() => undefined);
-  if (response.ok && isStatus(body)) return body;
+  });
+  const body = parseJson(text);
+  const ok = status >= 200 && status < 300;
+  if (ok && isStatus(body)) return body;
   throw new CliError(
     "failed",
-    `${base} is no health app of lastcall: its /status answers ${response.status}` +
-      (response.ok ? " with something else" : ""),
+    `${base} is not a health app of lastcall: /status answered ${status}` +
+      (ok ? " with an unknown format" : ""),
   );
 }
 
-/** Whether `/health/ready` is red, and the checks that it names then. */
-export async function askReady(
+/** Fetches `/health/ready`: whether the group is ready, and the checks that failed. */
+export async function fetchReadiness(
   base: string,
   signal?: AbortSignal,
 ): Promise<{ readonly ready: boolean; readonly failed: readonly FailedCheck[] }> {
-  const response = await request(`${base}/health/ready?verbose`, {}, signal);
-  const lines = (await response.text()).split("\n");
-  const failed = lines.flatMap((line) => {
+  const { status, text } = await request(`${base}/health/ready?verbose`, { signal });
+  const failed = text.split("\n").flatMap((line) => {
     const [, name, why] = /^FAILED (.+?): (.*)$/.exec(line) ?? [];
     return name === undefined || why === undefined ? [] : [{ name, why }];
   });
-  return { ready: response.status !== 503, failed };
+  return { ready: status !== 503, failed };
 }
 
-/** Tells it to drain, or to go on. */
-export async function order(
+/** Tells the group to drain or to resume. */
+export async function sendControl(
   base: string,
-  word: "drain" | "resume",
+  control: "drain" | "resume",
   token: string | undefined,
 ): Promise<void> {
   if (token === undefined || token === "") {
-    throw usageError(`To ${word} needs the token of the health app: --token, or LASTCALL_TOKEN`);
+    throw usageError(`${control} needs the token of the health app: set --token or LASTCALL_TOKEN`);
   }
   if (!/^[\w.~+/=-]+$/.test(token)) {
-    throw usageError(
-      "The token has characters that no token has: letters, digits and -._~+/= only",
-    );
+    throw usageError("Invalid token: only letters, digits and -._~+/= are allowed");
   }
   const headers = { authorization: `Bearer ${token}` };
-  const { status } = await request(`${base}/${word}`, { method: "POST", headers });
+  const { status } = await request(`${base}/${control}`, { method: "POST", headers });
   if (status === 200 || status === 202) return;
-  throw new CliError("failed", refusal(base, word, status));
+  throw new CliError("failed", refusal(base, control, status));
 }
 
-function refusal(base: string, word: string, status: number): string {
-  if (status === 401) return `${base} refuses the token: it was started with another one`;
+function refusal(base: string, control: string, status: number): string {
+  if (status === 401) return `${base} refused the token: the group was started with another one`;
   if (status === 404) {
-    return `${base} does not ${word} for anybody: start it with a token ` +
+    return `${base} cannot ${control}: start the group with a token ` +
       "(run --token, or `health: { token }` of the group)";
   }
-  return `${base} does not ${word}: it answers ${status}`;
+  return `${base} cannot ${control}: it answered ${status}`;
 }
 
-async function request(url: string, init: RequestInit, signal?: AbortSignal): Promise<Response> {
-  const abort = new AbortController();
-  const giveUp = () => abort.abort();
-  const cancel = systemClock.schedule(PATIENCE_MS, giveUp);
-  signal?.addEventListener("abort", giveUp);
+interface RequestOptions {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Uses `node:http` and not `fetch`, whose errors have a `code` on some runtimes only. */
+async function request(
+  url: string,
+  { method = "GET", headers = {}, signal }: RequestOptions,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const { protocol, origin } = new URL(url);
+  const client = await (protocol === "https:" ? import("node:https") : import("node:http"));
+  const limits = [AbortSignal.timeout(TIMEOUT_MS), ...(signal === undefined ? [] : [signal])];
+  const options = { method, headers, agent: false, signal: AbortSignal.any(limits) } as const;
   try {
-    const response = await fetch(url, { ...init, redirect: "manual", signal: abort.signal });
-    // Read here, where it is bounded too.
-    const body = await response.text();
-    const bare = response.status === 204 || response.status === 304 || response.status < 200;
-    return new Response(bare ? null : body, { status: bare ? 200 : response.status });
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      client.request(url, options, resolve).on("error", reject).end();
+    });
+    let text = "";
+    for await (const chunk of response.setEncoding("utf8")) text += chunk;
+    return { status: response.statusCode ?? 0, text };
   } catch (error) {
-    const { origin } = new URL(url);
-    const why = abort.signal.aborted ? `no answer within ${ageText(PATIENCE_MS)}` : reasonOf(error);
-    throw new CliError("unavailable", `Nothing answers at ${origin}: ${why}`, { cause: error });
-  } finally {
-    cancel();
-    signal?.removeEventListener("abort", giveUp);
+    const why = options.signal.aborted ? `no answer within ${ageText(TIMEOUT_MS)}` : reason(error);
+    throw new CliError("unavailable", `Cannot reach ${origin}: ${why}`, { cause: error });
   }
 }
 
-/** Each runtime has words of its own for the same few things. */
-function reasonOf(error: unknown): string {
-  const words: string[] = [];
-  for (let at = error; at instanceof Error; at = at.cause) {
-    words.push(`${(at as { code?: unknown }).code ?? ""} ${at.message}`);
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ENOTFOUND: "host not found",
+  EAI_AGAIN: "host not found",
+  ECONNRESET: "connection lost",
+};
+
+function reason(error: unknown): string {
+  return REASONS[String(Object(error).code)] ?? messageOf(error);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
-  const all = words.join(" ");
-  if (/refused|ECONNREFUSED|Unable to connect/i.test(all)) return "the connection is refused";
-  if (/ENOTFOUND|EAI_AGAIN|dns|lookup|resolve/i.test(all)) return "there is no such host";
-  if (/reset|ECONNRESET|closed/i.test(all)) return "the connection broke";
-  return textOf(error);
 }
 
 function isStatus(body: unknown): body is StatusAnswer {

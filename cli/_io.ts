@@ -1,4 +1,4 @@
-// What a command sees of the world around it. Tests pass their own.
+// What a command reads and writes. Tests pass their own.
 
 import { writeSync } from "node:fs";
 import process from "node:process";
@@ -6,40 +6,45 @@ import { createInterface } from "node:readline";
 import type { WriteStream } from "node:tty";
 import type { LoopGroupOptions } from "../mod.ts";
 import { knownRuntime, type Terminal } from "../src/runtime.ts";
+import { CliError, usageError } from "./_errors.ts";
 
-/** One of the two streams that a command writes to. */
+/** Standard output or standard error of a command. */
 export interface Sink {
-  /** Writes a text as it is. */
+  /** Writes the text unchanged. */
   write(text: string): void;
-  /** Resolves when everything was written; for a sink that does not wait for its reader. */
+  /** Resolves when all text is written. For a sink that does not wait for its reader. */
   flush?(): Promise<void>;
-  /** Whether a person looks at it; false where it is a file or a pipe. */
+  /** True for a terminal, false for a file or a pipe. */
   readonly interactive: boolean;
-  /** How much fits into a line. */
+  /** The width in characters. */
   readonly columns: number;
-  /** How many lines it has, where that is known. */
+  /** The height in lines, where it is known. */
   readonly rows?: number;
 }
 
-/** Everything a command reads and writes. */
+/** Everything that a command reads and writes. */
 export interface Io {
-  /** For results. */
+  /** Standard output, for results. */
   readonly out: Sink;
-  /** For everything that is not the result: errors, questions, progress. */
+  /** Standard error, for errors, questions and progress. */
   readonly err: Sink;
   /** The environment variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Whether a person types at standard input. */
+  /** True when standard input is a terminal. */
   readonly typed: boolean;
-  /** The lines of standard input, as they come. */
+  /** Yields the lines of standard input as they arrive. */
   lines(): AsyncIterable<string>;
-  /** Asks a person and resolves to what was typed; undefined when there was nothing more to read. */
+  /** Asks the user and resolves to the answer, or to undefined at the end of the input. */
   ask(question: string): Promise<string | undefined>;
-  /** What `run` and `demo` run on, and where signals come from. @default {this program, with a watchdog} */
+  /**
+   * Options for the groups of `run` and `demo`. Stop signals also come from its `runtime`.
+   *
+   * @default {the runtime of this process, with a watchdog}
+   */
   readonly group?: Pick<LoopGroupOptions, "runtime" | "watchdogThresholdMs">;
 }
 
-/** The streams of this process. */
+/** Returns the streams and the environment of this process. */
 export function processIo(): Io {
   const { stdin, stdout, stderr, env } = process;
   return {
@@ -52,7 +57,23 @@ export function processIo(): Io {
   };
 }
 
-/** With a `terminal` it never waits for a reader, because `run` writes there while it stops. */
+/**
+ * Asks for confirmation of a deletion.
+ *
+ * @throws {CliError} unless the answer is yes, and without a terminal unless `yes` is set: a script
+ * must ask for the deletion explicitly.
+ */
+export async function confirm(io: Io, question: string, yes: boolean): Promise<void> {
+  if (yes) return;
+  if (!io.typed || !io.err.interactive) {
+    throw usageError(`${question} There is no terminal to confirm at: add --yes to delete.`);
+  }
+  const answer = await io.ask(`${question} [y/N] `);
+  if (/^y(es)?$/i.test(answer?.trim() ?? "")) return;
+  throw new CliError("failed", "Nothing was changed.");
+}
+
+/** With a `terminal` it never waits for the reader, because `run` writes there during a shutdown. */
 function sink(fd: number, stream: WriteStream, terminal?: Terminal): Sink {
   return {
     flush: async () => await terminal?.flush?.(),
@@ -73,18 +94,19 @@ function sink(fd: number, stream: WriteStream, terminal?: Terminal): Sink {
   };
 }
 
-const nothing = new Int32Array(new SharedArrayBuffer(4));
+const FULL_PIPE_PAUSE_MS = 5;
+const sleepCell = new Int32Array(new SharedArrayBuffer(4));
 
-/** Writes before it returns: not every runtime writes to a pipe what it has when the process ends. */
+/** Writes synchronously: some runtimes drop buffered pipe output when the process exits. */
 function writeSome(fd: number, bytes: Uint8Array): number {
   try {
     return writeSync(fd, bytes);
   } catch (error) {
     const { code } = error as { readonly code?: string };
-    // Whoever reads only the beginning, as `head` does, has what it wanted.
+    // The reader closed the pipe early, as `head` does: that is not a failure.
     if (code === "EPIPE") process.exit(0);
     if (code !== "EAGAIN") throw error;
-    Atomics.wait(nothing, 0, 0, 5); // a pipe is full: its reader needs a moment
+    Atomics.wait(sleepCell, 0, 0, FULL_PIPE_PAUSE_MS);
     return 0;
   }
 }
@@ -92,7 +114,7 @@ function writeSome(fd: number, bytes: Uint8Array): number {
 function ask(question: string): Promise<string | undefined> {
   const reader = createInterface({ input: process.stdin, output: process.stderr });
   return new Promise((resolve) => {
-    // A Ctrl+C or Ctrl+D at the question is an answer as well: none.
+    // Ctrl+C and Ctrl+D at the question mean no answer.
     const leave = () => {
       process.stderr.write("\n");
       resolve(undefined);

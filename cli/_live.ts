@@ -1,25 +1,26 @@
-// A part of the terminal that is drawn again and again, in its place.
+// Output that is redrawn in place on a terminal.
 
-import type { Sink } from "./_io.ts";
+import { bar } from "../src/terminal/text.ts";
+import type { Io, Sink } from "./_io.ts";
 
-/** What is drawn in place of itself. */
+/** Lines of a terminal that are replaced by each drawing. */
 export interface Live {
-  /** Draws these lines over those that were drawn last. */
+  /** Draws these lines over the previous ones. */
   show(lines: readonly string[]): void;
-  /** Removes what is drawn. */
+  /** Removes the drawing. */
   clear(): void;
-  /** Leaves it there, and goes on below. */
+  /** Leaves the drawing in place and continues below it. */
   leave(): void;
 }
 
-/** Draws on a terminal; whoever calls has made sure that it is one. */
+/** Draws on a sink, which must be a terminal. */
 export function live(sink: Sink): Live {
   let drawn = 0;
   const back = () => drawn === 0 ? "" : `\x1b[${drawn}A\r\x1b[J`;
   return {
     show(lines) {
-      const fit = fitting(lines, (sink.rows ?? 24) - 1).map((line) => clip(line, sink.columns));
-      // One write, so that nobody sees it half done.
+      const fit = fitRows(lines, (sink.rows ?? 24) - 1).map((line) => clip(line, sink.columns));
+      // One write avoids flicker.
       sink.write(`${back()}${fit.join("\n")}\n`);
       drawn = fit.length;
     },
@@ -28,22 +29,22 @@ export function live(sink: Sink): Live {
       drawn = 0;
     },
     leave() {
-      // The terminal has written ^C at the beginning of the line.
+      // The terminal has echoed ^C at the beginning of the line.
       sink.write("\n");
       drawn = 0;
     },
   };
 }
 
-/** What has scrolled away cannot be drawn over. */
-function fitting(lines: readonly string[], rows: number): readonly string[] {
+/** Limits the height: lines that have scrolled away cannot be drawn over. */
+function fitRows(lines: readonly string[], rows: number): readonly string[] {
   if (lines.length <= rows) return lines;
   return [...lines.slice(0, rows - 1), `… and ${lines.length - rows + 1} more lines`];
 }
 
-/** The beginning of a line, counting what is seen of it. */
-export function clip(line: string, columns: number): string {
-  // deno-lint-ignore no-control-regex -- colours take no place
+/** Cuts a line to a width, without counting its colour codes. */
+function clip(line: string, columns: number): string {
+  // deno-lint-ignore no-control-regex -- matches colour codes
   const parts = line.match(/\x1b\[\d+m|./gsu) ?? [];
   let seen = 0;
   let text = "";
@@ -57,4 +58,50 @@ export function clip(line: string, columns: number): string {
     text += part;
   }
   return text;
+}
+
+const BAR_WIDTH = 24;
+const PROGRESS_INTERVAL_MS = 100;
+
+/** The progress of a long command. */
+export interface Progress {
+  /** Shows how many are done, and of how many where that is known. */
+  to(done: number, total?: number): void;
+  /** Removes the line. */
+  end(): void;
+}
+
+/** Shows progress on standard error, on a terminal and without `--json`. */
+export function progress(io: Io, what: string, json: boolean): Progress {
+  if (!io.err.interactive || json) return { to() {}, end() {} };
+  const began = Date.now();
+  let shownAt = 0;
+  return {
+    to(done, total) {
+      const now = Date.now();
+      if (now - shownAt < PROGRESS_INTERVAL_MS) return;
+      shownAt = now;
+      io.err.write(`\r\x1b[K${progressLine(what, done, total, now - began)}`);
+    },
+    end() {
+      if (shownAt > 0) io.err.write("\r\x1b[K");
+    },
+  };
+}
+
+/** Formats progress: `sending  ━━━━━━────  60 of 100 · 120 per second`. */
+export function progressLine(
+  what: string,
+  done: number,
+  total: number | undefined,
+  elapsedMs: number,
+): string {
+  const rate = elapsedMs >= 1_000 ? ` · ${Math.round(done / (elapsedMs / 1_000))} per second` : "";
+  if (total === undefined || total < done) return `${what}  ${done}${rate}`;
+  return `${what}  ${progressBar(done, total)}  ${done} of ${total}${rate}`;
+}
+
+/** Formats a share as a bar. */
+export function progressBar(done: number, total: number): string {
+  return bar(total === 0 ? 1 : done / total, BAR_WIDTH);
 }

@@ -1,24 +1,27 @@
-// How results look: for people, or with --json for programs.
+// Results as text for people, or with --json as one JSON value a line.
 
 import type { Command } from "commander";
+import type { Log } from "../mod.ts";
+import { logLine } from "../src/log.ts";
 import { fit, oneLine, type Paint, painter } from "../src/terminal/text.ts";
 import type { Io, Sink } from "./_io.ts";
 
-/** A value in a column, as text. */
+/** The cells of a table row. */
 export type Row = readonly string[];
 
-/** Writes what a command found out. With `--json` every line of standard output is one JSON value. */
+/** Writes the results of a command. */
 export interface Print {
+  /** True with `--json`: every line of standard output is one JSON value. */
   readonly json: boolean;
-  /** One result: the value for programs, the text for people. */
+  /** Writes one result: the value with `--json`, the text otherwise. */
   result(value: unknown, text: string): void;
-  /** Many results: one JSON value a line, or a table. An empty table is the text `none`. */
+  /** Writes a list: one JSON value a line, or a table. An empty table is the text `none`. */
   list<T>(values: readonly T[], columns: Row, row: (value: T) => Row, none: string): void;
-  /** A remark for people on standard error; programs do not get it. */
+  /** Writes a remark to standard error, except with `--json`. */
   note(text: string): void;
 }
 
-/** What the command was told about its output. */
+/** Returns the printer of a command. */
 export function printer(io: Io, command: Command): Print {
   const json = command.optsWithGlobals()["json"] === true;
   return {
@@ -35,12 +38,12 @@ export function printer(io: Io, command: Command): Print {
   };
 }
 
-/** Colours only for a person who looks at it and has not set NO_COLOR. */
+/** Returns the painter of a sink. Only terminals get colours, and only without NO_COLOR. */
 export function paint(io: Io, sink: Sink): Paint {
   return painter(sink.interactive && !io.env["NO_COLOR"]);
 }
 
-/** Columns as wide as their widest cell; on a terminal the last one ends with the line. */
+/** Formats a table. On a terminal its lines are cut at the right edge. */
 export function table(columns: Row, rows: readonly Row[], sink: Sink, style: Paint): string {
   const clean = rows.map((row) => row.map(oneLine));
   const widths = columns.map((name, at) =>
@@ -53,7 +56,29 @@ export function table(columns: Row, rows: readonly Row[], sink: Sink, style: Pai
   return [style("bold", line(columns)), ...clean.map(line)].join("\n") + "\n";
 }
 
-/** `1 message`, `2 messages`. */
+/** Formats a count: `1 message`, `2 messages`. */
 export function counted(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
+/** Formats an age in its largest unit: `3 s`, `2 min`, `5 h`, `12 d`. */
+export function ageText(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${Math.round(ms / 1_000)} s`;
+  if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`;
+  if (ms < 86_400_000) return `${Math.round(ms / 3_600_000)} h`;
+  return `${Math.round(ms / 86_400_000)} d`;
+}
+
+/**
+ * Returns the log of `run --json` and `demo --json`: one JSON value a line on standard error. The
+ * report of the shutdown is the result, so it goes to standard output.
+ */
+export function jsonLog(io: Io): Log {
+  const at = (level: keyof Log) => (message: string, properties: Record<string, unknown> = {}) => {
+    const { report } = properties;
+    if (report !== undefined) return io.out.write(`${JSON.stringify({ report })}\n`);
+    io.err.write(`${logLine(level, message, properties)}\n`);
+  };
+  return { debug: () => {}, info: at("info"), warn: at("warn"), error: at("error") };
 }

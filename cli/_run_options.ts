@@ -1,14 +1,19 @@
-// The options of `run`. Each has an environment variable too, so that a container needs no arguments.
+// The options of `run`. Each can also be set by an environment variable, for containers.
 
 import type { Command } from "commander";
 import process from "node:process";
 import type { FailurePolicy, LoopGroupOptions, RunOptions } from "../mod.ts";
-import { parseCount, parseDuration, parseVisibility } from "./_duration.ts";
-import { envOptions } from "./_env_option.ts";
 import { usageError } from "./_errors.ts";
-import type { HandlerOptions } from "./_what_to_run.ts";
+import type { HandlerOptions } from "./_module.ts";
+import {
+  definedOnly,
+  envOptions,
+  parseCount,
+  parseDuration,
+  parseVisibilityTimeout,
+} from "./_options.ts";
 
-/** What was given, by flag or by environment. */
+/** The values of the options, from flags and environment variables. */
 export interface RunFlags {
   readonly mailbox?: string;
   readonly name?: string;
@@ -26,10 +31,10 @@ export interface RunFlags {
   readonly token?: string;
 }
 
-/** Those that make sense for a handler alone: other loops have been made already. */
-const OF_HANDLERS = ["mailbox", "name", "concurrency", "prefetch", "maxDeliveries"];
-/** Those that a group of the module has decided already. */
-const OF_GROUPS = [
+/** Options that need a handler: exported loops and groups have fixed them in code. */
+const HANDLER_ONLY = ["mailbox", "name", "concurrency", "prefetch", "maxDeliveries"];
+/** Options that an exported group has fixed in code. */
+const NOT_FOR_GROUPS = [
   "shutdownTimeout",
   "unreadyDelay",
   "onFailure",
@@ -38,36 +43,44 @@ const OF_GROUPS = [
   "token",
 ];
 
-/** Adds them to the command. */
+/** Adds the options to the command. */
 export function addRunOptions(command: Command): Command {
   const add = envOptions(command);
-  add("--mailbox <url>", "where a handler's messages come from");
-  add("--name <name>", "the loop's name in logs and reports (default: that of the module)");
-  add("--concurrency <count>", "messages at a time (default: 1)", parseCount(1, 1_000));
+  add("--mailbox <url>", "the mailbox of a handler");
+  add("--name <name>", "name of the loop in logs and reports (default: the module's name)");
+  add("--concurrency <count>", "messages handled at a time (default: 1)", parseCount(1, 1_000));
   add(
     "--prefetch <count>",
-    "received ahead, given back on a stop (default: 0)",
+    "messages received ahead and released on shutdown (default: 0)",
     parseCount(0, 1_000),
   );
   add(
     "--max-deliveries <count>",
-    "then a message is a dead letter (default: never)",
+    "dead-letter a message after this many deliveries (default: never)",
     parseCount(1),
   );
-  add("--visibility-timeout <time>", "how long a message is leased (default: 5m)", parseVisibility);
-  add("--max-iterations <count>", "end after so many receives (default: never)", parseCount());
+  add(
+    "--visibility-timeout <time>",
+    "length of a message's lease (default: 5m)",
+    parseVisibilityTimeout,
+  );
+  add("--max-iterations <count>", "end after this many receives (default: never)", parseCount());
   add("--until-empty", "end when the mailbox is empty and its messages are handled");
-  add("--shutdown-timeout <time>", "how long a stop may take in all (default: 30s)", parseDuration);
-  add("--unready-delay <time>", "of that, to go on working first (default: 0s)", parseDuration);
+  add("--shutdown-timeout <time>", "time limit of a shutdown (default: 30s)", parseDuration);
+  add(
+    "--unready-delay <time>",
+    "part of it that the group keeps working while not ready (default: 0s)",
+    parseDuration,
+  );
   add("--on-failure <policy>", "what to do when a loop fails (default: shutdown)")
     .choices(["shutdown", "restart", "ignore"]);
-  add("--health-port <port>", "answer probes and show the live page there", parseCount(0, 65_535));
-  add("--health-host <host>", "where to listen for that (default: 0.0.0.0)");
-  add("--token <token>", "who has it may drain by HTTP; better given by environment");
+  add("--health-port <port>", "serve probes and the live page on this port", parseCount(0, 65_535));
+  add("--health-host <host>", "address to listen on (default: 0.0.0.0)");
+  add("--token <token>", "token for control over HTTP; prefer the environment variable");
   return command;
 }
 
-/** Reads a variable that stands for a flag: commander takes it as set whatever it says. */
+/** Corrects boolean flags: commander takes their variables as true whatever the value. */
 export function readFlags(command: Command, flags: RunFlags): RunFlags {
   if (command.getOptionValueSource("untilEmpty") !== "env") return flags;
   const text = process.env["LASTCALL_UNTIL_EMPTY"] ?? "";
@@ -76,32 +89,28 @@ export function readFlags(command: Command, flags: RunFlags): RunFlags {
   throw usageError(`Invalid LASTCALL_UNTIL_EMPTY: expected true or false, got "${text}"`);
 }
 
-/** Refuses flags that would have no effect. The environment may hold what others need. */
+/** Refuses flags without effect. Environment variables may be meant for other workers. */
 export function refuseFlags(
   command: Command,
   kind: "handler" | "loops" | "group",
   path: string,
 ): void {
-  const useless = kind === "handler"
-    ? []
-    : kind === "loops"
-    ? OF_HANDLERS
-    : [...OF_HANDLERS, ...OF_GROUPS];
+  if (kind === "handler") return;
+  const useless = kind === "loops" ? HANDLER_ONLY : [...HANDLER_ONLY, ...NOT_FOR_GROUPS];
   for (const option of command.options) {
     const name = option.attributeName();
     if (!useless.includes(name) || command.getOptionValueSource(name) !== "cli") continue;
-    const whose = OF_HANDLERS.includes(name) ? "the loop" : "the group";
+    const exported = kind === "group" ? "a group" : "loops";
+    const place = HANDLER_ONLY.includes(name) ? "the loop" : "the group";
     throw usageError(
-      `${option.long} has no effect here: ${path} exports ${
-        kind === "group" ? "a group" : "loops"
-      }, so it belongs into the options of ${whose}`,
+      `${option.long} has no effect here: ${path} exports ${exported}; set it in the options of ${place}`,
     );
   }
 }
 
-/** What the group gets. */
+/** Returns the options of the group. */
 export function groupOptions(flags: RunFlags): LoopGroupOptions {
-  return given({
+  return definedOnly({
     shutdownTimeoutMs: flags.shutdownTimeout,
     unreadyDelayMs: flags.unreadyDelay,
     onFailure: flags.onFailure,
@@ -110,40 +119,33 @@ export function groupOptions(flags: RunFlags): LoopGroupOptions {
   });
 }
 
-/** What the run gets. */
+/** Returns the options of the run. */
 export function runOptions(flags: RunFlags): RunOptions {
-  return given({
+  return definedOnly({
     maxIterations: flags.maxIterations,
     untilEmpty: flags.untilEmpty,
     visibilityTimeoutMs: flags.visibilityTimeout,
   });
 }
 
-/** What the loop of a handler gets: flags and environment win over the module's own options. */
+/** Returns the options of a handler's loop. Flags and variables override the module's options. */
 export function handlerOptions(
   flags: RunFlags,
   options: HandlerOptions,
-  name: string,
+  moduleName: string,
 ): HandlerOptions {
-  const { name: chosen, concurrency, prefetch, maxDeliveries } = flags;
+  const { name, concurrency, prefetch, maxDeliveries } = flags;
   if (maxDeliveries !== undefined && options.deadLetter && "afterFailure" in options.deadLetter) {
     throw usageError(
-      "--max-deliveries has no effect here: the module's options have a DeadLetterPolicy, so it " +
-        "belongs into that",
+      "--max-deliveries has no effect here: the module's options have a DeadLetterPolicy; set it there",
     );
   }
   return {
-    name,
+    name: moduleName,
     ...options,
-    ...given({ name: chosen, concurrency, prefetch }),
+    ...definedOnly({ name, concurrency, prefetch }),
     ...(maxDeliveries === undefined
       ? {}
       : { deadLetter: { ...options.deadLetter, maxDeliveries } }),
   };
-}
-
-/** Leaves out what is undefined, which is not the same as not given. */
-function given<O extends object>(options: O): { [K in keyof O]?: NonNullable<O[K]> } {
-  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof O]?: NonNullable<O[K]> };
 }

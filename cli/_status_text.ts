@@ -1,21 +1,19 @@
-// A status as people read it.
+// The text of `lastcall status`.
 
 import { oneLine, type Paint } from "../src/terminal/text.ts";
 import type { FailedCheck, StatusAnswer } from "./_health_client.ts";
-import { ageText } from "./_duration.ts";
 import type { Sink } from "./_io.ts";
-import { counted, type Row, table } from "./_print.ts";
+import { ageText, counted, type Row, table } from "./_print.ts";
 
-/** What was found out about a group. */
+/** The status of a group with its failed readiness checks. */
 export interface Report extends StatusAnswer {
-  /** The checks that keep it from being ready. */
   readonly failed: readonly FailedCheck[];
 }
 
-/** Of the work in flight so much is shown; `--json` has what the health app tells. */
-const MOST_WORK = 10;
+/** `--json` shows all work that the health app reports. */
+const MAX_WORK = 10;
 
-/** Why no work should be sent there, in a few words; undefined when it should. */
+/** Returns why the group is not ready, or undefined when it is. */
 export function whyNotReady({ ready, phase, drained, stop, failed }: Report): string | undefined {
   if (ready) return undefined;
   if (phase !== "running") {
@@ -23,12 +21,12 @@ export function whyNotReady({ ready, phase, drained, stop, failed }: Report): st
     const left = `${ageText(stop.remainingMs)} of ${ageText(stop.timeoutMs)} left`;
     return `${phase} (${oneLine(stop.reason)}), ${left}`;
   }
-  if (drained) return "drained, until it is resumed";
+  if (drained) return "drained until resumed";
   return failed.map(({ name, why }) => `${oneLine(name)}: ${oneLine(why)}`).join("; ") ||
-    "a loop cannot take work";
+    "a loop is not ready";
 }
 
-/** The status in one line, without what changes all the time. */
+/** Formats the status in one line, without ages and rates, which always change. */
 export function statusLine(report: Report): string {
   const { loops, phase } = report;
   const why = whyNotReady(report);
@@ -41,12 +39,12 @@ export function statusLine(report: Report): string {
   ].join(", ");
 }
 
-/** How much is under way in all. */
+/** Counts the work in flight of all loops. */
 export function inFlightOf({ loops }: StatusAnswer): number {
   return loops.reduce((sum, { inFlight }) => sum + inFlight, 0);
 }
 
-/** Everything about it, as lines. */
+/** Formats the whole status. */
 export function statusLines(
   base: string,
   report: Report,
@@ -77,8 +75,8 @@ function loopTable({ loops }: StatusAnswer): Table {
   return {
     columns: [
       ...["LOOP", "STATE", "READY", "IN FLIGHT", "OLDEST"],
-      ...only(figures, "DONE", "FAILED"),
-      ...only(rates, "A SECOND"),
+      ...only(figures, "ACKNOWLEDGED", "FAILED"),
+      ...only(rates, "PER SECOND"),
       ...only(restarts, "RESTARTS"),
       ...only(mailboxes, "MAILBOX"),
     ],
@@ -103,7 +101,7 @@ function loopTable({ loops }: StatusAnswer): Table {
 function workTable(report: StatusAnswer): Table {
   const work = report.loops.flatMap(({ name, work = [] }) => work.map((it) => ({ ...it, name })))
     .sort((a, b) => b.ageMs - a.ageMs);
-  const rows = work.slice(0, MOST_WORK).map(({ id, name, ageMs }) => [id, name, ageText(ageMs)]);
+  const rows = work.slice(0, MAX_WORK).map(({ id, name, ageMs }) => [id, name, ageText(ageMs)]);
   const more = inFlightOf(report) - rows.length;
   if (rows.length > 0 && more > 0) rows.push([`… and ${more} more`, "", ""]);
   return { columns: ["IN FLIGHT", "LOOP", "AGE"], rows };
@@ -115,7 +113,7 @@ function mailboxTable({ mailboxes = [] }: StatusAnswer): Table {
     rows: mailboxes.map(({ name, reachable, messages, deadLetters, error }) =>
       reachable
         ? [name, `${messages ?? ""}`, `${deadLetters ?? ""}`]
-        : [name, `away: ${error ?? "its engine does not answer"}`, ""]
+        : [name, `unreachable: ${error ?? "no answer"}`, ""]
     ),
   };
 }

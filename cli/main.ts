@@ -1,27 +1,23 @@
 import { Command, CommanderError } from "commander";
+import { systemClock } from "../mod.ts";
+import manifest from "../deno.json" with { type: "json" };
 import { addAgents } from "./commands/agents.ts";
-import { addCount } from "./commands/count.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
-import { addDrain } from "./commands/drain.ts";
-import { addPeek } from "./commands/peek.ts";
-import { addPurge } from "./commands/purge.ts";
-import { addResume } from "./commands/resume.ts";
+import { addDrain, addResume } from "./commands/drain.ts";
+import { addCount, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
 import { addStatus } from "./commands/status.ts";
-import { systemClock } from "../mod.ts";
-import { type CliError, EXIT, explain } from "./_errors.ts";
-import { EXIT_CODES } from "./_help.ts";
+import { type CliError, EXIT, toCliError } from "./_errors.ts";
 import { type Io, processIo } from "./_io.ts";
 import { paint } from "./_print.ts";
-import { VERSION } from "./_version.ts";
 
-/** How long the end of a command waits for the reader of standard error. */
-const LAST_WRITE_MS = 1_000;
+/** How long a command waits at its end until its output on standard error is written. */
+const FLUSH_TIMEOUT_MS = 1_000;
 
-/** The commands, in the order in which `--help` tells of them. */
+/** The commands, in the order of `--help`. */
 const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addRun,
   addSend,
@@ -37,9 +33,17 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addDemo,
 ];
 
+const EXIT_CODES = `
+Exit codes:
+  0      success; of run: all work in flight was finished
+  1      failure: engine unreachable, loop failed, not found, or not ready
+  2      wrong usage; nothing was changed
+  124    of run: the shutdown timed out with work left
+  128+n  ended by signal n; of run: by a second signal`;
+
 /**
- * Runs one command and resolves to the exit code. It never rejects: what goes wrong is told on
- * standard error.
+ * Runs one command and resolves to its exit code. It never rejects: errors are printed on standard
+ * error.
  *
  * @example
  * ```ts ignore
@@ -55,25 +59,25 @@ export async function main(args: readonly string[], io: Io = processIo()): Promi
     else await program.parseAsync([...args], { from: "user" });
     return EXIT.done;
   } catch (error) {
-    // Help and version were asked for, and were shown.
+    // Commander throws after it has printed the help or the version.
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
-    // A command of commands without a command: its help was shown.
+    // `lastcall dlq` without a subcommand: its help was printed.
     if (error instanceof CommanderError && error.code === "commander.help") return EXIT.usage;
-    const explained = explain(error);
-    tell(explained, io, args, commandOf(program, args));
-    return explained.exitCode;
+    const failure = toCliError(error);
+    printError(failure, io, args, commandName(program, args));
+    return failure.exitCode;
   } finally {
     // Bounded, because the reader of standard error may have stopped reading.
     const waited = new AbortController();
-    await Promise.race([io.err.flush?.(), systemClock.sleep(LAST_WRITE_MS, waited)]);
+    await Promise.race([io.err.flush?.(), systemClock.sleep(FLUSH_TIMEOUT_MS, waited)]);
     waited.abort();
   }
 }
 
 function makeProgram(io: Io): Command {
   const program = new Command("lastcall")
-    .description("Message loops that stop well: run them, look into their mailboxes, mend them.")
-    .version(VERSION, "-V, --version", "show the version")
+    .description("Run message loops that shut down gracefully, and inspect their mailboxes.")
+    .version(manifest.version, "-V, --version", "show the version")
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "show help for a command")
     .option("--json", 'write results as JSON, one value a line, and errors as {"error": …}')
@@ -81,7 +85,7 @@ function makeProgram(io: Io): Command {
     .configureOutput({
       writeOut: (text) => io.out.write(text),
       writeErr: (text) => io.err.write(text),
-      // Errors are told once, by tell().
+      // printError() prints them.
       outputError: () => {},
       getOutHelpWidth: () => io.out.columns,
       getOutHasColors: () => false,
@@ -92,7 +96,7 @@ function makeProgram(io: Io): Command {
   return program.addHelpText("after", EXIT_CODES);
 }
 
-function tell(error: CliError, io: Io, args: readonly string[], command: string): void {
+function printError(error: CliError, io: Io, args: readonly string[], command: string): void {
   const { message, code } = error;
   if (args.includes("--json")) {
     return io.err.write(`${JSON.stringify({ error: { message, code } })}\n`);
@@ -104,8 +108,8 @@ function tell(error: CliError, io: Io, args: readonly string[], command: string)
   io.err.write(`${stack}\n`);
 }
 
-/** The command that was called, as far as there is one: `lastcall dlq show`. */
-function commandOf(command: Command, [word, ...rest]: readonly string[]): string {
+/** Returns the name of the command with its subcommand: `lastcall dlq show`. */
+function commandName(command: Command, [word, ...rest]: readonly string[]): string {
   const sub = command.commands.find((it) => it.name() === word);
-  return sub === undefined ? command.name() : `${command.name()} ${commandOf(sub, rest)}`;
+  return sub === undefined ? command.name() : `${command.name()} ${commandName(sub, rest)}`;
 }

@@ -10,6 +10,6 @@ import { main } from "./main.ts";
 export { main };
 export type { Io, Sink } from "./_io.ts";
 
-// npm's `bin` starts bin.ts instead, since Node 20 does not know which module is the main one. Without
-// a top-level await, which `require` of Node refuses.
+// npm starts bin.ts instead: Node 20 has no `import.meta.main`. No top-level await here, because
+// Node cannot `require` a module that has one.
 if (import.meta.main) void main(process.argv.slice(2)).then((code) => process.exit(code));

@@ -1,10 +1,10 @@
-// The agents and peers of the board.
+// The table of agents.
 
 import type { JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
-import type { Tone } from "./mood.ts";
+import type { Tone } from "./summary.ts";
 import { Badge, Cell, RowHeader, Section, Table } from "./parts.tsx";
-import { duration, plain, several } from "./words.ts";
+import { duration, plain, several } from "./format.ts";
 
 const TONES: Readonly<Record<string, Tone>> = {
   running: "good",
@@ -12,7 +12,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   shutdown_complete: "quiet",
 };
 
-/** One row for each agent. */
+/** Shows the agents of the board. */
 export function AgentsTable({ status }: { readonly status: Status }): JSX.Element | null {
   const { agents, at, boardReachable } = status;
   if (agents === undefined) return null;
@@ -20,13 +20,13 @@ export function AgentsTable({ status }: { readonly status: Status }): JSX.Elemen
   return (
     <Section
       id="agents"
-      heading="Agents and peers"
-      aside={boardReachable === false && <Badge tone="bad">the board is away</Badge>}
+      heading="Agents"
+      aside={boardReachable === false && <Badge tone="bad">board unreachable</Badge>}
     >
       {agents.length === 0
-        ? <p class="more">The board knows of none.</p>
+        ? <p class="more">No agents.</p>
         : (
-          <Table caption="Agents as the board knows them" columns={["Agent", "State", "#Changed"]}>
+          <Table caption="Agents on the board" columns={["Agent", "State", "#Changed"]}>
             {agents.map(({ agentId, status, updatedAt }) => (
               <tr role="row" key={agentId}>
                 <RowHeader>{agentId}</RowHeader>

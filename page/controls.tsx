@@ -1,32 +1,32 @@
-// Drain and resume, for whoever has the token.
+// The buttons to drain and resume, which need the token.
 
 import type { JSX, TargetedSubmitEvent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ask } from "./access.ts";
+import { send } from "./client.ts";
 import { Confirm, Result } from "./parts.tsx";
 
-/** What the controls need to know. */
+/** Properties of {@linkcode Controls}. */
 export interface ControlsProps {
   readonly drained: boolean;
   readonly stopping: boolean;
   readonly token: string | undefined;
-  /** Keeps a token that is right; undefined forgets it. */
+  /** Stores a correct token; undefined removes it. */
   readonly onToken: (token: string | undefined) => void;
 }
 
-/** The form for the token, or what it opens. */
+/** Shows the form for the token, or with a token the buttons. */
 export function Controls(props: ControlsProps): JSX.Element {
   const section = useRef<HTMLElement>(null);
-  // Whoever works with the keyboard is not sent back to the top when a button makes room for another.
-  const stay = () => section.current?.focus();
+  // Keeps the keyboard focus here when a focused button is replaced by another.
+  const keepFocus = () => section.current?.focus();
   const onToken = (token: string | undefined) => {
     props.onToken(token);
-    stay();
+    keepFocus();
   };
   return (
     <section ref={section} class="controls" aria-label="Controls" tabIndex={-1}>
       {props.token === undefined
-        ? <TokenForm onToken={onToken} onCancel={stay} />
+        ? <TokenForm onToken={onToken} onCancel={keepFocus} />
         : <Buttons {...props} onToken={onToken} token={props.token} />}
     </section>
   );
@@ -48,11 +48,11 @@ function TokenForm(
     event.preventDefault();
     const token = String(new FormData(event.currentTarget).get("token")).trim();
     setBusy(true);
-    const outcome = await ask("GET", "controls", token);
+    const outcome = await send("GET", "controls", token);
     setBusy(false);
     if (outcome.kind === "done") onToken(token);
-    else if (outcome.kind === "refused") setProblem("This token is not the right one.");
-    else setProblem(`The token could not be checked: ${outcome.why}.`);
+    else if (outcome.kind === "refused") setProblem("Wrong token.");
+    else setProblem(`Cannot check the token: ${outcome.why}.`);
   };
   if (!open) return <button type="button" onClick={() => setOpen(true)}>Unlock controls</button>;
   return (
@@ -82,9 +82,9 @@ function Buttons(
   const [asking, setAsking] = useState(false);
   const [result, setResult] = useState("");
   const act = async (path: "drain" | "resume", done: string) => {
-    const outcome = await ask("POST", path, token);
+    const outcome = await send("POST", path, token);
     if (outcome.kind === "refused") onToken(undefined);
-    else setResult(outcome.kind === "done" ? done : `That did not work: ${outcome.why}.`);
+    else setResult(outcome.kind === "done" ? done : `Failed: ${outcome.why}.`);
   };
   return (
     <>
@@ -96,7 +96,7 @@ function Buttons(
           type="button"
           class="strong"
           disabled={stopping}
-          onClick={() => act("resume", "It takes work again.")}
+          onClick={() => act("resume", "The group takes work again.")}
         >
           Resume
         </button>
@@ -105,12 +105,12 @@ function Buttons(
       {result && <Result text={result} />}
       {asking && (
         <Confirm
-          question="Drain this process?"
-          text="It takes no new work until somebody resumes it, and finishes what is in flight. Probes see it as not ready."
+          question="Drain this group?"
+          text="The group finishes the work in flight and takes no new work until it is resumed. Readiness probes fail until then."
           action="Drain"
           onAnswer={(yes) => {
             setAsking(false);
-            if (yes) act("drain", "It takes no new work from now on.");
+            if (yes) act("drain", "The group takes no new work.");
           }}
         />
       )}

@@ -1,12 +1,12 @@
-// The loops, and what each is working on.
+// The table of loops with their work in flight.
 
 import { Fragment, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { LoopStatus, Status } from "../src/health/status.ts";
-import { BASE } from "./connection.ts";
-import type { Tone } from "./mood.ts";
+import { BASE } from "./client.ts";
+import type { Tone } from "./summary.ts";
 import { Badge, Cell, RowHeader, Section, Table } from "./parts.tsx";
-import { count, duration, plain, rate, several } from "./words.ts";
+import { count, duration, plain, rate, several } from "./format.ts";
 
 const COLUMNS = [
   "Loop",
@@ -14,14 +14,14 @@ const COLUMNS = [
   "#In flight",
   "#Oldest",
   "#Per second",
-  "#Done",
-  "#Retried",
-  "#Given back",
-  "#Buried",
+  "#Acknowledged",
+  "#Nacked",
+  "#Released",
+  "#Dead-lettered",
   "#Leases extended",
 ] as const;
 
-/** One row for each loop. */
+/** Shows the loops. A loop with work in flight can be expanded. */
 export function LoopsTable({ status }: { readonly status: Status }): JSX.Element {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const toggle = (name: string) => {
@@ -33,9 +33,9 @@ export function LoopsTable({ status }: { readonly status: Status }): JSX.Element
   return (
     <Section id="loops" heading="Loops">
       {status.loops.length === 0
-        ? <p class="more">There are none.</p>
+        ? <p class="more">No loops.</p>
         : (
-          <Table caption="Loops and what became of their messages" columns={COLUMNS}>
+          <Table caption="Loops and the counts of their messages" columns={COLUMNS}>
             {status.loops.map((loop) => (
               <Fragment key={loop.name}>
                 <Loop
@@ -49,9 +49,7 @@ export function LoopsTable({ status }: { readonly status: Status }): JSX.Element
         )}
       {left > 0 && (
         <p class="more">
-          and {several(left, "more loop")} with less to tell; <a href={`${BASE}status`}>status</a>
-          {" "}
-          has all
+          and {several(left, "more loop")}. <a href={`${BASE}status`}>status</a> lists all.
         </p>
       )}
     </Section>
@@ -92,10 +90,10 @@ function Loop(
         <Cell label="#In flight">{count(inFlight)}</Cell>
         <Cell label="#Oldest">{inFlight > 0 ? duration(oldestMs) : undefined}</Cell>
         <Cell label="#Per second">{perSecond === undefined ? undefined : rate(perSecond)}</Cell>
-        <Cell label="#Done">{figures && count(figures.acknowledged)}</Cell>
-        <Cell label="#Retried">{figures && count(figures.nacked)}</Cell>
-        <Cell label="#Given back">{figures && count(figures.released)}</Cell>
-        <Cell label="#Buried" tone={figures?.deadLettered ? "busy" : undefined}>
+        <Cell label="#Acknowledged">{figures && count(figures.acknowledged)}</Cell>
+        <Cell label="#Nacked">{figures && count(figures.nacked)}</Cell>
+        <Cell label="#Released">{figures && count(figures.released)}</Cell>
+        <Cell label="#Dead-lettered" tone={figures?.deadLettered ? "busy" : undefined}>
           {figures && count(figures.deadLettered)}
         </Cell>
         <Cell label="#Leases extended" tone={leases?.losses ? "bad" : undefined}>
@@ -117,7 +115,7 @@ function Work({ loop: { name, work, inFlight } }: { readonly loop: LoopStatus })
   const more = inFlight - work.length;
   return (
     <>
-      <ol class="work" aria-label={`The oldest work of ${name}`}>
+      <ol class="work" aria-label={`Oldest work of ${name}`}>
         {work.map(({ id, ageMs }) => (
           <li key={id}>
             <code>{id}</code> <span>{duration(ageMs)}</span>

@@ -1,12 +1,11 @@
-// The mailboxes, and what failed for good.
+// The tables of mailboxes and of their dead letters.
 
 import { Fragment, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { MailboxStatus, Status } from "../src/health/status.ts";
-import { ask } from "./access.ts";
-import { BASE } from "./connection.ts";
+import { BASE, send } from "./client.ts";
 import { Badge, Cell, Confirm, Result, RowHeader, Section, Table } from "./parts.tsx";
-import { count, plain, several } from "./words.ts";
+import { count, plain, several } from "./format.ts";
 
 interface Props {
   readonly status: Status;
@@ -16,19 +15,21 @@ interface Props {
 
 const COLUMNS = ["Mailbox", "Engine", "#Messages", "#Dead letters"] as const;
 
-/** One row for each mailbox. */
+/** Shows the mailboxes. */
 export function MailboxesTable({ status }: { readonly status: Status }): JSX.Element | null {
   const { mailboxes } = status;
   if (mailboxes.length === 0) return null;
   const left = status.leftOut?.mailboxes ?? 0;
   return (
     <Section id="mailboxes" heading="Mailboxes">
-      <Table caption="Mailboxes and how much is in them" columns={COLUMNS}>
+      <Table caption="Mailboxes and their message counts" columns={COLUMNS}>
         {mailboxes.map(({ name, engine, reachable, error, messages, deadLetters }) => (
           <tr role="row" key={name}>
             <RowHeader>{name}</RowHeader>
             <Cell label="Engine">
-              <Badge tone={reachable ? "good" : "bad"}>{reachable ? "reachable" : "away"}</Badge>
+              <Badge tone={reachable ? "good" : "bad"}>
+                {reachable ? "reachable" : "unreachable"}
+              </Badge>
               {engine && ` ${engine}`}
               {error && <span class="error">{error}</span>}
             </Cell>
@@ -41,28 +42,28 @@ export function MailboxesTable({ status }: { readonly status: Status }): JSX.Ele
       </Table>
       {left > 0 && (
         <p class="more">
-          and {several(left, "more mailbox", "more mailboxes")};{" "}
-          <a href={`${BASE}status`}>status</a> has all
+          and {several(left, "more mailbox", "more mailboxes")}.{" "}
+          <a href={`${BASE}status`}>status</a> lists all.
         </p>
       )}
     </Section>
   );
 }
 
-/** The dead letters of every mailbox that has any. */
+/** Shows the dead letters of each mailbox that has any. */
 export function DeadLetters({ status, token, onToken }: Props): JSX.Element {
   return (
     <>
       {status.mailboxes.filter(({ deadLetters = 0 }) => deadLetters > 0).map((mailbox) => (
         <Fragment key={mailbox.name}>
-          <Letters mailbox={mailbox} token={token} onToken={onToken} />
+          <MailboxDeadLetters mailbox={mailbox} token={token} onToken={onToken} />
         </Fragment>
       ))}
     </>
   );
 }
 
-function Letters(
+function MailboxDeadLetters(
   { mailbox, token, onToken }: Omit<Props, "status"> & { readonly mailbox: MailboxStatus },
 ): JSX.Element {
   const { name, deadLetters = 0, letters = [] } = mailbox;
@@ -76,8 +77,8 @@ function Letters(
     >
       {letters.length > 0 && (
         <Table
-          caption={`Messages of ${name} that failed for good, the oldest first`}
-          columns={["Message", "Reason", "#Deliveries", "Since", ...(token ? ["Error"] : [])]}
+          caption={`Dead letters of ${name}, oldest first`}
+          columns={["Message", "Reason", "#Deliveries", "Dead since", ...(token ? ["Error"] : [])]}
         >
           {letters.map(({ id, reason, deliveryCount, deadAt }) => (
             <tr role="row" key={id}>
@@ -86,7 +87,7 @@ function Letters(
               </RowHeader>
               <Cell label="Reason">{plain(reason)}</Cell>
               <Cell label="#Deliveries">{count(deliveryCount)}</Cell>
-              <Cell label="Since">
+              <Cell label="Dead since">
                 <time dateTime={new Date(deadAt).toISOString()}>
                   {new Date(deadAt).toLocaleString()}
                 </time>
@@ -105,7 +106,7 @@ function Letters(
   );
 }
 
-/** What the letters failed with, asked for again when there are others. */
+/** Fetches the errors of the dead letters, and again when their ids change. */
 function useErrors(
   { name, letters = [] }: MailboxStatus,
   token: string | undefined,
@@ -116,7 +117,7 @@ function useErrors(
     if (token === undefined) return setErrors(new Map());
     type Answer = { readonly letters: readonly { readonly id: string; readonly error?: string }[] };
     const path = `dead-letters?mailbox=${encodeURIComponent(name)}`;
-    ask<Answer>("GET", path, token).then((outcome) => {
+    send<Answer>("GET", path, token).then((outcome) => {
       if (outcome.kind !== "done") return;
       setErrors(new Map(outcome.answer.letters.map(({ id, error = "" }) => [id, error])));
     });
@@ -135,12 +136,12 @@ function Redrive(
   const [result, setResult] = useState("");
   const redrive = async () => {
     const path = `redrive?mailbox=${encodeURIComponent(name)}`;
-    const outcome = await ask<{ readonly redriven: number }>("POST", path, token);
+    const outcome = await send<{ readonly redriven: number }>("POST", path, token);
     if (outcome.kind === "refused") return onToken(undefined);
     setResult(
       outcome.kind === "done"
         ? `${several(outcome.answer.redriven, "message")} sent back.`
-        : `That did not work: ${outcome.why}.`,
+        : `Failed: ${outcome.why}.`,
     );
   };
   return (
@@ -150,9 +151,9 @@ function Redrive(
       {asking && (
         <Confirm
           question={`Redrive ${name}?`}
-          text={`${
-            several(Math.min(deadLetters, 1_000), "dead letter goes", "dead letters go")
-          } back to ${name} and will be tried again. What still fails comes back here.`}
+          text={`This sends ${
+            several(Math.min(deadLetters, 1_000), "dead letter")
+          } back to ${name}. Messages that fail again return here.`}
           action="Redrive"
           onAnswer={(yes) => {
             setAsking(false);

@@ -1,29 +1,29 @@
-// All loops and mailboxes in a few numbers.
+// Totals of all loops and mailboxes.
 
 import type { ComponentChildren, JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
-import type { Tone } from "./mood.ts";
-import { count, duration, plain, rate, several } from "./words.ts";
+import type { Tone } from "./summary.ts";
+import { count, duration, plain, rate, several } from "./format.ts";
 
-/** The first things one wants to know. */
+/** Shows the totals as tiles. */
 export function Overview(
   { status, rates }: { readonly status: Status; readonly rates: readonly number[] },
 ): JSX.Element {
   const { totals, mailboxes, phase } = status;
-  // While it starts or stops, loops that are not ready are as they should be.
+  // During a shutdown loops are expected not to be ready.
   const stopping = status.stop !== undefined || phase === "stopped";
   const unready = totals.loops - totals.ready;
   const { figures } = totals;
   const sum = (numbers: readonly (number | undefined)[]) =>
     numbers.reduce<number>((total, it) => total + (it ?? 0), 0);
   const dead = sum(mailboxes.map(({ deadLetters }) => deadLetters));
-  const away = mailboxes.filter(({ reachable }) => !reachable).length;
+  const unreachable = mailboxes.filter(({ reachable }) => !reachable).length;
   return (
     <section aria-label="Overview">
       <dl class="tiles">
         <Tile
           name="Loops ready"
-          note={unready === 0 ? "all" : stopping ? plain(phase) : `${count(unready)} not`}
+          note={unready === 0 ? "all" : stopping ? plain(phase) : `${count(unready)} not ready`}
           tone={unready > 0 && !stopping ? "bad" : undefined}
         >
           {count(totals.ready)}
@@ -31,22 +31,22 @@ export function Overview(
         </Tile>
         <Tile
           name="In flight"
-          note={totals.inFlight > 0 ? `oldest ${duration(totals.oldestMs)}` : "nothing"}
+          note={totals.inFlight > 0 ? `oldest ${duration(totals.oldestMs)}` : "none"}
         >
           {count(totals.inFlight)}
         </Tile>
-        <Tile name="Done a second" note={<Sparkline values={rates} />}>
+        <Tile name="Per second" note={<Sparkline values={rates} />}>
           {totals.perSecond === undefined ? "–" : rate(totals.perSecond)}
         </Tile>
-        <Tile name="Done" note={`${count(figures.nacked)} retried`}>
+        <Tile name="Acknowledged" note={`${count(figures.nacked)} nacked`}>
           {count(figures.acknowledged)}
         </Tile>
         <Tile
-          name="Queued"
-          note={away > 0
-            ? `${count(away)} away`
+          name="Messages"
+          note={unreachable > 0
+            ? `${count(unreachable)} unreachable`
             : `in ${several(mailboxes.length, "mailbox", "mailboxes")}`}
-          tone={away > 0 ? "bad" : undefined}
+          tone={unreachable > 0 ? "bad" : undefined}
         >
           {count(sum(mailboxes.map(({ messages }) => messages)))}
         </Tile>
@@ -79,7 +79,7 @@ function Tile(
   );
 }
 
-/** The last minute as a line; the number beside it says the same. */
+/** Draws the last minute. Hidden from screen readers: the tile has the number. */
 function Sparkline({ values }: { readonly values: readonly number[] }): JSX.Element {
   const most = Math.max(1, ...values);
   const points = values.map((value, i) => `${i + 60 - values.length},${11 - 10 * value / most}`);

@@ -1,10 +1,10 @@
-// Small pieces that many parts of the page are made of.
+// Components that several parts of the page use.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { MARKS, type Tone } from "./mood.ts";
+import { MARKS, type Tone } from "./summary.ts";
 
-/** A state: a mark and a word, in a colour. */
+/** Shows a state as a coloured mark and a word. */
 export function Badge(
   { tone, children }: { readonly tone: Tone; readonly children: ComponentChildren },
 ): JSX.Element {
@@ -18,7 +18,7 @@ export function Badge(
   );
 }
 
-/** A part of the page with a heading. */
+/** Shows a section with a heading. */
 export function Section(
   { id, heading, aside, children }: {
     readonly id: string;
@@ -38,11 +38,11 @@ export function Section(
   );
 }
 
-/** A table. Its roles are said aloud, because narrow screens lay it out as cards. */
+/** Shows a table. Roles are explicit, because narrow screens lay it out as cards. */
 export function Table(
   { caption, columns, children }: {
     readonly caption: string;
-    /** Those that begin with # hold numbers. */
+    /** Columns of numbers begin with #. */
     readonly columns: readonly string[];
     readonly children: ComponentChildren;
   },
@@ -69,14 +69,14 @@ export function Table(
   );
 }
 
-/** What a row is about. */
+/** Shows the header cell of a row. */
 export function RowHeader(
   { children }: { readonly children: ComponentChildren },
 ): JSX.Element {
   return <th role="rowheader" scope="row">{children}</th>;
 }
 
-/** A cell, with the heading of its column for narrow screens. */
+/** Shows a cell. Narrow screens show its label. */
 export function Cell(
   { label, tone, children }: {
     readonly label: string;
@@ -92,7 +92,7 @@ export function Cell(
   );
 }
 
-/** Asks before something is done that others notice. Closed, it gives the focus back where it was. */
+/** Shows a confirmation dialog. When it closes, the browser restores the focus. */
 export function Confirm(
   { question, text, action, onAnswer }: {
     readonly question: string;
@@ -121,7 +121,7 @@ export function Confirm(
   );
 }
 
-/** What came of an action: who pressed the button hears it next. */
+/** Shows the result of an action, and focuses it so that screen readers announce it. */
 export function Result({ text }: { readonly text: string }): JSX.Element {
   const element = useRef<HTMLParagraphElement>(null);
   useLayoutEffect(() => element.current?.focus(), [text]);

@@ -1,42 +1,41 @@
-// A stop as it happens: how far it is, how much time is left, and what it waits for.
+// The progress of a shutdown: phases, remaining time and work in flight.
 
 import type { JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
 import { Cell, RowHeader, Section, Table } from "./parts.tsx";
-import { count, duration, plain, several, title } from "./words.ts";
+import { count, duration, plain, several, title } from "./format.ts";
 
-/** What a stop goes through when it skips nothing. */
+/** The phases of a shutdown. */
 const STEPS = ["running", "unready", "draining", "cancelling", "stopped"] as const;
 
-/** More than these are counted. */
-const MOST = 10;
+const MAX_WORK = 10;
 
-/** Shown from the first moment of a stop on, and while the group is drained. */
+/** Shows the panel during and after a shutdown, and while the group is drained. */
 export function StopPanel({ status }: { readonly status: Status }): JSX.Element | null {
   const { phase, stop, end, drained, totals } = status;
   const stopping = stop !== undefined || phase === "stopped";
   if (!stopping && !drained) return null;
   const { released, leftToExpire } = totals.figures;
   return (
-    <Section id="stop" heading={stopping ? "The stop" : "Drained"}>
+    <Section id="stop" heading={stopping ? "Shutdown" : "Drained"}>
       {stopping && <Steps status={status} />}
       {stop && <TimeLeft stop={stop} over={phase === "stopped"} />}
       <dl class="facts">
         {stop && <Fact name="Reason">{stop.reason}</Fact>}
         {end && <Fact name="Outcome">{plain(end.outcome)}</Fact>}
         {end && <Fact name="Exit code">{end.exitCode}</Fact>}
-        <Fact name="In flight">{several(totals.inFlight, "piece")} of work</Fact>
-        <Fact name="Given back">{several(released, "message")}</Fact>
+        <Fact name="In flight">{count(totals.inFlight)}</Fact>
+        <Fact name="Released">{several(released, "message")}</Fact>
         {phase === "stopped" && leftToExpire > 0 && (
           <Fact name="Left to expire">{several(leftToExpire, "message")}</Fact>
         )}
       </dl>
-      <Waiting status={status} />
+      <WorkInFlight status={status} />
     </Section>
   );
 }
 
-/** Only what happened is ticked; what the stop went past is marked as skipped. */
+/** Marks the phases as past, current or skipped. */
 function Steps({ status: { phase, phases } }: { readonly status: Status }): JSX.Element {
   const at = STEPS.findIndex((step) => step === phase);
   const look = (step: typeof STEPS[number], i: number) => {
@@ -55,13 +54,13 @@ function Steps({ status: { phase, phases } }: { readonly status: Status }): JSX.
   );
 }
 
-/** JSON has no infinity: a stop without a limit has none of these numbers. */
+/** A shutdown without a time limit has no `timeoutMs`, because JSON has no infinity. */
 function TimeLeft(
   { stop, over }: { readonly stop: NonNullable<Status["stop"]>; readonly over: boolean },
 ): JSX.Element {
   const { elapsedMs, remainingMs, timeoutMs } = stop;
-  if (over) return <p class="left">It took {duration(elapsedMs)}.</p>;
-  if (!timeoutMs) return <p class="left">{duration(elapsedMs)} so far, without a limit.</p>;
+  if (over) return <p class="left">Took {duration(elapsedMs)}.</p>;
+  if (!timeoutMs) return <p class="left">{duration(elapsedMs)} so far, no time limit.</p>;
   return (
     <div class="left">
       <p>
@@ -72,15 +71,15 @@ function TimeLeft(
   );
 }
 
-function Waiting({ status }: { readonly status: Status }): JSX.Element | null {
+function WorkInFlight({ status }: { readonly status: Status }): JSX.Element | null {
   const work = status.loops.flatMap(({ name, work }) => work.map((it) => ({ ...it, loop: name })))
     .sort((a, b) => b.ageMs - a.ageMs)
-    .slice(0, MOST);
+    .slice(0, MAX_WORK);
   if (work.length === 0) return null;
   const more = status.totals.inFlight - work.length;
   return (
     <>
-      <Table caption="What it waits for, the oldest first" columns={["Work", "Loop", "#Age"]}>
+      <Table caption="Work in flight, oldest first" columns={["Work", "Loop", "#Age"]}>
         {work.map(({ id, loop, ageMs }) => (
           <tr role="row" key={`${loop} ${id}`}>
             <RowHeader>

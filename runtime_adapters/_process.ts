@@ -2,12 +2,13 @@ import type { AsyncScope, Runtime, SignalName, Terminal } from "../src/runtime.t
 import { StderrQueue } from "./_stderr.ts";
 import { inNodeWorker, startThread, watchEventLoop } from "./_thread.ts";
 
-// Importing `node:process` would open the standard streams, and `node:tty` costs more than the rest.
+// Imports of `node:process` and `node:tty` are avoided: the first opens the standard streams, and the
+// second takes longer to load than the rest of the package.
 const { process } = globalThis;
 
 /**
- * What Bun and Node share: everything goes through `process`. The result must not be spread: that would
- * call its getters, and `process` need not be there when the package is imported.
+ * Makes the adapter of Bun or Node, which share `process`. Callers must not spread the result: that
+ * would call its getters, and `process` may not exist when the package is imported.
  */
 export function processRuntime(
   own: Pick<Runtime, "name" | "serve" | "missingServePackages">,
@@ -24,17 +25,17 @@ export function processRuntime(
     },
     inWorker: inNodeWorker,
     onSignal(signal: SignalName, listener: () => void) {
-      // `process.on` takes it there too, and then never calls.
+      // In a worker `process.on` accepts the listener and never calls it.
       if (inNodeWorker()) {
         throw new Error(
           `Cannot listen for ${signal} in a worker thread: ${own.name} delivers signals to the main ` +
             "thread only. Run the group in the main thread, or call run({ installSignals: false }) in the " +
-            "worker and stop it by shutdown().",
+            "worker and stop it with shutdown().",
         );
       }
-      // `process.on` takes any name, and then never calls.
+      // `process.on` accepts any name and never calls the listener of an unknown one.
       if (!(signal in process.getBuiltinModule("node:os").constants.signals)) {
-        throw new TypeError(`${signal} does not exist on ${process.platform}`);
+        throw new TypeError(`Cannot listen for ${signal}: ${process.platform} has no such signal`);
       }
       process.on(signal, listener);
       return () => void process.off(signal, listener);
@@ -48,7 +49,7 @@ export function processRuntime(
     exit: (code) => process.exit(code),
     kill() {
       process.kill(process.pid, "SIGKILL");
-      // The first process of a container is immune to its own SIGKILL.
+      // PID 1 of a container ignores its own SIGKILL.
       process.exit(137);
     },
     watchEventLoop,
@@ -57,7 +58,7 @@ export function processRuntime(
   };
 }
 
-/** Streams are opened by looking at them, so nothing is looked at before it is asked for. */
+/** Reading `process.stderr` opens the stream, so each getter reads it only when it is called. */
 const terminal: Terminal = {
   get interactive() {
     return process.stderr.isTTY === true && process.env["TERM"] !== "dumb";
@@ -76,19 +77,19 @@ const terminal: Terminal = {
 };
 
 const stderr = new StderrQueue((bytes) => {
-  void process.stderr; // opening the stream makes a pipe non-blocking, so that a full one is told
+  void process.stderr; // opening the stream makes a pipe non-blocking: a full one fails with EAGAIN
   try {
     return process.getBuiltinModule("node:fs").writeSync(2, bytes);
   } catch (error) {
-    // Where the reader is gone, everything counts as written.
+    // After any other error, as when the reader is gone, the text is dropped.
     return (error as NodeJS.ErrnoException).code === "EAGAIN" ? 0 : bytes.length;
   }
 });
 
-/** The first version of Node whose AsyncLocalStorage does not hook into every promise. */
+/** The first major version of Node whose AsyncLocalStorage does not slow down every promise. */
 const CHEAP_SCOPES_SINCE = 24;
 
-/** Makes a scope of `AsyncLocalStorage`, where there is one. */
+/** Makes a scope of `AsyncLocalStorage`. Returns undefined where it is missing or slow. */
 export function createScope<T>(): AsyncScope<T> | undefined {
   if (process === undefined) return undefined;
   const { bun, deno, node } = process.versions;
@@ -98,7 +99,7 @@ export function createScope<T>(): AsyncScope<T> | undefined {
   return { run: (value, work) => storage.run(value, work), get: () => storage.getStore() };
 }
 
-/** A timer that does nothing but hold the process open. */
+/** Keeps the process alive by a timer, until the returned function is called. */
 export function keepAlive(): () => void {
   const timer = setInterval(() => {}, 2 ** 30);
   return () => clearInterval(timer);

@@ -1,9 +1,9 @@
 import type { EventLoopWatch, EventLoopWatchOptions, ModuleThread } from "../src/runtime.ts";
 
 /**
- * The thread's program, as text: a module of its own would have to be found again by every bundler
- * and every registry. It writes to standard error by itself, since a console in a thread needs the main
- * thread, and ends the process a moment later also where the reader of standard error takes nothing.
+ * The program of the watchdog thread. It is a string because bundlers and registries would not find a
+ * separate module. It writes to standard error directly: `console` in a thread needs the main thread.
+ * It kills the process after a second even if the reader of standard error reads nothing.
  */
 const WATCHER = `
 const { parentPort, workerData } = require("node:worker_threads");
@@ -14,20 +14,20 @@ let heard = performance.now(), looked = heard, beats = [];
 parentPort.on("message", (message) => { heard = performance.now(); beats = message; });
 const timer = setInterval(() => {
   const now = performance.now();
-  // Late itself: the whole process was suspended, and nobody is to blame.
+  // This timer is late too: the whole process was suspended, so the event loop is not blocked.
   if (now - looked > 2 * intervalMs) heard = now;
   looked = now;
   const silence = now - heard;
   if (silence <= thresholdMs) return;
   const names = beats.map(({ name, ageMs }) => '"' + name + '" (' + Math.round(ageMs + silence) + " ms)");
   clearInterval(timer);
-  tell("the event loop is blocked for " + Math.round(silence) + " ms"
+  report("the event loop is blocked for " + Math.round(silence) + " ms"
     + (names.length > 0 ? ", and with it " + names.join(", ") : "") + ": ending the process", () => {
     process.kill(process.pid, "SIGKILL");
     endFirstProcess();
   });
 }, intervalMs);
-function tell(message, then) {
+function report(message, then) {
   let over = false;
   const end = () => { if (!over) { over = true; then(); } };
   setTimeout(end, 1000);
@@ -37,20 +37,20 @@ function tell(message, then) {
   if (globalThis.Deno) globalThis.Deno.stderr.write(bytes).then(end, end);
   else fs.write(2, bytes, end);
 }
-// The first process of a container is immune to its own SIGKILL, but not to a limit of its time.
+// PID 1 of a container ignores its own SIGKILL, but not a limit of its CPU time.
 function endFirstProcess() {
   const { spawnSync } = require("node:child_process");
   const { error } = spawnSync("prlimit", ["--pid", String(process.pid), "--cpu=1:1"]);
-  if (error) tell("the first process of a container cannot end itself; start it with an init, as docker run --init does", () => {});
+  if (error) report("PID 1 of a container cannot kill itself; start it with an init process, as docker run --init does", () => {});
 }
 `;
 
-/** Returns true in a thread that `node:worker_threads` has started. */
+/** Returns true in a thread of `node:worker_threads`. */
 export function inNodeWorker(): boolean {
   return !globalThis.process.getBuiltinModule("node:worker_threads").isMainThread;
 }
 
-/** Watches the event loop from a thread, on every runtime that has Node's worker threads. */
+/** Watches the event loop from a thread of `node:worker_threads`. */
 export function watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
   const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
   const worker = new Worker(WATCHER, { eval: true, workerData: options });
@@ -61,18 +61,18 @@ export function watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
   };
 }
 
-/** Listens at once: what is posted while the module is being loaded must not be lost. */
+/** The program that hosts a module. It listens before the module is loaded, to lose no message. */
 const HOST = `
 const { parentPort, workerData } = require("node:worker_threads");
 const loading = import(workerData);
-loading.catch(() => {}); // every message is answered with it
+loading.catch(() => {}); // each message is answered with the error
 parentPort.on("message", ({ number, message }) =>
   loading.then(({ onPost }) => onPost(message)).then(
     () => parentPort.postMessage({ number }),
     (error) => parentPort.postMessage({ number, error: String(error?.stack ?? error) })));
 `;
 
-/** Hosts a module on a thread, on every runtime that has Node's worker threads. */
+/** Loads a module on a thread of `node:worker_threads`. */
 export function startThread(address: string): ModuleThread {
   const { Worker } = globalThis.process.getBuiltinModule("node:worker_threads");
   const worker = new Worker(HOST, { eval: true, workerData: address });

@@ -1,5 +1,5 @@
 /**
- * Which of the three it is.
+ * Detects the runtime.
  *
  * @module
  */
@@ -9,13 +9,17 @@ import { bunRuntime } from "./bun.ts";
 import { denoRuntime } from "./deno.ts";
 import { nodeRuntime } from "./node.ts";
 
-/** The adapter for the runtime that this program runs on. Throws where it is none of the three. */
+/**
+ * Returns the adapter of the runtime that this program runs on.
+ *
+ * @throws {Error} on a runtime other than Deno, Bun and Node.
+ */
 export function detectRuntime(): Runtime {
-  // Deno and Bun also pretend to be Node, so they are asked for first.
+  // Deno and Bun have `process` too, so they come first.
   if ("Deno" in globalThis) return denoRuntime;
   if ("Bun" in globalThis) return bunRuntime;
   if ("process" in globalThis) return nodeRuntime;
   throw new Error(
-    "No runtime is known here: there is no Deno, Bun or process. Pass a `runtime` in the options",
+    "No runtime is known here: there is no Deno, Bun or process. Pass `runtime` in the options.",
   );
 }

@@ -68,6 +68,17 @@ export class RetryLaterError extends Error {
   }
 }
 
+/** An attempt took longer than its deadline. It is the reason of the attempt's aborted `signal`. */
+export class DeadlineExceededError extends Error {
+  /** The class name, for logs and for checks without `instanceof`. */
+  override readonly name = "DeadlineExceededError";
+
+  /** Creates the error with the deadline in its message. */
+  constructor(deadlineMs: number) {
+    super(`Request took longer than its deadline of ${deadlineMs} ms`);
+  }
+}
+
 const CANCEL_TEXT: Record<CancelReason, string> = {
   deadline: "the stop is about to run out of time",
   forced: "the stop was forced",

@@ -1,7 +1,7 @@
 // Builds the npm package into dist/: JavaScript by esbuild, declarations by tsc.
 //
-// The layout repeats the sources' (dist/mod.js beside dist/mod.d.ts), so the entry points of
-// deno.json are the only list. What is used of @std is inlined: npm users get no dependency.
+// dist/ has the layout of the sources (dist/mod.js beside dist/mod.d.ts), so the entry points of
+// deno.json are the only list. @std is inlined, so npm users get no dependency.
 
 import { build, type Plugin } from "esbuild";
 import { globSync } from "node:fs";
@@ -17,10 +17,10 @@ interface Manifest {
   readonly peerDependencies?: Readonly<Record<string, string>>;
 }
 
-/** A thread loads these by their address, so each stays a file of its own at its place. */
-const THREAD_MODULES = ["src/lease/_keeper_thread.ts", "src/engines/*/_lease_keeping.ts"];
+/** Threads load these by URL, so each stays a file with its path. */
+const THREAD_MODULES = ["src/lease/_lease_thread_main.ts", "src/engines/*/_lease_keeping.ts"];
 
-/** What npm starts by name. */
+/** The program that npm links as `lastcall`. */
 const BIN = "cli/bin.ts";
 
 const dist = join(root, "dist");
@@ -31,19 +31,20 @@ const notice =
   "copyright 2026 Espen Hovlandsdal, of commander, copyright 2011 TJ Holowaychuk, and in its live\n" +
   "page of Preact, copyright 2015-present Jason Miller; MIT licenses all: the terms are those of the\n" +
   "LICENSE file.\n";
-/** Its binary cannot be part of a bundle: a bundler must not see the package. */
+/** A bundler must not see this package, because a bundle cannot contain its native binary. */
 const NATIVE_PEER = "better-sqlite3";
 
-/** In declarations: where the package is missing, what comes from it has the type `any`. */
+/** Imports of optional packages in declarations. They get `any` where the package is missing. */
 const PEER_IMPORT = /^import [^;]* from "(?![.]|node:)[^"]+";$/gm;
 
 const RELATIVE_IMPORT = /(?:from|import)\s*\(?\s*"(\.[^"]*)"/g;
 const peers = Object.keys(npm.peerDependencies ?? {});
 
 /**
- * The sources load a client by a name that no tool can see, or JSR would make it a dependency of all
- * users. Bundlers of npm users must see the name: then they include what is installed. A CommonJS
- * package may fail in a bundle of ES modules, by its `require`; then it is looked for at run time.
+ * Makes the imports of optional packages visible to the bundlers of npm users, which then include the
+ * installed ones. The sources hide the names in a variable, because JSR would make each literal import
+ * a dependency of all users. A CommonJS package may fail in a bundle of ES modules, by its `require`;
+ * then the second import loads it at run time.
  */
 const visiblePeers: Plugin = {
   name: "visible peers",
@@ -90,8 +91,8 @@ async function bundle(): Promise<void> {
 }
 
 /**
- * Bundling turns a class `A` that mentions itself into `var A = class _A`, and `_A` would be the
- * name in people's logs. esbuild's own remedy, keepNames, costs a call for every closure made.
+ * Restores the names of classes. esbuild turns a class `A` that refers to itself into
+ * `var A = class _A`, and `_A` would appear in logs. Its option `keepNames` costs a call per closure.
  */
 function restoreClassNames(text: string): string {
   const renamed = [...text.matchAll(/^var (\w+) = class _\1\b/gm)].map(([, name = ""]) => name);
@@ -112,7 +113,7 @@ async function declare(): Promise<void> {
   }
 }
 
-/** What the entry points lead to. The rest is nobody's business, as how a command is made. */
+/** Returns the declarations that the entry points import. The others are private and removed. */
 async function reachableDeclarations(): Promise<ReadonlySet<string>> {
   const found = new Set<string>();
   const visit = async (path: string): Promise<void> => {
@@ -128,34 +129,36 @@ async function reachableDeclarations(): Promise<ReadonlySet<string>> {
   return found;
 }
 
-/** tsc keeps `.ts` in the specifiers of declarations; what npm users have is `.js`. */
+/** Replaces `.ts` by `.js` in the specifiers, which tsc does not do in declarations. */
 async function finishDeclaration(name: string): Promise<void> {
   const path = join(dist, name);
   const text = (await readFile(path, "utf8"))
     .replace(/((?:from|import)\s*\(?\s*")(\.[^"]*)\.ts"/g, '$1$2.js"')
-    // Examples in the comments import the package by the name it has on JSR.
+    // Examples in comments import the package by its JSR name.
     .replaceAll(`"${jsr.name}`, `"${npm.name}`);
   for (const [, specifier = ""] of text.matchAll(/(?:from|import)\s*\(?\s*"([^".][^"]*)"/g)) {
     const known = [npm.name, ...peers].some((it) =>
       specifier === it || specifier.startsWith(`${it}/`)
     );
     if (!known && !specifier.startsWith("node:")) {
-      throw new Error(`dist/${name} imports the types of "${specifier}", which npm users lack`);
+      throw new Error(
+        `dist/${name} imports types of "${specifier}", which is not a dependency of the npm package`,
+      );
     }
   }
   await writeFile(path, text.replace(PEER_IMPORT, "// @ts-ignore the package is optional\n$&"));
 }
 
 /**
- * For `require`, and for TypeScript that compiles to it. It loads the same modules: two copies of the
- * package would know nothing of each other's groups.
+ * Writes wrappers for `require`. They load the ES modules, because two copies of the package in a
+ * process would not share their state.
  */
 async function wrapForCommonJs(): Promise<void> {
   for (const entry of Object.values(jsr.exports)) {
     const path = join(dist, entry.replace(/\.ts$/, ""));
     const module = JSON.stringify(`./${basename(path)}.js`);
     await writeFile(`${path}.cjs`, `module.exports = require(${module});\n`);
-    // Under `module: node16` TypeScript does not know yet that Node can do this.
+    // TypeScript with `module: node16` does not know that Node can require ES modules.
     await writeFile(`${path}.d.cts`, `// @ts-ignore TS1479\nexport * from ${module};\n`);
   }
 }

@@ -1,4 +1,4 @@
-// A real browser, for the tests of the live page and for its pictures.
+// Starts Chromium, for the tests and the screenshots of the live page.
 
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -7,7 +7,7 @@ import { type Browser, chromium } from "playwright-core";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/** Nothing but the page is to be asked for. */
+/** Prevents requests other than those of the page. */
 const FLAGS = [
   "--no-sandbox",
   "--disable-gpu",
@@ -18,7 +18,7 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-/** The one that `LASTCALL_CHROMIUM` names, or one of this machine; undefined where there is none. */
+/** Returns the path in `LASTCALL_CHROMIUM`, or that of an installed Chromium, or undefined. */
 export function findChromium(): string | undefined {
   const named = process.env["LASTCALL_CHROMIUM"];
   const folders = ["/usr/bin", ...(process.env["PATH"] ?? "").split(delimiter)];
@@ -26,7 +26,7 @@ export function findChromium(): string | undefined {
   return [...(named === undefined ? [] : [named]), ...usual].find((path) => existsSync(path));
 }
 
-/** Starts it. */
+/** Starts the browser without a window. */
 export async function launchChromium(executablePath: string): Promise<Browser> {
   return await chromium.launch({ executablePath, headless: true, args: FLAGS });
 }

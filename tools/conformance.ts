@@ -1,25 +1,25 @@
-// Which cases of the mailbox contract each engine has shown on each runtime, as the tests write it down.
+// The conformance table: which cases of the mailbox contract each engine passes on each runtime.
 
 import { readFileSync } from "node:fs";
 import type { RuntimeName } from "./runtimes.ts";
 
-/** The environment variable with the file that hosts of the cases write to, one record a line. */
+/** The environment variable with the file to which the tests append records, one a line. */
 export const CONFORMANCE_FILE = "LASTCALL_CONFORMANCE_FILE";
 
-/** The environment variable with the engines that must not be skipped, separated by commas. */
+/** The environment variable with the engines that must be tested, separated by commas. */
 export const REQUIRED_ENGINES = "LASTCALL_REQUIRED_ENGINES";
 
-/** What became of one case. */
+/** The result of one case. */
 export interface CaseRecord {
   readonly engine: string;
   readonly runtime: RuntimeName;
-  /** The engine's flags say that it cannot show the case. */
+  /** `lacking` if the engine's capabilities exclude the case. */
   readonly result: "passed" | "failed" | "lacking";
 }
 
 const RUNTIMES: readonly RuntimeName[] = ["node", "bun", "deno"];
 
-/** The engines in the order of the table, with the runtimes that their clients support. */
+/** The engines in the order of the table, with the runtimes of their clients. */
 const ENGINES: readonly (readonly [name: string, runtimes: readonly RuntimeName[]])[] = [
   ["memory", RUNTIMES],
   ["SQLite", RUNTIMES],
@@ -30,12 +30,12 @@ const ENGINES: readonly (readonly [name: string, runtimes: readonly RuntimeName[
   ["Deno KV", ["deno"]],
 ];
 
-/** The records in a file, of which a last line may be cut off. */
+/** Reads the records of a file. Ignores a last line without a newline, which may be incomplete. */
 export function readRecords(path: string): readonly CaseRecord[] {
   return readFileSync(path, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line));
 }
 
-/** A row for each engine, a column for each runtime. */
+/** Formats a table with a row per engine and a column per runtime. */
 export function conformanceTable(
   records: readonly CaseRecord[],
   runtimes: readonly RuntimeName[],
@@ -48,7 +48,7 @@ export function conformanceTable(
     .map((cells) => cells.map((it) => it.padEnd(13)).join("").trimEnd()).join("\n");
 }
 
-/** The engines among those required that have shown nothing on one of the runtimes. */
+/** Returns the required engines that passed no case on a runtime. */
 export function missingEngines(
   records: readonly CaseRecord[],
   runtimes: readonly RuntimeName[],
@@ -56,7 +56,9 @@ export function missingEngines(
 ): readonly string[] {
   const known = ENGINES.map(([engine]) => engine);
   const unknown = required.filter((engine) => !known.includes(engine));
-  if (unknown.length > 0) throw new Error(`No engine is called ${unknown.join(", ")}: ${known}`);
+  if (unknown.length > 0) {
+    throw new Error(`Unknown engine ${unknown.join(", ")}: expected one of ${known.join(", ")}`);
+  }
   return runtimes.flatMap((runtime) =>
     required
       .filter((engine) => !of(records, engine, runtime).some(({ result }) => result === "passed"))

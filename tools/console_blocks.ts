@@ -1,27 +1,27 @@
-// Console blocks of the documentation, as sessions that can be repeated.
+// Parses the console blocks of the documentation, and compares their output.
 //
-//   $ lastcall count sqlite:jobs.db      a command; `\` at its end goes on in the next line
-//   3                                    what it prints; `…` in a line stands for any text,
-//   …                                    alone in a line for any lines, and for none
-//   ^C                                   Ctrl+C, pressed once the lines above were printed
+//   $ lastcall count sqlite:jobs.db      a command; `\` at its end continues it in the next line
+//   3                                    its output; `…` in a line matches any text,
+//   …                                    alone in a line any number of lines
+//   ^C                                   Ctrl+C, pressed after the lines above are printed
 //
-// A command must succeed, unless the next one is `echo $?`: then the reader sees that it does not.
+// A command must succeed, unless the next one is `echo $?`, which shows its exit code.
 
-/** A command and what the reader is told that it prints. */
+/** A command with its expected output. */
 export interface Command {
-  /** Lines from the opening fence of its block, from 1. */
+  /** The line number in the block, from 1. */
   readonly line: number;
   readonly text: string;
-  /** The expected lines; `^C` among them is a key, not output. */
+  /** The expected lines; the line `^C` is a key press. */
   readonly expected: readonly string[];
-  /** Its exit code is looked at by the next command, so it may be any. */
+  /** True if the next command shows the exit code. */
   readonly mayFail: boolean;
 }
 
 const ANYTHING = "…";
 const INTERRUPT = "^C";
 
-/** The commands of a console block, in order. */
+/** Parses the commands of a console block. */
 export function parseCommands(text: string): readonly Command[] {
   const found: { line: number; text: string; expected: string[] }[] = [];
   let goesOn = false;
@@ -39,9 +39,9 @@ export function parseCommands(text: string): readonly Command[] {
   }));
 }
 
-/** How often Ctrl+C must have been pressed once so much of the output is there. */
+/** Returns how often Ctrl+C is to be pressed after this much output. */
 export function interruptsDue(expected: readonly string[], output: string): number {
-  // The last line may be half written.
+  // Ignores an incomplete last line.
   const printed = lines(output.slice(0, output.lastIndexOf("\n") + 1));
   const parts = expected.flatMap((line, index) => line === INTERRUPT ? [index] : []);
   const due = parts.findIndex((end) => {
@@ -51,7 +51,7 @@ export function interruptsDue(expected: readonly string[], output: string): numb
   return due < 0 ? parts.length : due;
 }
 
-/** What differs between expected and printed lines, for people to read; undefined when nothing. */
+/** Returns a diff of expected and printed lines, or undefined when they match. */
 export function difference(expected: readonly string[], output: string): string | undefined {
   const wanted = withoutKeys(expected);
   const printed = lines(output);
@@ -79,7 +79,7 @@ interface Progress {
   readonly printedUpTo: number;
 }
 
-/** Matches line by line; a `…` first stands for no line, and for one more after each failure. */
+/** Matches line by line with backtracking: `…` matches one line more after each mismatch. */
 function furthest(wanted: readonly string[], printed: readonly string[]): Progress {
   let best = { matches: false, wantedUpTo: 0, printedUpTo: 0 };
   let gap: { wanted: number; printed: number } | undefined;

@@ -1,14 +1,14 @@
-// A shell that is told the commands of console blocks, one after the other.
+// Runs the commands of console blocks in one shell.
 
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import process from "node:process";
 import { type Command, difference, interruptsDue } from "./console_blocks.ts";
 
-/** Where and how the commands run. */
+/** Options of {@linkcode ConsoleSession}. */
 export interface SessionOptions {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** How long one command may take. @default {60_000} */
+  /** The time limit of one command. @default {60_000} */
   readonly timeoutMs?: number;
 }
 
@@ -16,18 +16,18 @@ export interface SessionOptions {
 interface Ended {
   readonly output: string;
   readonly code: number;
-  /** How often Ctrl+C was pressed. */
+  /** The number of Ctrl+C presses. */
   readonly pressed: number;
-  /** Why it did not end by itself. */
-  readonly trouble: string | undefined;
+  /** Why the command did not end normally. */
+  readonly failure: string | undefined;
 }
 
-/** Ends a command's output; no program prints it. */
+/** Marks the end of a command's output, with its exit code. */
 const END = /\n␄(\d+)\n/;
 
 /**
- * One bash for many commands: what they set, where they went and what they left in the background
- * stays for the next ones. It leads a process group, so a Ctrl+C reaches what a terminal would.
+ * One bash for all commands, so that variables, the current folder and background jobs persist. It
+ * leads a process group, so that Ctrl+C reaches the same processes as in a terminal.
  */
 export class ConsoleSession implements AsyncDisposable {
   readonly #shell: ChildProcessWithoutNullStreams;
@@ -40,36 +40,36 @@ export class ConsoleSession implements AsyncDisposable {
     this.#timeoutMs = timeoutMs;
     this.#shell = spawn("bash", ["--noprofile", "--norc"], { cwd, env, detached: true });
     this.#closed = new Promise((resolve) => this.#shell.on("close", () => resolve()));
-    this.#shell.stdin.on("error", () => {}); // it has ended: the command at hand tells so
+    this.#shell.stdin.on("error", () => {}); // bash has ended: the current command reports it
     const take = (chunk: string) => {
       this.#output += chunk;
       this.#look();
     };
     this.#shell.stdout.setEncoding("utf8").on("data", take);
     this.#shell.stderr.setEncoding("utf8").on("data", take);
-    // Both outputs in the order in which they are written; Ctrl+C ends the command, not the shell.
+    // Merges both outputs in order, and keeps the shell alive on Ctrl+C.
     this.#shell.stdin.write("exec 2>&1; trap : INT\n");
   }
 
-  /** Runs a command; rejects with what differs from what is expected of it. */
+  /** Runs a command. Rejects with a diff when its output or its exit code is not as expected. */
   async run(command: Command): Promise<void> {
     const ended = this.#ended(command);
     this.#shell.stdin.write(
       `{ ${command.text}\n} </dev/null; code=$?; printf '\\n␄%s\\n' $code; (exit $code)\n`,
     );
-    const { output, code, pressed, trouble } = await ended;
+    const { output, code, pressed, failure } = await ended;
     const different = difference(command.expected, output);
-    // npm and npx say 130 after a Ctrl+C, however well the program has ended.
+    // npm and npx exit with 130 after Ctrl+C, whatever the program's exit code.
     const fine = code === 0 || command.mayFail || (pressed > 0 && code === 130);
-    const failed = fine ? undefined : `it ended with code ${code}`;
-    const wrong = trouble ?? failed;
+    const failed = fine ? undefined : `exit code ${code}`;
+    const wrong = failure ?? failed;
     if (wrong === undefined && different === undefined) return;
     throw new Error(
       [`$ ${command.text}`, different ?? output, ...(wrong ? [`(${wrong})`] : [])].join("\n"),
     );
   }
 
-  /** Ends the shell with all that it started. */
+  /** Kills the shell and all processes it has started. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#signal("SIGKILL");
     await this.#closed;
@@ -78,13 +78,13 @@ export class ConsoleSession implements AsyncDisposable {
   #ended({ expected }: Command): Promise<Ended> {
     let pressed = 0;
     return new Promise((resolve) => {
-      const give = (output: string, code: number, trouble?: string) => {
+      const give = (output: string, code: number, failure?: string) => {
         clearTimeout(limit);
         this.#look = () => {};
-        resolve({ output, code, pressed, trouble });
+        resolve({ output, code, pressed, failure });
       };
       const limit = setTimeout(
-        () => give(this.#output, 124, `it was not done after ${this.#timeoutMs} ms`),
+        () => give(this.#output, 124, `not done after ${this.#timeoutMs} ms`),
         this.#timeoutMs,
       );
       void this.#closed.then(() => give(this.#output, 1, "the shell ended"));
@@ -104,7 +104,7 @@ export class ConsoleSession implements AsyncDisposable {
     try {
       if (this.#shell.pid !== undefined) process.kill(-this.#shell.pid, signal);
     } catch (error) {
-      // All of them have ended in the meantime: what was wanted.
+      // ESRCH: the processes have already ended.
       if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
     }
   }

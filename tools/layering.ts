@@ -15,6 +15,24 @@ const PORTS: readonly string[] = [
   "src/log.ts",
 ];
 
+/** The folders of `src/`, lowest first. A folder imports only from itself, from lower ones and ports. */
+const FOLDERS: readonly string[] = [
+  "telemetry",
+  "lifecycle",
+  "mailbox",
+  "engines",
+  "lease",
+  "loops",
+  "agents",
+  "health",
+  "terminal",
+  "group",
+  "evals",
+  "service",
+  "coordination",
+  "testing",
+];
+
 /** What outside the project a part may import; whoever matches no rule may import nothing. */
 const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/clock\.ts$/, /^@std\/async$/],
@@ -24,7 +42,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/telemetry\/open_telemetry\.ts$/, /^@opentelemetry\/api$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
   // A journal is a file, by the module that all runtimes share.
-  [/^src\/evals\/file_journal\.ts$/, /^node:fs\/promises$/],
+  [/^src\/evals\/journal\.ts$/, /^node:fs\/promises$/],
   // Agents of one machine can meet in a directory.
   [/^src\/coordination\/directory\//, /^node:(fs\/promises|path)$/],
   [/^src\/(health|service)\//, /^hono(\/|$)/],
@@ -32,9 +50,13 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/engines\//, /^(?!node:|bun|deno|hono)[@a-z]/],
   // SQLite is a file, and comes with the runtime: the modules that all of them share.
   [/^src\/engines\/sqlite\//, /^node:(sqlite|fs\/promises)$/],
+  // Clients that come with Bun, each known to one file.
+  [/^src\/engines\/sqlite\/drivers\/bun_sqlite\.ts$/, /^bun:sqlite$/],
+  [/^src\/engines\/redis\/_bun_client\.ts$/, /^bun$/],
   // Between two statements of a transaction there is no time to wait for a look at the file.
   [/^src\/engines\/sqlite\/_file_identity\.ts$/, /^node:fs$/],
   [/^runtime_adapters\//, /^node:/],
+  [/^runtime_adapters\/node\.ts$/, /^@hono\/node-server$/],
   // The command is a program: it has files, a terminal and arguments.
   [/^cli\//, /^(node:|commander$)/],
 ];
@@ -42,15 +64,19 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
 /** The command is made of the package as anybody has it, and of the checks in its core. */
 const CLI_MAY_IMPORT = /^(cli\/|src\/|mod\.ts$|deno\.json$)/;
 
-// `process` is a fair name for a method, so only its use as an object counts.
+/** Names a runtime. */
 const RUNTIME_GLOBAL =
-  /(?<![\w$])(?:Deno|Bun)(?![\w$])|(?<![\w$.#])process(?=\s*(?:\?\.|[.[]))|\btypeof\s+process\b|\bglobalThis\s*(?:\??\.\s*process\b|\[|\?\.\[)/;
-/** The command may use `process`, by the module that all runtimes share. */
-const NAMED_RUNTIME = /(?<![\w$])(?:Deno|Bun)(?=\s*(?:\?\.|[.[]))/;
+  /^(?:Deno|Bun|process|globalThis\s*(?:\?\.)?\[.*|globalThis\s*\??\.\s*process)$/s;
+const NAMED_RUNTIME = /^(?:Deno|Bun)$/;
+const RAW_TIMER = /set(?:Timeout|Interval|Immediate)$/;
 /** A store that comes with a runtime, and can be had in no other way: one file knows it. */
 const KNOWS_RUNTIME = "src/engines/deno_kv/_open_kv.ts";
-const RAW_TIMER =
-  /(?:(?<![\w$.#])|\bglobalThis\s*\??\.\s*)set(?:Timeout|Interval|Immediate)(?![\w$])/;
+/** These load modules by an address that they are given. */
+const LOADS_ANY = [
+  "src/lease/_lease_thread_main.ts",
+  "cli/_module.ts",
+  "runtime_adapters/_thread.ts",
+];
 
 /** Everything that is wrong with these sources, one sentence each. */
 export function violations(sources: readonly Source[]): readonly string[] {
@@ -61,7 +87,7 @@ export function violations(sources: readonly Source[]): readonly string[] {
       ...(graph.get(source.path) ?? []).flatMap((target) =>
         directionViolations(source.path, target)
       ),
-      ...textViolations(source),
+      ...codeViolations(source),
     ]),
     ...cycles(graph),
   ];
@@ -90,6 +116,10 @@ function directionViolations(path: string, target: string): readonly string[] {
   if (path.startsWith("src/") && !target.startsWith("src/")) {
     found.push(`${path} is core and must not import ${target}`);
   }
+  const folder = FOLDERS.indexOf(folderOf(path));
+  if (folder >= 0 && FOLDERS.indexOf(folderOf(target)) > folder) {
+    found.push(`${path} must not import ${target}, which is in a higher folder`);
+  }
   if (path.startsWith("runtime_adapters/") && !adapterMayImport(path, target)) {
     found.push(`${path} is an adapter and must import src/runtime.ts alone, not ${target}`);
   }
@@ -105,6 +135,11 @@ function directionViolations(path: string, target: string): readonly string[] {
   return found;
 }
 
+/** The folder below `src/`; empty for ports and for files outside. */
+function folderOf(path: string): string {
+  return /^src\/(\w+)\//.exec(path)?.[1] ?? "";
+}
+
 function adapterMayImport(path: string, target: string): boolean {
   if (target === "src/runtime.ts") return true;
   // Choosing an adapter is what detect.ts is for.
@@ -112,18 +147,20 @@ function adapterMayImport(path: string, target: string): boolean {
     (path === "runtime_adapters/detect.ts" && target.startsWith("runtime_adapters/"));
 }
 
-function textViolations({ path, code, lineCount }: Source): readonly string[] {
+function codeViolations(source: Source): readonly string[] {
+  const { path, globals, computedImports, exportsUnnamed, lineCount } = source;
   const found: string[] = [];
   const core = path.startsWith("src/");
-  const global = core && path !== KNOWS_RUNTIME ? RUNTIME_GLOBAL.exec(code) : null;
-  if (global) found.push(`${path} is core and must not know a runtime: ${global[0]}`);
-  const known = path.startsWith("cli/") ? NAMED_RUNTIME.exec(code) : null;
-  if (known) found.push(`${path} runs on all runtimes and must not know one: ${known[0]}`);
-  const timer = core && path !== "src/clock.ts" ? RAW_TIMER.exec(code) : null;
-  if (timer) found.push(`${path} must take its time from a Clock: ${timer[0]}`);
-  if (path === "mod.ts" && /\bexport\s*(?:type\s*)?\*|\bexport\s+default\b/.test(code)) {
-    found.push(`${path} must export by name`);
-  }
+  const use = (pattern: RegExp) => globals.find((it) => pattern.test(it));
+  const global = core && path !== KNOWS_RUNTIME ? use(RUNTIME_GLOBAL) : undefined;
+  if (global) found.push(`${path} is core and must not know a runtime: ${global}`);
+  const known = path.startsWith("cli/") ? use(NAMED_RUNTIME) : undefined;
+  if (known) found.push(`${path} runs on all runtimes and must not know one: ${known}`);
+  const timer = core && path !== "src/clock.ts" ? use(RAW_TIMER) : undefined;
+  if (timer) found.push(`${path} must take its time from a Clock: ${timer}`);
+  const [computed] = LOADS_ANY.includes(path) ? [] : computedImports;
+  if (computed) found.push(`${path} must name the module that it imports: ${computed}`);
+  if (path === "mod.ts" && exportsUnnamed) found.push(`${path} must export by name`);
   if (lineCount > MAX_LINES) found.push(`${path} has ${lineCount} lines, more than ${MAX_LINES}`);
   return found;
 }

@@ -1,22 +1,23 @@
-// What tests need to know of a Markdown file: its fenced blocks, its links and its anchors.
+// Reads the fenced blocks, links and anchors of Markdown. Link checkers do not know the markers before
+// the blocks, and these few lines read both.
 
-/** A fenced block, and what is said about it in comments right before it. */
+/** A fenced block with the markers before it. */
 export interface Block {
-  /** The line of its opening fence, from 1. */
+  /** The line number of the opening fence, from 1. */
   readonly line: number;
-  /** The first word after the fence: `ts`, `console`, …; empty when there is none. */
+  /** The first word after the fence, as `ts` or `console`; empty if there is none. */
   readonly language: string;
-  /** The other words: `ignore`. */
+  /** The other words, as `ignore`. */
   readonly attributes: readonly string[];
   readonly text: string;
   /**
-   * `<!-- file: worker.ts -->` on a line before the fence is `file` with the value `worker.ts`; the values
-   * of one that is there several times are lines.
+   * Comments before the fence: `<!-- file: worker.ts -->` is `file` with the value `worker.ts`. The
+   * values of a repeated marker are joined by newlines.
    */
   readonly markers: ReadonlyMap<string, string>;
 }
 
-/** A link to another place of the project, as it is written. */
+/** A link to a file or a heading of the project. */
 export interface Link {
   readonly line: number;
   readonly target: string;
@@ -25,7 +26,7 @@ export interface Link {
 const FENCE = /^(\s*)(`{3,})\s*(.*)$/;
 const MARKER = /^<!--\s*(\w+):\s*(.*?)\s*-->$/;
 
-/** The fenced blocks of a text, in order. */
+/** Returns the fenced blocks in order. */
 export function fencedBlocks(markdown: string): readonly Block[] {
   const lines = markdown.split("\n");
   const blocks: Block[] = [];
@@ -45,13 +46,13 @@ export function fencedBlocks(markdown: string): readonly Block[] {
     if (name !== undefined) {
       const before = markers.get(name);
       markers.set(name, before === undefined ? value : `${before}\n${value}`);
-    } // Comments and blank lines may stand between a marker and its block, words may not.
+    } // Only comments and blank lines may stand between a marker and its block.
     else if (line.trim() !== "") markers = new Map();
   }
   return blocks;
 }
 
-/** The links and pictures of a text that lead to a file or a heading, not to a host. */
+/** Returns the links and images whose target is a file or a heading. */
 export function localLinks(markdown: string): readonly Link[] {
   return prose(markdown).flatMap((text, index) =>
     [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?[^)]*\)|\b(?:src|srcset|href)="([^"]+)"/g)]
@@ -60,7 +61,7 @@ export function localLinks(markdown: string): readonly Link[] {
   );
 }
 
-/** The anchors that GitHub gives to the headings of a text. */
+/** Returns the anchors that GitHub gives to the headings. */
 export function anchors(markdown: string): ReadonlySet<string> {
   const found = new Set<string>();
   for (const line of prose(markdown)) {
@@ -75,7 +76,7 @@ export function anchors(markdown: string): ReadonlySet<string> {
   return found;
 }
 
-/** The lines, with those of fenced blocks and code spans emptied. */
+/** Returns the lines without the text of fenced blocks and code spans. */
 function prose(markdown: string): readonly string[] {
   let open: string | undefined;
   return markdown.split("\n").map((line) => {

@@ -1,5 +1,5 @@
-// npm run page: makes the live page of page/ one document, and writes it to src/health/_page.ts. Every
-// install does so too: what is made is not kept in the repository.
+// npm run page: bundles page/ into one HTML document in src/health/_page.ts. That file is not in the
+// repository; every install builds it.
 
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
@@ -9,10 +9,10 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { root } from "./runtimes.ts";
 
-/** Where the page is, as a module. */
+/** The module with the built page. */
 export const PAGE_MODULE = "src/health/_page.ts";
 
-/** The text of the module that the sources make. */
+/** Builds the page and returns the text of its module. */
 export async function buildPage(): Promise<string> {
   const [shell, license, style, script] = await Promise.all([
     readFile(join(root, "page", "index.html"), "utf8"),
@@ -20,10 +20,12 @@ export async function buildPage(): Promise<string> {
     bundle("style.css"),
     bundle("main.tsx"),
   ]);
-  if (script.includes("</script")) throw new Error("The script would end its own element");
-  // Who reads the page has no other file to find it in.
+  if (script.includes("</script")) {
+    throw new Error("Cannot inline the script: it contains </script");
+  }
+  // The page is served without other files, so it must contain the license.
   const inline = `/*! Includes Preact.\n${license.trim()}\n*/${script}`;
-  // By functions: in text that replaces, $& and the like have a meaning.
+  // Functions, because replacement strings would interpret $& and the like.
   const page = shell.replace(/^\s+/gm, "").trimEnd().replace("/*STYLE*/", () => style)
     .replace("/*SCRIPT*/", () => inline);
   const policy = [
@@ -37,12 +39,12 @@ export async function buildPage(): Promise<string> {
     "frame-ancestors 'none'",
   ];
   return [
-    "// Made by `npm run page` from the sources in page/: change those, and make it again.",
+    "// Built by `npm run page` from page/. Do not edit.",
     "",
-    "/** The live page: one document, with everything in it. */",
+    "/** The live page as one HTML document. */",
     `export const PAGE: string = ${JSON.stringify(page)};`,
     "",
-    "/** What it may do: run its own script, in its own style, and ask its own host. */",
+    "/** The content security policy: only its own script and style, and requests to its own host. */",
     `export const PAGE_POLICY: string = ${JSON.stringify(policy.join("; "))};`,
     "",
   ].join("\n");
@@ -66,7 +68,7 @@ async function bundle(name: string): Promise<string> {
   return file!.text.trim();
 }
 
-/** The hash of what an element of the page holds, to the last space. */
+/** Returns the hash of the exact text of an element, for the content security policy. */
 function hashOf(page: string, element: "script" | "style"): string {
   const [, text = ""] = new RegExp(`<${element}[^>]*>([^]*?)</${element}>`).exec(page) ?? [];
   return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;

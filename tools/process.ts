@@ -1,10 +1,10 @@
-// Child processes that always end: each has a time limit, and whatever it started ends with it.
+// Runs child processes with a time limit, and kills their process groups.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import process from "node:process";
 import { binFolder, root } from "./runtimes.ts";
 
-/** How a child is started. */
+/** Options of {@linkcode run}. */
 export interface RunOptions {
   /** @default the root of the repository */
   readonly cwd?: string;
@@ -14,11 +14,11 @@ export interface RunOptions {
   readonly timeoutMs?: number;
 }
 
-/** How a child ended. */
+/** The result of a child process. */
 export interface RunResult {
-  /** The exit code; 124 when the time limit ended it, as with timeout(1). */
+  /** The exit code; 124 after the time limit, as with timeout(1). */
   readonly code: number;
-  /** Both output streams as they came. */
+  /** Both output streams, in the order of arrival. */
   readonly output: string;
   readonly ms: number;
 }
@@ -26,10 +26,10 @@ export interface RunResult {
 const posix = process.platform !== "win32";
 const alive = new Set<ChildProcess>();
 
-// Children lead process groups of their own, so a Ctrl+C in the terminal does not reach them.
+// Children lead their own process groups, so Ctrl+C in the terminal does not reach them.
 process.on("exit", () => alive.forEach(killTree));
 
-/** Runs a program to its end and collects its output; never rejects because of an exit code. */
+/** Runs a program and collects its output. Rejects only when the program cannot be started. */
 export function run(
   program: string,
   args: readonly string[],
@@ -52,7 +52,7 @@ export function run(
     child.stderr.setEncoding("utf8").on("data", collect);
     const limit = setTimeout(() => {
       timedOut = true;
-      output += `\n${program} was ended after its limit of ${timeoutMs} ms\n`;
+      output += `\n${program} was killed after its limit of ${timeoutMs} ms\n`;
       killTree(child);
     }, timeoutMs);
     child.on("error", (error) => {
@@ -69,7 +69,7 @@ export function run(
 }
 
 function environment(): NodeJS.ProcessEnv {
-  // FORCE_COLOR would win over NO_COLOR, and a child with NODE_TEST_CONTEXT refuses to run tests.
+  // FORCE_COLOR overrides NO_COLOR, and Node refuses to run tests with NODE_TEST_CONTEXT.
   const { FORCE_COLOR: _color, NODE_TEST_CONTEXT: _context, ...inherited } = process.env;
   const path = [binFolder, inherited["PATH"] ?? ""].join(posix ? ":" : ";");
   return { ...inherited, PATH: path, NO_COLOR: "1" };
@@ -80,7 +80,7 @@ function killTree(child: ChildProcess): void {
     if (posix && child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
     else child.kill("SIGKILL");
   } catch (error) {
-    // The group has ended in the meantime: what was wanted.
+    // ESRCH: the process group has already ended.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }

@@ -1,4 +1,4 @@
-// Where the runtimes of the devDependencies are.
+// The paths of the runtimes and tools in the devDependencies.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ export type RuntimeName = "node" | "bun" | "deno";
 /** The root of the repository. */
 export const root: string = fileURLToPath(new URL("..", import.meta.url));
 
-/** Where npm puts the programs of the devDependencies. */
+/** The folder with the programs of the devDependencies. */
 export const binFolder: string = join(root, "node_modules", ".bin");
 
 const executables: Readonly<Record<RuntimeName, string>> = {
@@ -21,10 +21,8 @@ const executables: Readonly<Record<RuntimeName, string>> = {
 };
 
 /**
- * The real executable of a runtime.
- *
- * The one in `.bin` may be a script that starts the executable as a child and does not pass
- * signals on; whoever sends signals must reach the runtime itself.
+ * Returns the executable of a runtime. The program in `.bin` may be a script that does not forward
+ * signals to the runtime.
  */
 export function runtimeBinary(name: RuntimeName): string {
   const path = join(root, "node_modules", executables[name]);
@@ -36,7 +34,7 @@ export function runtimeBinary(name: RuntimeName): string {
   return found;
 }
 
-/** A program of a devDependency, by the name it has in `.bin`. */
+/** Returns the path of a program in `.bin`. */
 export function tool(name: string): string {
   return join(binFolder, process.platform === "win32" ? `${name}.cmd` : name);
 }

@@ -1,4 +1,4 @@
-// Makes the pictures of the live page for the documentation, from a group that really runs:
+// Makes the screenshots of the live page for the documentation:
 //
 //   node tools/screenshots.ts [folder]
 
@@ -17,16 +17,16 @@ const token = "a-token-for-pictures";
 const WIDE = { width: 1_120, height: 880 };
 
 const path = findChromium();
-if (path === undefined) throw new Error("There is no Chromium here: name one in LASTCALL_CHROMIUM");
+if (path === undefined) throw new Error("No Chromium found: set LASTCALL_CHROMIUM");
 await mkdir(folder, { recursive: true });
 const browser = await launchChromium(path);
 const { port, group, run, finish } = await kitchen();
 try {
   const url = `http://127.0.0.1:${port}/`;
-  const light = await look(browser, url, "light", WIDE);
+  const light = await open(browser, url, "light", WIDE);
   await unlock(light);
-  const dark = await look(browser, url, "dark", WIDE);
-  await light.waitForTimeout(12_000); // for the line of the last seconds
+  const dark = await open(browser, url, "dark", WIDE);
+  await light.waitForTimeout(12_000); // fills the chart of the rate
   await shoot(light, "page_light");
   await shoot(dark, "page_dark");
   const stopped = group.shutdown();
@@ -41,16 +41,16 @@ try {
   await browser.close();
 }
 
-/** A group at work: most orders take a moment, a few take long, and one kind always fails. */
+/** Starts a group: most orders take a moment, a few take long, and some emails fail. */
 async function kitchen() {
-  const leaving = new AbortController();
+  const finished = new AbortController();
   const orders = new InMemoryMailbox<number>("orders");
   const emails = new InMemoryMailbox<number>("emails");
   const invoices = new InMemoryMailbox<number>("invoices");
   const cook = (ms: number) =>
     new Promise<void>((resolve) => {
       setTimeout(resolve, ms);
-      leaving.signal.addEventListener("abort", () => resolve());
+      finished.signal.addEventListener("abort", () => resolve());
     });
   const loops = [
     new MailboxLoop({
@@ -95,12 +95,12 @@ async function kitchen() {
   while (group.health().phase !== "running") await new Promise((done) => setTimeout(done, 5));
   const finish = () => {
     clearInterval(supply);
-    leaving.abort();
+    finished.abort();
   };
   return { port, group, run, finish };
 }
 
-async function look(
+async function open(
   browser: Browser,
   url: string,
   colorScheme: "light" | "dark",

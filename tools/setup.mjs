@@ -1,5 +1,5 @@
-// Installs the devDependencies when they are missing or older than the lock file, and is quick
-// otherwise. Plain JavaScript: before the first install there may be nothing newer than Node 20.
+// Installs the devDependencies if they are missing or older than the lock file. This is JavaScript,
+// because only Node 20 may be available before the first install.
 
 import { spawnSync } from "node:child_process";
 import { statSync } from "node:fs";
@@ -17,7 +17,7 @@ if (modified("node_modules/.package-lock.json") < modified("package-lock.json"))
     [...(npm ? [npm] : []), "ci", "--no-audit", "--no-fund", "--loglevel=error"],
     { cwd: root, stdio: "inherit", timeout: 600_000 },
   );
-  if (error) console.error(`npm ci did not run to its end: ${error.message}`);
+  if (error) console.error(`npm ci failed: ${error.message}`);
   process.exitCode = status ?? 1;
 }
 

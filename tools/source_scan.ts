@@ -1,89 +1,109 @@
-// Reads a TypeScript source just closely enough to tell code from comments, text and patterns.
+// Reads what the layering rules need to know of a TypeScript source, from its syntax tree.
+
+import { parse } from "@babel/parser";
 
 /** What a source says about itself. */
 export interface Source {
   readonly path: string;
-  /** The source with comments and the contents of literals blanked, position by position. */
-  readonly code: string;
-  /** The specifiers of its imports and re-exports, types and dynamic ones included. */
+  /** The modules it imports and re-exports, types and dynamic imports included. */
   readonly imports: readonly string[];
+  /** The arguments of dynamic imports whose module cannot be told from the source. */
+  readonly computedImports: readonly string[];
+  /** Its uses of globals that the rules are about: `Deno`, `globalThis.process`, `setTimeout`. */
+  readonly globals: readonly string[];
+  /** True when it has a default export or exports everything of another module. */
+  readonly exportsUnnamed: boolean;
   readonly lineCount: number;
 }
 
-/** Scans one source. */
-export function scan(path: string, text: string): Source {
-  const code = blank(text);
-  // Literals keep their quotes and their length, so a specifier stands where its blanks stand.
-  const imports = [...code.matchAll(/(?<![\w$.])(?:from|import\s*\(?)\s*(["'])( *)\1/gd)].map(
-    (match) => {
-      const [start, end] = match.indices?.[2] ?? [0, 0];
-      return text.slice(start, end);
-    },
-  );
-  return { path, code, imports, lineCount: text.trimEnd().split("\n").length };
+/** A node of the syntax tree; the fields depend on its type. */
+interface Node {
+  readonly type: string;
+  readonly start: number;
+  readonly end: number;
+  readonly [field: string]: unknown;
 }
 
-// Tried in this order at every position outside of a template literal.
-const literals: readonly RegExp[] = [
-  /\/\/[^\n]*/y,
-  /\/\*[^]*?\*\//y,
-  /"(?:\\[^]|[^"\\\n])*"/y,
-  /'(?:\\[^]|[^'\\\n])*'/y,
-];
-const pattern = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\[\n])+\/\w*/y;
-// A slash after one of these begins a pattern; after a value it divides.
-const beforePattern =
-  /(?:^|[=(,:;!&|?{}[+\-*%~^<>]|\b(?:return|typeof|case|of|in|await|throw))\s*$/;
+/** Names of runtimes: every use counts, also as a property. */
+const RUNTIMES: readonly string[] = ["Deno", "Bun"];
+/** Globals whose names are fair names of properties. */
+const GLOBALS: readonly string[] = ["process", "setTimeout", "setInterval", "setImmediate"];
 
-/** Blanks comments and literals, keeps line ends and the first and last character of literals. */
-function blank(text: string): string {
-  let out = "";
-  // For each open `${`, how many plain braces are open within it.
-  const templates: number[] = [];
-  let at = 0;
-  while (at < text.length) {
-    const char = text[at];
-    const taken = matchAt(text, at, out);
-    if (taken !== undefined) {
-      out += hollow(taken);
-      at += taken.length;
-    } else if (char === "`" || (char === "}" && templates.at(-1) === 0)) {
-      if (char === "}") templates.pop();
-      const part = templatePart(text, at);
-      if (part.endsWith("${")) templates.push(0);
-      out += hollow(part);
-      at += part.length;
-    } else {
-      const depth = templates.length - 1;
-      if (char === "{" && depth >= 0) templates[depth]!++;
-      if (char === "}" && depth >= 0) templates[depth]!--;
-      out += char;
-      at++;
+/** Parses one source. */
+export function scan(path: string, text: string): Source {
+  const { program } = parse(text, {
+    sourceType: "module",
+    plugins: ["typescript"],
+  });
+  const source = (node: Node) => text.slice(node.start, node.end);
+  const imports: string[] = [];
+  const dynamic: Node[] = [];
+  const constants = new Map<string, string>();
+  const globals: string[] = [];
+  let exportsUnnamed = false;
+  const onNode = (node: Node, parent: Node | undefined): void => {
+    const { type } = node;
+    if (type === "ExportAllDeclaration" || type === "ExportDefaultDeclaration") {
+      exportsUnnamed = true;
+    } else if (type === "ExportNamespaceSpecifier") exportsUnnamed = true;
+    else if (type === "TSImportType") imports.push(literal(node.source as Node) ?? "");
+    else if (type === "ImportExpression") dynamic.push(node.source as Node);
+    else if (type === "CallExpression" && (node.callee as Node).type === "Import") {
+      dynamic.push((node.arguments as Node[])[0]!);
+    } else if (type === "VariableDeclarator" && parent?.kind === "const") {
+      const value = node.init ? literal(node.init as Node) : undefined;
+      if (value !== undefined) constants.set((node.id as Node).name as string, value);
+    } else if (isMember(node) && (node.object as Node).name === "globalThis") {
+      const name = (node.property as Node).name as string;
+      if (node.computed || GLOBALS.includes(name)) globals.push(source(node));
+    } else if (type === "Identifier") {
+      const name = node.name as string;
+      if (RUNTIMES.includes(name)) globals.push(name);
+      else if (GLOBALS.includes(name) && !namesProperty(node, parent)) globals.push(name);
+    }
+    if (/^(Import|ExportNamed|ExportAll)Declaration$/.test(type) && node.source) {
+      imports.push(literal(node.source as Node) ?? "");
+    }
+  };
+  walk(program as unknown as Node, undefined, onNode);
+  const computedImports: string[] = [];
+  for (const argument of dynamic) {
+    const module = literal(argument) ?? constants.get(argument.name as string);
+    if (module === undefined) computedImports.push(source(argument));
+    else imports.push(module);
+  }
+  const lineCount = text.trimEnd().split("\n").length;
+  return { path, imports, computedImports, globals, exportsUnnamed, lineCount };
+}
+
+function walk(
+  node: Node,
+  parent: Node | undefined,
+  onNode: (node: Node, parent: Node | undefined) => void,
+): void {
+  onNode(node, parent);
+  for (const value of Object.values(node)) {
+    for (const child of Array.isArray(value) ? value : [value]) {
+      if (typeof child?.type === "string" && typeof child.start === "number") {
+        walk(child, node, onNode);
+      }
     }
   }
-  return out;
 }
 
-function matchAt(text: string, at: number, before: string): string | undefined {
-  const candidates = beforePattern.test(before.slice(-40)) ? [...literals, pattern] : literals;
-  for (const literal of candidates) {
-    literal.lastIndex = at;
-    const found = literal.exec(text);
-    if (found) return found[0];
-  }
-  return undefined;
+function literal(node: Node): string | undefined {
+  if (node.type === "TSLiteralType") return literal(node.literal as Node);
+  return typeof node.value === "string" ? node.value : undefined;
 }
 
-/** From a backquote or the end of a substitution to the next substitution or the closing one. */
-function templatePart(text: string, at: number): string {
-  const end = /(?:\\[^]|[^`\\$]|\$(?!\{))*(?:`|\$\{|$)/y;
-  end.lastIndex = at + 1;
-  return text[at] + (end.exec(text)?.[0] ?? "");
+function isMember({ type }: Node): boolean {
+  return type === "MemberExpression" || type === "OptionalMemberExpression";
 }
 
-function hollow(literal: string): string {
-  const comment = literal.startsWith("//") || literal.startsWith("/*");
-  const spaces = (part: string) => part.replace(/[^\n]/g, " ");
-  if (comment || literal.length < 2) return spaces(literal);
-  return literal[0] + spaces(literal.slice(1, -1)) + literal.at(-1);
+/** True for the name of a property, a method or a member of a type. */
+function namesProperty(node: Node, parent: Node | undefined): boolean {
+  if (parent === undefined || parent.computed === true) return false;
+  if (isMember(parent)) return parent.property === node;
+  if (parent.type === "PrivateName") return true;
+  return parent.key === node && parent.shorthand !== true;
 }

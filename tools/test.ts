@@ -1,8 +1,8 @@
-// npm test: every check and every test, on all three runtimes.
+// npm test: all checks, and all tests on all three runtimes.
 //
 //   npm test                         everything
 //   npm test -- --only node,bun      some steps
-//   npm test -- loop_group mailbox   the test files whose path has one of these parts
+//   npm test -- loop_group mailbox   the test files whose path contains one of these
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +36,9 @@ const { values, positionals } = parseArgs({
 });
 const only = values.only.flatMap((names) => names.split(","));
 const unknown = only.filter((name) => !stepNames.includes(name));
-if (unknown.length > 0) fail(`No step is called ${unknown.join(", ")}: ${stepNames.join(", ")}`);
+if (unknown.length > 0) {
+  fail(`Unknown step ${unknown.join(", ")}: expected one of ${stepNames.join(", ")}`);
+}
 const steps = selectSteps(only, positionals);
 if (steps.length === 0) fail(`No test file matches ${positionals.join(", ")}`);
 
@@ -46,7 +48,7 @@ const conformanceFile = join(folder, "conformance.jsonl");
 writeFileSync(conformanceFile, "");
 const commonEnv = {
   [CONFORMANCE_FILE]: conformanceFile,
-  // Node starts a process for each test file: without it each compiles all sources anew
+  // Node starts a process per test file. Without the cache each would compile all sources.
   NODE_COMPILE_CACHE: join(folder, "compiled"),
 };
 
@@ -55,7 +57,7 @@ for (let first = 0; first < steps.length;) {
   let next = first + 1;
   while (steps[next]?.beside) next++;
   const together = steps.slice(first, next).map(async (step) => {
-    const outcome = await take(step);
+    const outcome = await runStep(step);
     console.log(row(outcome));
     return outcome;
   });
@@ -75,7 +77,7 @@ console.log(`\n${outcomes.map(row).join("\n")}\n`);
 console.log(describe(sum(outcomes.map(({ counts }) => counts))));
 process.exitCode = outcomes.every(({ ok }) => ok) ? 0 : 1;
 
-async function take(step: Step): Promise<Outcome> {
+async function runStep(step: Step): Promise<Outcome> {
   const { name, program, args, env, paths, timeoutMs, runner, forbidden } = step;
   if (paths?.length === 0) return failed(name, "has no test file");
   const { code, output, ms } = await run(program, [...args, ...paths ?? []], {
@@ -85,15 +87,15 @@ async function take(step: Step): Promise<Outcome> {
   const seconds = `${(ms / 1000).toFixed(1)} s`;
   const counts = runner ? parseCounts(runner, output) : none;
   const empty = runner !== undefined && counts.passed + counts.failed === 0;
-  const told = forbidden !== undefined && output.includes(forbidden);
-  const note = told ? forbidden : empty ? "ran no test" : runner ? describe(counts) : "";
-  const ok = code === 0 && counts.failed === 0 && !empty && !told;
+  const hasForbidden = forbidden !== undefined && output.includes(forbidden);
+  const note = hasForbidden ? forbidden : empty ? "ran no test" : runner ? describe(counts) : "";
+  const ok = code === 0 && counts.failed === 0 && !empty && !hasForbidden;
   if (ok) return { name, ok, note, counts, seconds };
   console.log(`\n── ${name} ──\n${output.trimEnd()}\n`);
   return failed(name, `${note} (exit code ${code})`.trimStart(), counts, seconds);
 }
 
-/** A step that fails without a failing test counts as one: the last line never hides a failure. */
+/** Counts a step without a failing test as one failure, so that the last line shows it. */
 function failed(name: string, note: string, counts: Counts = none, seconds = ""): Outcome {
   return { name, ok: false, note, counts: { ...counts, failed: counts.failed || 1 }, seconds };
 }

@@ -1,15 +1,15 @@
-// Reads the test counts out of what the three test runners print at their end.
+// Parses the summaries of the three test runners.
 
 import type { RuntimeName } from "./runtimes.ts";
 
-/** What a test runner counted. */
+/** The counts of a test run. */
 export interface Counts {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
 }
 
-/** No test at all. */
+/** The counts of no test. */
 export const none: Counts = { passed: 0, failed: 0, skipped: 0 };
 
 /** Adds the counts of several runs. */
@@ -21,33 +21,33 @@ export function sum(all: readonly Counts[]): Counts {
   }), none);
 }
 
-/** As in `3 passed, 0 failed`, with `, 1 skipped` only when there are. */
+/** Formats counts: `3 passed, 0 failed`, and `, 1 skipped` if there are any. */
 export function describe({ passed, failed, skipped }: Counts): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }
 
-/** The counts in a runner's output; {@linkcode none} when it ended before its summary. */
+/** Parses the output of a runner. Returns {@linkcode none} if it has no summary. */
 export function parseCounts(runner: RuntimeName, output: string): Counts {
   return parsers[runner](output);
 }
 
 const parsers: Readonly<Record<RuntimeName, (output: string) => Counts>> = {
-  // ℹ pass 12, one figure a line; a cancelled test is one that never came to its end
+  // ℹ pass 12, one count a line; a cancelled test did not finish
   node: (output) => {
-    const figure = (name: string) => last(output, new RegExp(`^ℹ ${name} (\\d+)$`, "gm"));
+    const count = (name: string) => last(output, new RegExp(`^ℹ ${name} (\\d+)$`, "gm"));
     return {
-      passed: figure("pass"),
-      failed: figure("fail") + figure("cancelled"),
-      skipped: figure("skipped") + figure("todo"),
+      passed: count("pass"),
+      failed: count("fail") + count("cancelled"),
+      skipped: count("skipped") + count("todo"),
     };
   },
-  //  12 pass, one figure a line; those that are zero may be left out, errors are among the failed
+  //  12 pass, one count a line; zeros may be missing, errors count as failed
   bun: (output) => {
-    const figure = (name: string) => last(output, new RegExp(`^ *(\\d+) ${name}$`, "gm"));
+    const count = (name: string) => last(output, new RegExp(`^ *(\\d+) ${name}$`, "gm"));
     return {
-      passed: figure("pass"),
-      failed: figure("fail"),
-      skipped: figure("skip") + figure("todo"),
+      passed: count("pass"),
+      failed: count("fail"),
+      skipped: count("skip") + count("todo"),
     };
   },
   // ok | 12 passed (3 steps) | 0 failed | 1 ignored (2s)
@@ -61,7 +61,7 @@ const parsers: Readonly<Record<RuntimeName, (output: string) => Counts>> = {
   },
 };
 
-/** The summary comes last: whatever a test printed in the same form stands before it. */
+/** Uses the last match: a test may print the same text before the summary. */
 function last(output: string, pattern: RegExp): number {
   return Number([...output.matchAll(pattern)].at(-1)?.[1] ?? 0);
 }

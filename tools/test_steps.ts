@@ -1,24 +1,24 @@
-// What `npm test` does, in order.
+// The steps of `npm test`, in order.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root, runtimeBinary, type RuntimeName, tool } from "./runtimes.ts";
 
-/** One thing that must succeed. */
+/** A command that must succeed. */
 export interface Step {
   readonly name: string;
   readonly program: string;
   readonly args: readonly string[];
   readonly timeoutMs: number;
-  /** Whose summary its output ends with, when it runs tests. */
+  /** The runner whose summary ends the output, if the step runs tests. */
   readonly runner?: RuntimeName;
   /** Added to the environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** It may run beside the step before it. */
+  /** True if the step may run in parallel with the previous one. */
   readonly beside?: boolean;
-  /** What its output must not have, although it exits with 0. */
+  /** Text that fails the step when its output contains it. */
   readonly forbidden?: string;
-  /** Added to the arguments; without any the runner would look for tests by itself. */
+  /** Appended to the arguments. An empty list fails: the runner would search for tests. */
   readonly paths?: readonly string[];
 }
 
@@ -39,16 +39,16 @@ export const stepNames: readonly string[] = [
   "doc",
 ];
 
-/** A step of tests that takes longer hangs; on a busy machine each may take twice its usual time. */
-const HUNG_MS = 600_000;
+/** The time limit of test steps. On a busy machine a step may take twice its usual time. */
+const TEST_TIMEOUT_MS = 600_000;
 
-/** Files that a runtime tests at a time. Most tests wait: two on two cores halve the time. */
+/** The number of test files that a runtime runs in parallel. Most tests wait. */
 const JOBS = 2;
 
-/** Folders of tests that are slow, and the same whoever starts them: each is a step, on Node alone. */
+/** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
 const HEAVY: readonly string[] = ["package", "docs", "page", "chaos"];
 
-/** The steps to take; filters are parts of test files' paths and leave only steps with such files. */
+/** Selects the steps by name. Filters keep only the test files whose paths contain one of them. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
   const matching = (files: readonly string[]) =>
     files.filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
@@ -76,7 +76,7 @@ function staticSteps(): readonly Step[] {
     {
       name: "doclint",
       program: deno,
-      // what npm packages bring is documented by them: their types are not ours to export
+      // the types of npm packages are not documented here
       args: ["doc", "--lint", "--no-npm", "--quiet"],
       paths: entries(),
       timeoutMs: 60_000,
@@ -84,7 +84,7 @@ function staticSteps(): readonly Step[] {
   ];
 }
 
-/** The modules that users import, each for the comments of all that it exports. */
+/** Returns the entry points of the package. */
 function entries(): readonly string[] {
   const { exports } = JSON.parse(readFileSync(join(root, "deno.json"), "utf8"));
   return Object.values<string>(exports);
@@ -97,27 +97,27 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
     {
       name: "bun",
       program: runtimeBinary("bun"),
-      // bun gives a test 5 s unless told, the others any time
+      // the default time limit of Bun is 5 s
       args: ["test", "--timeout", "60000", `--parallel=${JOBS}`],
       paths,
-      timeoutMs: HUNG_MS,
+      timeoutMs: TEST_TIMEOUT_MS,
       runner: "bun",
     },
     {
       name: "deno",
       program: runtimeBinary("deno"),
-      // the types have been checked in a step of their own
+      // the step `check` checks the types
       args: ["test", "--allow-all", "--no-check", "--unstable-kv", "--parallel"],
       env: { DENO_JOBS: `${JOBS}` },
       paths,
-      timeoutMs: HUNG_MS,
+      timeoutMs: TEST_TIMEOUT_MS,
       runner: "deno",
     },
   ];
 }
 
 function heavyStep(name: string, files: readonly string[]): Step {
-  // Deno's tests wait most of the time. `docs` may not join them: it builds the package too.
+  // `docs` builds the package too, so it must not run in parallel with `package`.
   const beside = name === "package";
   return { ...nodeStep(name, files.map((file) => `./${file}`), 1), beside };
 }
@@ -133,7 +133,7 @@ function nodeStep(name: string, paths: readonly string[], concurrency: number): 
       `--test-concurrency=${concurrency}`,
     ],
     paths,
-    timeoutMs: HUNG_MS,
+    timeoutMs: TEST_TIMEOUT_MS,
     runner: "node",
   };
 }
@@ -147,14 +147,14 @@ function jsrSteps(): readonly Step[] {
   return [
     {
       name: "doc",
-      // chaos, which comes before it, mostly waits
+      // the previous step, chaos, mostly waits
       beside: true,
       program: deno,
       args: ["test", "--doc", "--allow-all"],
       paths: documented,
       timeoutMs: 300_000,
       runner: "deno",
-      // console.assert in an example says so, and fails nothing
+      // console.assert prints this and does not fail the test
       forbidden: "Assertion failed",
     },
   ];

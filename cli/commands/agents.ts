@@ -1,15 +1,14 @@
 import { type Command, Option } from "commander";
-import { oneLine } from "../../src/terminal/text.ts";
+import { checkAgentId } from "../../src/coordination/agent_state.ts";
 import type { AgentRecord, Board } from "../../src/coordination/mod.ts";
-import { type BoardFlags, checkAgentIds, openBoard } from "../_board.ts";
-import { ageText, parseDuration } from "../_duration.ts";
-import { CliError, usageError } from "../_errors.ts";
-import { examples } from "../_help.ts";
-import { interruption } from "../_interruption.ts";
+import { oneLine } from "../../src/terminal/text.ts";
+import { type BoardFlags, openBoard } from "../_board.ts";
+import { asUsage, CliError, usageError } from "../_errors.ts";
+import { interruption, pause } from "../_interrupt.ts";
 import type { Io } from "../_io.ts";
 import { live } from "../_live.ts";
-import { counted, paint, printer, type Row, table } from "../_print.ts";
-import { pause } from "../_watch.ts";
+import { examples, parseDuration } from "../_options.ts";
+import { ageText, counted, paint, printer, type Row, table } from "../_print.ts";
 
 interface Flags extends BoardFlags {
   readonly watch?: boolean;
@@ -18,50 +17,57 @@ interface Flags extends BoardFlags {
 const BOARDS = `
 Boards:
   ./agents, dir:./agents          a directory
-  redis://localhost:6379          Redis; --name says which of its boards
-  postgres://localhost/app        PostgreSQL; --name and --schema say which
+  redis://localhost:6379          Redis; --name selects the board
+  postgres://localhost/app        PostgreSQL; --name and --schema select the board
 
-  A board that is not there is not made. It can be left out when LASTCALL_BOARD names it.
+  The command never creates a board. If LASTCALL_BOARD is set, the board can be omitted.
 
 Status:
-  running, shutting_down, shutdown_complete   as the agent said last
-  stale      it has not been heard of for too long, and never said goodbye
-  corrupt    there is a record that cannot be read
+  running, shutting_down, shutdown_complete   the state that the agent wrote last
+  stale      the agent stopped updating its record without shutting down
+  corrupt    the record cannot be read
   unknown    there is no record`;
 
 const COLUMNS: Row = ["AGENT", "STATUS", "SINCE", "DETAIL"];
-const NOBODY = "no agents";
-/** Ages grow while nothing else happens. */
+const NO_AGENTS = "no agents";
+/** Keeps the ages up to date between changes. */
 const REDRAW_MS = 1_000;
 
-/** `lastcall agents`: who is on a board. */
+/** Adds `lastcall agents`, which lists the agents of a board. */
 export function addAgents(program: Command, io: Io): void {
   program.command("agents")
-    .description("List the agents of a board, with their state, its age and what they announced.")
-    .argument("[board]", "where the board is (or LASTCALL_BOARD)")
-    .argument("[agents...]", "only these; exit code 1 when one of them is unknown")
-    .option("--name <name>", "which board of the server (default: default)")
-    .option("--schema <name>", "the schema that holds it, on PostgreSQL (default: lastcall)")
+    .description("List the agents of a board with their state, its age and their shutdown notices.")
+    .argument("[board]", "address of the board (or LASTCALL_BOARD)")
+    .argument("[agents...]", "only these agents; exit code 1 when one of them is unknown")
+    .option("--name <name>", "name of the board on a server (default: default)")
+    .option("--schema <name>", "schema of the board on PostgreSQL (default: lastcall)")
     .addOption(
-      new Option("--stale-after <time>", "silence for longer is death (default: 30s)")
+      new Option(
+        "--stale-after <time>",
+        "age of the record after which an agent is stale (default: 30s)",
+      )
         .argParser(parseDuration),
     )
-    .option("-w, --watch", "go on with every change, until Ctrl+C; piped: one line a change")
+    .option("-w, --watch", "show every change until Ctrl+C; in a pipe: one line a change")
     .addHelpText("after", BOARDS)
     .addHelpText(
       "after",
       examples(
-        ["lastcall agents ./agents", "all of a directory"],
-        ["lastcall agents redis://localhost --watch", "as they come and go"],
-        ["lastcall agents ./agents worker-1 --json", "one of them, for programs"],
+        ["lastcall agents ./agents", "all agents of a directory"],
+        ["lastcall agents redis://localhost --watch", "every change"],
+        ["lastcall agents ./agents worker-1 --json", "one agent, as JSON"],
       ),
     )
     .action(
       async (given: string | undefined, ids: readonly string[], flags: Flags, command: Command) => {
         const address = given ?? io.env["LASTCALL_BOARD"];
-        if (!address) throw usageError("No board: name one, as ./agents, or set LASTCALL_BOARD");
-        if (flags.watch && ids.length > 0) throw usageError("--watch shows all agents: name none");
-        checkAgentIds(ids);
+        if (!address) {
+          throw usageError("No board: give its address, as ./agents, or set LASTCALL_BOARD");
+        }
+        if (flags.watch && ids.length > 0) {
+          throw usageError("--watch shows all agents: remove the agent ids");
+        }
+        asUsage(() => ids.forEach(checkAgentId));
         const board = await openBoard(address, flags);
         try {
           if (flags.watch) await watchBoard(io, board, printer(io, command).json);
@@ -77,7 +83,7 @@ async function list(io: Io, board: Board, ids: readonly string[], command: Comma
   const agents = ids.length === 0
     ? await board.list()
     : await Promise.all(ids.map((id) => board.getState(id)));
-  printer(io, command).list(agents, COLUMNS, row, NOBODY);
+  printer(io, command).list(agents, COLUMNS, row, NO_AGENTS);
   const unknown = agents.filter(({ status }) => status === "unknown").map((it) => it.agentId);
   if (unknown.length === 0) return;
   throw new CliError("not_found", `Not on the board: ${unknown.join(", ")}`);
@@ -92,7 +98,9 @@ async function watchBoard(io: Io, board: Board, json: boolean): Promise<void> {
     for (const record of changes) {
       if (record.status === "unknown") known.delete(record.agentId);
       else known.set(record.agentId, record);
-      if (screen === undefined) io.out.write(`${json ? JSON.stringify(record) : change(record)}\n`);
+      if (screen === undefined) {
+        io.out.write(`${json ? JSON.stringify(record) : changeLine(record)}\n`);
+      }
     }
     draw();
   });
@@ -109,12 +117,12 @@ async function watchBoard(io: Io, board: Board, json: boolean): Promise<void> {
 }
 
 function lines(io: Io, records: readonly AgentRecord[]): readonly string[] {
-  if (records.length === 0) return [NOBODY];
+  if (records.length === 0) return [NO_AGENTS];
   const sorted = [...records].sort((a, b) => a.agentId < b.agentId ? -1 : 1);
   return table(COLUMNS, sorted.map(row), io.out, paint(io, io.out)).trimEnd().split("\n");
 }
 
-function change(record: AgentRecord): string {
+function changeLine(record: AgentRecord): string {
   const [agentId = "", status = "", , detail = ""] = row(record).map(oneLine);
   return `${new Date().toISOString()} ${agentId} ${status} ${detail}`.trimEnd();
 }
@@ -130,7 +138,7 @@ function row(record: AgentRecord): Row {
 }
 
 function detail({ notice, raw, metadata = {} }: AgentRecord): string {
-  if (raw !== undefined) return `cannot be read: ${raw.trim() || "it is empty"}`;
+  if (raw !== undefined) return `unreadable: ${raw.trim() || "empty"}`;
   if (notice !== undefined) {
     return `stops ${counted(notice.agents.length, "agent")}: ${notice.reason}`;
   }

@@ -1,130 +1,194 @@
+// `lastcall demo`: a kitchen to watch during a shutdown. Customers order, three cooks work, and
+// every order is a message. On Ctrl+C the kitchen takes no new orders, finishes the dishes on the
+// stove, and keeps the rest for the next start.
+
 import { type Command, Option } from "commander";
-import { InMemoryMailbox, type Log, type Mailbox, silentLog } from "../../mod.ts";
-import { kitchenOn, type Order } from "../demo/kitchen.ts";
-import { parseCount, parseDuration } from "../_duration.ts";
-import { checkHealth } from "../_check_health.ts";
-import { isMissing } from "../_errors.ts";
-import { examples } from "../_help.ts";
+import {
+  InMemoryMailbox,
+  type Log,
+  LoopGroup,
+  type LoopGroupOptions,
+  type Mailbox,
+  MailboxLoop,
+  silentLog,
+  StepLoop,
+} from "../../mod.ts";
+import { connectionReason } from "../_errors.ts";
+import { checkHealth } from "../_health_port.ts";
 import type { Io } from "../_io.ts";
-import { jsonLog } from "../_json_log.ts";
 import { open } from "../_mailbox.ts";
-import { counted, paint, printer } from "../_print.ts";
+import { examples, parseCount, parseDuration } from "../_options.ts";
+import { counted, jsonLog, paint, printer } from "../_print.ts";
 
-const SHUTDOWN_TIMEOUT_MS = 10_000;
+interface Order {
+  readonly dish: string;
+  readonly minutes: number;
+}
 
-interface Options {
+interface Flags {
   readonly file: string;
   readonly for?: number;
   readonly healthPort?: number;
 }
 
-/** `lastcall demo`: a kitchen to watch stopping well. */
+type Say = (text: string) => void;
+
+const SHUTDOWN_TIMEOUT_MS = 10_000;
+const MENU = ["soup", "pasta", "curry", "salad", "cake", "tea"];
+/** A minute in this kitchen. */
+const MINUTE_MS = 500;
+const MAX_ORDERS = 20;
+const NO_SQLITE = "keeping them needs Deno, Bun, or Node 22.13 or newer";
+
+/** Adds `lastcall demo`. */
 export function addDemo(program: Command, io: Io): void {
   program.command("demo")
     .description(
-      "See it: a kitchen on a SQLite file. Ctrl+C is the last call; the next start goes on.",
+      "Watch a graceful shutdown: a kitchen on a SQLite file. Ctrl+C closes it; the next start " +
+        "continues.",
     )
-    .option("--file <path>", "where the orders are kept", "./kitchen.db")
-    .addOption(new Option("--for <time>", "close after so long, as 10s").argParser(parseDuration))
+    .option("--file <path>", "the SQLite file of the orders", "./kitchen.db")
+    .addOption(new Option("--for <time>", "close after this time, as 10s").argParser(parseDuration))
     .addOption(
-      new Option("--health-port <port>", "answer probes and show the live page there")
+      new Option("--health-port <port>", "serve probes and the live page on this port")
         .argParser(parseCount(0, 65_535)),
     )
     .addHelpText(
       "after",
       examples(
         ["lastcall demo", "until Ctrl+C"],
-        ["lastcall demo --for 10s", "closes by itself"],
+        ["lastcall demo --for 10s", "for ten seconds"],
         ["lastcall demo --health-port 8080", "with a page at http://localhost:8080/"],
-        ["lastcall peek 'sqlite:./kitchen.db?queue=orders'", "what waits, from another terminal"],
+        ["lastcall peek 'sqlite:./kitchen.db?queue=orders'", "the orders, in another terminal"],
       ),
     )
-    .action(async (options: Options, command: Command) => {
-      const { json } = printer(io, command);
-      await checkHealth(options);
-      await openKitchen(await orderBook(options), options, io, json);
+    .action(async (flags: Flags, command: Command) => {
+      await checkHealth(flags);
+      await runKitchen(await openOrders(flags), flags, io, printer(io, command).json);
     });
 }
 
-/** Node 20 has no SQLite: there the kitchen opens all the same, and forgets what it did not do. */
-async function orderBook({ file }: Options): Promise<Mailbox<Order>> {
+/** Falls back to memory on Node 20, which has no SQLite. */
+async function openOrders({ file }: Flags): Promise<Mailbox<Order>> {
   const path = encodeURI(file).replaceAll("?", "%3F").replaceAll("#", "%23");
   try {
     return await open(`sqlite:${path}?queue=orders`, true, { log: silentLog }) as Mailbox<Order>;
   } catch (error) {
-    if (!isMissing(error)) throw error;
+    if (connectionReason(error) !== "client_missing") throw error;
     return new InMemoryMailbox<Order>("orders");
   }
 }
-
-async function openKitchen(
-  orders: Mailbox<Order>,
-  options: Options,
-  io: Io,
-  json: boolean,
-): Promise<void> {
-  const style = paint(io, io.out);
-  const tell = (text: string) => json ? undefined : io.out.write(`${text}\n`);
-  let closingTime: ReturnType<typeof setTimeout> | undefined;
-  const group = kitchenOn({
-    orders,
-    shutdownTimeoutMs: SHUTDOWN_TIMEOUT_MS,
-    ...io.group,
-    ...(options.healthPort === undefined ? {} : { healthPort: options.healthPort }),
-    health: { mailboxes: [orders] },
-    log: json ? jsonLog(io) : reportTo(tell, io.err.interactive),
-    say: (text) => tell(text.startsWith(" ") ? style("dim", text) : text),
-    support: [{
-      name: "order book",
-      async stop() {
-        clearTimeout(closingTime);
-        const left = await orders.approximateCount();
-        const waits = left === 1 ? "1 order waits" : `${left} orders wait`;
-        tell(
-          isKept(orders)
-            ? `\n${waits} for the next start.`
-            : `\n${counted(left, "order")} forgotten: ${NO_SQLITE}.`,
-        );
-        await orders.close();
-      },
-    }],
-  });
-  group.on("phase", ({ phase, reason }) => {
-    if (!io.err.interactive) tell(`> ${phase} (${reason})`);
-  });
-  await welcome(orders, options, tell, style);
-  if (options.for !== undefined) closingTime = setTimeout(group.shutdown, options.for);
-  await group.main();
-}
-
-const NO_SQLITE = "keeping them needs Deno, Bun, or Node 22.13 or later";
 
 function isKept(orders: Mailbox<Order>): boolean {
   return !(orders instanceof InMemoryMailbox);
 }
 
+async function runKitchen(
+  orders: Mailbox<Order>,
+  flags: Flags,
+  io: Io,
+  json: boolean,
+): Promise<void> {
+  const style = paint(io, io.out);
+  const say: Say = (text) => json ? undefined : io.out.write(`${text}\n`);
+  let closingTime: ReturnType<typeof setTimeout> | undefined;
+  const group = makeKitchen(
+    orders,
+    (text) => say(text.startsWith(" ") ? style("dim", text) : text),
+    {
+      shutdownTimeoutMs: SHUTDOWN_TIMEOUT_MS,
+      ...io.group,
+      ...(flags.healthPort === undefined ? {} : { healthPort: flags.healthPort }),
+      health: { mailboxes: [orders] },
+      log: json ? jsonLog(io) : textLog(say, io.err.interactive),
+      support: [{
+        name: "order book",
+        async stop() {
+          clearTimeout(closingTime);
+          const left = await orders.approximateCount();
+          const waits = left === 1 ? "1 order waits" : `${left} orders wait`;
+          say(
+            isKept(orders)
+              ? `\n${waits} for the next start.`
+              : `\n${counted(left, "order")} lost: ${NO_SQLITE}.`,
+          );
+          await orders.close();
+        },
+      }],
+    },
+  );
+  group.on("phase", ({ phase, reason }) => {
+    if (!io.err.interactive) say(`> ${phase} (${reason})`);
+  });
+  await welcome(orders, flags, say, (text) => style("bold", text));
+  if (flags.for !== undefined) closingTime = setTimeout(group.shutdown, flags.for);
+  await group.main();
+}
+
+/** Makes the group: `customers` send orders, `kitchen` handles them, `board` shows the counts. */
+function makeKitchen(orders: Mailbox<Order>, say: Say, options: LoopGroupOptions): LoopGroup {
+  const pick = (count: number) => Math.floor(Math.random() * count);
+
+  // Customers order a little faster than the cooks work. They stop first.
+  const customers = new StepLoop("customers", async ({ pause }) => {
+    if (await orders.approximateCount() < MAX_ORDERS) {
+      await orders.send({ dish: MENU[pick(MENU.length)]!, minutes: 2 + pick(4) });
+    }
+    await pause(350);
+  }, { priority: -1 });
+
+  const kitchen = new MailboxLoop<Order>({
+    name: "kitchen",
+    mailbox: orders,
+    concurrency: 3,
+    deadLetter: { maxDeliveries: 3 },
+    backoff: { minMs: 500 },
+    log: silentLog,
+    handler: async ({ body: { dish, minutes } }, { attempt, stopping }) => {
+      await new Promise((resolve) => setTimeout(resolve, minutes * MINUTE_MS));
+      if (pick(8) === 0) throw new Error(`the ${dish} is burnt`);
+      const notes = [
+        attempt > 1 && `attempt ${attempt}`,
+        stopping.aborted && "after the last call",
+      ];
+      say([`${dish} is served`, ...notes.filter(Boolean).map((note) => `(${note})`)].join(" "));
+    },
+  });
+
+  const board = new StepLoop("board", async ({ pause }) => {
+    await pause(1_000);
+    const { ready, phase } = group.health();
+    const { acknowledged, nacked } = kitchen.figures;
+    say(
+      `  ${ready ? "open" : phase} · ${await orders.approximateCount()} in the book · ` +
+        `${kitchen.inFlight.length} in the kitchen · ${acknowledged} served · ${nacked} burnt`,
+    );
+  }, { priority: 1 });
+
+  const group = new LoopGroup([customers, kitchen, board], options);
+  return group;
+}
+
 async function welcome(
   orders: Mailbox<Order>,
-  { file, healthPort }: Options,
-  tell: (text: string) => void,
-  style: ReturnType<typeof paint>,
+  { file, healthPort }: Flags,
+  say: Say,
+  bold: (text: string) => string,
 ): Promise<void> {
   const left = await orders.approximateCount();
   const place = isKept(orders) ? "in a file" : "in memory";
-  tell(
-    style("bold", `A kitchen: customers order, three cooks work, and every order is ${place}.`),
-  );
-  if (!isKept(orders)) tell(`They are gone at the end: ${NO_SQLITE}.`);
-  else if (left === 0) tell(`A new day, no orders yet in ${file}.`);
-  else tell(`${counted(left, "order")} left from last time in ${file}.`);
-  if (healthPort) tell(`Look at it on http://localhost:${healthPort}/`);
-  tell("Press Ctrl+C for the last call.\n");
+  say(bold(`A kitchen: customers order, three cooks work, and every order is ${place}.`));
+  if (!isKept(orders)) say(`The orders are lost at the end: ${NO_SQLITE}.`);
+  else if (left === 0) say(`No orders yet in ${file}.`);
+  else say(`${counted(left, "order")} left from last time in ${file}.`);
+  if (healthPort) say(`Live page: http://localhost:${healthPort}/`);
+  say("Press Ctrl+C for the last call.\n");
 }
 
-/** The report belongs to what is shown, and what goes wrong too; at a terminal `main()` shows it. */
-function reportTo(tell: (text: string) => void, atTerminal: boolean): Log {
-  const take: Log["info"] = (text, { report } = {}) => {
-    if (report === undefined || !atTerminal) tell(text);
+/** Writes log messages as text. On a terminal `main()` shows the report, so it is left out here. */
+function textLog(say: Say, interactive: boolean): Log {
+  const write: Log["info"] = (text, { report } = {}) => {
+    if (report === undefined || !interactive) say(text);
   };
-  return { ...silentLog, info: take, warn: take, error: take };
+  return { ...silentLog, info: write, warn: write, error: write };
 }

@@ -1,30 +1,29 @@
-import { type Command, Option } from "commander";
-import { oneLine } from "../../src/terminal/text.ts";
-import { type DeadLetter, MAX_BATCH, redrive } from "../../mod.ts";
-import { lettersOf, peekLetters } from "../_dead_letters.ts";
-import { ageText, parseCount } from "../_duration.ts";
-import { CliError, interruptedBy, usageError } from "../_errors.ts";
-import { examples, MAILBOXES } from "../_help.ts";
-import { interruption } from "../_interruption.ts";
-import type { Io } from "../_io.ts";
-import { onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
-import { counted, printer } from "../_print.ts";
-import { progress } from "../_progress.ts";
-import { purge } from "../_purge.ts";
-import { limitOption } from "./peek.ts";
+// `lastcall dlq`: lists, shows, redrives and deletes dead letters.
 
-/** `lastcall dlq`: the messages that failed for good. */
+import { type Command, Option } from "commander";
+import { type DeadLetter, type Mailbox, MAX_BATCH, redrive } from "../../mod.ts";
+import { oneLine } from "../../src/terminal/text.ts";
+import { CliError, usageError, withProgress } from "../_errors.ts";
+import { interruption } from "../_interrupt.ts";
+import type { Io } from "../_io.ts";
+import { progress } from "../_live.ts";
+import { onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
+import { examples, limitOption, MAILBOXES, parseCount } from "../_options.ts";
+import { ageText, counted, printer } from "../_print.ts";
+import { peek, purge } from "./mailbox.ts";
+
+/** Adds `lastcall dlq` with its subcommands. */
 export function addDlq(program: Command, io: Io): void {
   const dlq = program.command("dlq")
-    .description("Look at dead letters, the messages that failed for good, and send them back.")
+    .description("List, show, redrive and delete dead letters: messages that failed permanently.")
     .helpCommand(false)
     .addHelpText("after", MAILBOXES)
     .addHelpText(
       "after",
       examples(
-        ["lastcall dlq list sqlite:./jobs.db", "what failed, and why"],
-        ["lastcall dlq show sqlite:./jobs.db order-17", "all that is known of one"],
-        ["lastcall dlq redrive sqlite:./jobs.db", "give all another chance"],
+        ["lastcall dlq list sqlite:./jobs.db", "the oldest, with reasons"],
+        ["lastcall dlq show sqlite:./jobs.db order-17", "all details of one"],
+        ["lastcall dlq redrive sqlite:./jobs.db", "send all back to the mailbox"],
       ),
     );
   addList(dlq, io);
@@ -35,24 +34,25 @@ export function addDlq(program: Command, io: Io): void {
 
 function addList(dlq: Command, io: Io): void {
   dlq.command("list")
-    .description("List the oldest dead letters and why they are there.")
-    .argument("[mailbox]", "the URL of the mailbox they come from")
+    .description("List the oldest dead letters with their reasons.")
+    .argument("[mailbox]", "URL of the mailbox that the messages were sent to")
     .addOption(limitOption())
     .addHelpText(
       "after",
       examples(
         ["lastcall dlq list sqlite:./jobs.db", "the ten oldest"],
-        ["lastcall dlq list sqlite:./jobs.db -n 100 --json", "more, for programs"],
+        ["lastcall dlq list sqlite:./jobs.db -n 100 --json", "100, as JSON"],
       ),
     )
     .action(async (
-      mailbox: string | undefined,
+      url: string | undefined,
       { limit }: { readonly limit: number },
       command: Command,
     ) => {
-      await withMailbox(onlyMailbox(io, mailbox), { create: false }, async (opened) => {
-        const letters = await peekLetters(lettersOf(opened), limit);
-        printer(io, command).list(letters, COLUMNS, row, "no dead letters");
+      await withMailbox(onlyMailbox(io, url), { create: false }, async (mailbox) => {
+        const letters = await peek(deadLettersOf(mailbox), limit);
+        const bodies = letters.map(({ body }) => body);
+        printer(io, command).list(bodies, COLUMNS, row, "no dead letters");
       });
     });
 }
@@ -66,29 +66,28 @@ function row(letter: DeadLetter<unknown>): readonly string[] {
 
 function addShow(dlq: Command, io: Io): void {
   dlq.command("show")
-    .description("Show everything that is known of one dead letter.")
+    .description("Show all details of one dead letter.")
     .usage("[options] [mailbox] <id>")
-    .argument("[mailbox]", "the URL of the mailbox it comes from")
-    .argument("[id]", "its id, as list shows it")
-    .addHelpText("after", examples(["lastcall dlq show sqlite:./jobs.db order-17", "this one"]))
+    .argument("[mailbox]", "URL of the mailbox that the message was sent to")
+    .argument("[id]", "id of the message, as list shows it")
+    .addHelpText("after", examples(["lastcall dlq show sqlite:./jobs.db order-17", "by id"]))
     .action(async (
-      mailbox: string | undefined,
+      first: string | undefined,
       second: string | undefined,
       _options: unknown,
       command: Command,
     ) => {
-      const { url, rest: [id, ...more] } = takeMailbox(io, [mailbox, second]);
-      if (id === undefined) {
-        throw usageError("Which one? Give the id, as `lastcall dlq list` shows it");
-      }
-      if (more.length > 0) throw usageError("One at a time: give one id");
-      await withMailbox(url, { create: false }, async (opened) => {
-        const letters = await peekLetters(lettersOf(opened));
-        const letter = letters.find((it) => it.id === id);
+      const { url, rest: [id, ...more] } = takeMailbox(io, [first, second]);
+      if (id === undefined) throw usageError("No id: give one that `lastcall dlq list` shows");
+      if (more.length > 0) throw usageError("Too many arguments: give one id");
+      await withMailbox(url, { create: false }, async (mailbox) => {
+        const letters = await peek(deadLettersOf(mailbox), MAX_BATCH);
+        const letter = letters.find(({ body }) => body.id === id)?.body;
         if (letter === undefined) {
           throw letters.length < MAX_BATCH ? notFound([id]) : new CliError(
             "not_found",
-            `None of the ${MAX_BATCH} oldest dead letters has the id ${id}, and no others can be seen`,
+            `No dead letter has the id ${id} among the ${MAX_BATCH} oldest, which are all that ` +
+              "can be shown",
           );
         }
         printer(io, command).result(letter, describe(letter));
@@ -114,62 +113,62 @@ function describe(letter: DeadLetter<unknown>): string {
     .map(([name, value = ""]) => `${name.padEnd(10)}  ${oneLine(value)}`).join("\n");
 }
 
-interface RedriveChoice {
+interface RedriveFlags {
   readonly reason?: readonly string[];
   readonly limit?: number;
 }
 
 function addRedrive(dlq: Command, io: Io): void {
   dlq.command("redrive")
-    .description("Send dead letters back to where they came from, with attempts counted anew.")
-    .argument("[mailbox]", "the URL of the mailbox they come from")
-    .argument("[ids...]", "which ones; all when none is given")
-    .option("--reason <reason...>", "only those with one of these reasons")
-    .addOption(new Option("--limit <count>", "how many at the most").argParser(parseCount(1)))
+    .description("Send dead letters back to their mailbox. Their attempts are counted from zero.")
+    .argument("[mailbox]", "URL of the mailbox that the messages were sent to")
+    .argument("[ids...]", "only these ids (default: all)")
+    .option("--reason <reason...>", "only dead letters with one of these reasons")
+    .addOption(new Option("--limit <count>", "redrive at most this many").argParser(parseCount(1)))
     .addHelpText(
       "after",
       examples(
-        ["lastcall dlq redrive sqlite:./jobs.db", "all of them"],
-        ["lastcall dlq redrive sqlite:./jobs.db order-17", "this one"],
-        ["lastcall dlq redrive sqlite:./jobs.db --reason max_deliveries", "by their reason"],
-        ["lastcall dlq redrive sqlite:./jobs.db --limit 1", "the oldest, to try"],
+        ["lastcall dlq redrive sqlite:./jobs.db", "all"],
+        ["lastcall dlq redrive sqlite:./jobs.db order-17", "one, by id"],
+        ["lastcall dlq redrive sqlite:./jobs.db --reason max_deliveries", "by reason"],
+        ["lastcall dlq redrive sqlite:./jobs.db --limit 1", "the oldest, as a trial"],
       ),
     )
     .action(async (
-      mailbox: string | undefined,
+      first: string | undefined,
       others: readonly string[],
-      choice: RedriveChoice,
+      flags: RedriveFlags,
       command: Command,
     ) => {
-      const { url, rest } = takeMailbox(io, [mailbox, ...others]);
-      const missing = new Set(rest);
+      const { url, rest: ids } = takeMailbox(io, [first, ...others]);
+      const missing = new Set(ids);
       const print = printer(io, command);
       const bar = progress(io, "redriving", print.json);
       const interrupted = interruption(io);
-      await withMailbox(url, { create: false }, async (opened) => {
-        const total = await lettersOf(opened).letters.approximateCount();
+      await withMailbox(url, { create: false }, async (mailbox) => {
+        const total = await deadLettersOf(mailbox).approximateCount();
         let seen = 0;
         const only = ({ id, reason }: DeadLetter<unknown>) => {
-          // Letters that were looked at are given back on the way out.
+          // redrive() releases the dead letters that it holds when this throws.
           interrupted.signal.throwIfAborted();
           bar.to(++seen, total);
-          if (choice.reason !== undefined && !choice.reason.includes(reason)) return false;
-          return missing.delete(id) || rest.length === 0;
+          if (flags.reason !== undefined && !flags.reason.includes(reason)) return false;
+          return missing.delete(id) || ids.length === 0;
         };
-        const maxMessages = Math.min(choice.limit ?? Infinity, missing.size || Infinity);
+        const maxMessages = Math.min(flags.limit ?? Infinity, missing.size || Infinity);
         let redriven = 0;
         const onRedriven = () => void redriven++;
         try {
-          await redrive(opened, { only, maxMessages, onRedriven });
+          await redrive(mailbox, { only, maxMessages, onRedriven });
         } catch (error) {
           if (print.json) print.result({ redriven }, "");
-          throw interruptedBy(error, `sent back before it: ${counted(redriven, "dead letter")}`);
+          throw withProgress(error, `sent back before that: ${counted(redriven, "dead letter")}`);
         } finally {
           bar.end();
           interrupted.end();
         }
         print.result({ redriven }, `sent ${counted(redriven, "dead letter")} back`);
-        const limited = redriven === choice.limit;
+        const limited = redriven === flags.limit;
         if (missing.size > 0 && !limited) throw notFound([...missing]);
       });
     });
@@ -177,21 +176,29 @@ function addRedrive(dlq: Command, io: Io): void {
 
 function addPurge(dlq: Command, io: Io): void {
   dlq.command("purge")
-    .description("Delete every dead letter of a mailbox. Asks first.")
-    .argument("[mailbox]", "the URL of the mailbox they come from")
+    .description("Delete all dead letters of a mailbox. Asks first.")
+    .argument("[mailbox]", "URL of the mailbox that the messages were sent to")
     .option("-y, --yes", "do not ask")
-    .addHelpText("after", examples(["lastcall dlq purge sqlite:./jobs.db --yes", "for scripts"]))
+    .addHelpText(
+      "after",
+      examples(["lastcall dlq purge sqlite:./jobs.db --yes", "does not ask, for scripts"]),
+    )
     .action(async (
-      mailbox: string | undefined,
+      url: string | undefined,
       { yes = false }: { readonly yes?: boolean },
       command: Command,
     ) => {
-      await withMailbox(onlyMailbox(io, mailbox), { create: false }, async (opened) => {
-        const { letters: mailbox } = lettersOf(opened);
+      await withMailbox(onlyMailbox(io, url), { create: false }, async (opened) => {
         const { name } = opened;
+        const mailbox = deadLettersOf(opened);
         await purge(io, command, { mailbox, thing: "dead letter", name, yes });
       });
     });
+}
+
+function deadLettersOf({ name, deadLetters }: Mailbox<unknown>): Mailbox<DeadLetter<unknown>> {
+  if (deadLetters !== undefined) return deadLetters;
+  throw new CliError("failed", `The engine of mailbox "${name}" keeps no dead letters`);
 }
 
 function notFound(ids: readonly string[]): CliError {

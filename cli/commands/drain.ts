@@ -1,16 +1,16 @@
+// `lastcall drain` and `lastcall resume`.
+
 import { type Command, Option } from "commander";
 import { systemClock } from "../../mod.ts";
-import { drainView } from "../_drain_view.ts";
-import { ageText, parseDuration } from "../_duration.ts";
+import { oneLine } from "../../src/terminal/text.ts";
 import { CliError } from "../_errors.ts";
-import { askStatus, order, type StatusAnswer, tokenOption } from "../_health_client.ts";
-import { healthUrl } from "../_health_url.ts";
-import { examples } from "../_help.ts";
-import { interruption } from "../_interruption.ts";
+import { fetchStatus, healthUrl, sendControl, type StatusAnswer } from "../_health_client.ts";
+import { interruption, pause } from "../_interrupt.ts";
 import type { Io } from "../_io.ts";
-import { printer } from "../_print.ts";
+import { live, progressBar } from "../_live.ts";
+import { examples, HEALTH_URL, parseDuration, tokenOption } from "../_options.ts";
+import { ageText, printer } from "../_print.ts";
 import { inFlightOf } from "../_status_text.ts";
-import { pause } from "../_watch.ts";
 
 interface Flags {
   readonly token?: string;
@@ -18,21 +18,20 @@ interface Flags {
   readonly timeout: number;
 }
 
-/** How often the group is asked what is left. */
-const EVERY_MS = 200;
-/** One look may go wrong; after so many in a row nobody is there any more. */
-const PATIENCE = 3;
+const POLL_MS = 200;
+/** After this many failed requests in a row the group counts as gone. */
+const MAX_FAILURES = 3;
 
-/** `lastcall drain`: lets a running group finish what it has, without ending it. */
+/** Adds `lastcall drain`, which lets a running group finish its work without ending it. */
 export function addDrain(program: Command, io: Io): void {
   program.command("drain")
     .description(
-      "Tell a running group to take no new work, and wait until nothing is in flight. It does not " +
-        "end: resume makes it go on.",
+      "Tell a running group to take no new work, and wait until nothing is in flight. The process " +
+        "keeps running: resume makes it take work again.",
     )
-    .argument("<url>", "where it answers probes: http://host:8080, host:8080, :8080")
+    .argument("<url>", HEALTH_URL)
     .addOption(tokenOption())
-    .option("--no-wait", "only tell it")
+    .option("--no-wait", "do not wait until nothing is in flight")
     .addOption(
       new Option("--timeout <time>", "how long to wait").argParser(parseDuration)
         .default(60_000, "60s"),
@@ -40,8 +39,8 @@ export function addDrain(program: Command, io: Io): void {
     .addHelpText(
       "after",
       examples(
-        ["LASTCALL_TOKEN=… lastcall drain localhost:8080", "waits until all is done"],
-        ["lastcall drain localhost:8080 --timeout 5m", "for longer"],
+        ["LASTCALL_TOKEN=… lastcall drain localhost:8080", "waits until nothing is in flight"],
+        ["lastcall drain localhost:8080 --timeout 5m", "waits longer"],
         ["lastcall drain localhost:8080 --no-wait", "does not wait"],
         ["lastcall resume localhost:8080", "takes work again"],
       ),
@@ -49,18 +48,40 @@ export function addDrain(program: Command, io: Io): void {
     .action(async (url: string, flags: Flags, command: Command) => {
       const base = healthUrl(url);
       const { json, result } = printer(io, command);
-      await order(base, "drain", flags.token);
+      await sendControl(base, "drain", flags.token);
       if (!flags.wait) return result({ state: "draining" }, `${base} is draining`);
-      const waitedMs = await drained(io, base, flags.timeout, json);
+      const waitedMs = await waitUntilDrained(io, base, flags.timeout, json);
       result(
         { state: "drained", inFlight: 0, waitedMs },
-        `${base} is drained: nothing is in flight, after ${ageText(waitedMs)}`,
+        `${base} is drained: nothing in flight after ${ageText(waitedMs)}`,
       );
     });
 }
 
-/** Resolves when nothing is in flight, to how long that took. */
-async function drained(io: Io, base: string, timeoutMs: number, json: boolean): Promise<number> {
+/** Adds `lastcall resume`, which ends a drain. */
+export function addResume(program: Command, io: Io): void {
+  program.command("resume")
+    .description("Tell a drained group to take work again.")
+    .argument("<url>", HEALTH_URL)
+    .addOption(tokenOption())
+    .addHelpText(
+      "after",
+      examples(["LASTCALL_TOKEN=… lastcall resume localhost:8080", "after a drain"]),
+    )
+    .action(async (url: string, { token }: { readonly token?: string }, command: Command) => {
+      const base = healthUrl(url);
+      await sendControl(base, "resume", token);
+      printer(io, command).result({ state: "resumed" }, `${base} takes work again`);
+    });
+}
+
+/** Resolves when nothing is in flight, to the milliseconds that this took. */
+async function waitUntilDrained(
+  io: Io,
+  base: string,
+  timeoutMs: number,
+  json: boolean,
+): Promise<number> {
   const began = systemClock.monotonic();
   const view = drainView(io, json);
   const interrupted = interruption(io);
@@ -69,25 +90,26 @@ async function drained(io: Io, base: string, timeoutMs: number, json: boolean): 
   try {
     for (let failures = 0;;) {
       try {
-        last = await askStatus(base, signal);
+        last = await fetchStatus(base, signal);
         failures = 0;
       } catch (error) {
-        if (!signal.aborted && ++failures >= PATIENCE) throw gone(base, last, error);
+        if (!signal.aborted && ++failures >= MAX_FAILURES) throw gone(base, last, error);
       }
       const elapsedMs = Math.round(systemClock.monotonic() - began);
       if (signal.aborted) {
         const { code, exitCode } = signal.reason as CliError;
-        throw new CliError(code, stillDraining("Not waited for", base, last), { exitCode });
+        throw new CliError(code, stillDraining("Stopped waiting", base, last), { exitCode });
       }
       if (last?.drained && failures === 0 && inFlightOf(last) === 0) return elapsedMs;
       if (last?.drained === false && failures === 0) {
-        throw failed(`${base} was resumed by somebody: it takes work again`);
+        throw new CliError("failed", `${base} was resumed during the drain and takes work again`);
       }
       if (elapsedMs >= timeoutMs) {
-        throw failed(stillDraining(`Not drained within ${ageText(timeoutMs)}`, base, last));
+        const what = `Not drained within ${ageText(timeoutMs)}`;
+        throw new CliError("failed", stillDraining(what, base, last));
       }
       if (last !== undefined) view.show(last, elapsedMs);
-      await pause(Math.min(EVERY_MS, timeoutMs - elapsedMs), signal);
+      await pause(Math.min(POLL_MS, timeoutMs - elapsedMs), signal);
     }
   } finally {
     view.end();
@@ -95,16 +117,61 @@ async function drained(io: Io, base: string, timeoutMs: number, json: boolean): 
   }
 }
 
-function failed(message: string): CliError {
-  return new CliError("failed", message);
-}
-
 function stillDraining(what: string, base: string, last: StatusAnswer | undefined): string {
   const left = last === undefined ? "" : ` with ${inFlightOf(last)} in flight`;
-  return `${what}: ${base} goes on draining${left}; lastcall status tells how far it is`;
+  return `${what}: ${base} is still draining${left}; lastcall status shows its progress`;
 }
 
 function gone(base: string, last: StatusAnswer | undefined, cause: unknown): CliError {
-  const left = last === undefined ? "" : `, the last time with ${inFlightOf(last)} in flight`;
+  const left = last === undefined ? "" : `; the last answer had ${inFlightOf(last)} in flight`;
   return new CliError("unavailable", `${base} does not answer any more${left}`, { cause });
+}
+
+/** Shows the progress of a drain. */
+interface DrainView {
+  show(status: StatusAnswer, elapsedMs: number): void;
+  end(): void;
+}
+
+/** Returns a bar for a terminal, one line a change for a pipe, and nothing with `--json`. */
+function drainView(io: Io, json: boolean): DrainView {
+  if (json) return { show() {}, end() {} };
+  return io.err.interactive ? terminalView(io) : pipeView(io);
+}
+
+function terminalView(io: Io): DrainView {
+  const screen = live(io.err);
+  let most = 0;
+  return {
+    show(status, elapsedMs) {
+      const left = inFlightOf(status);
+      most = Math.max(most, left);
+      const head = `draining  ${progressBar(most - left, most)}  ${most - left} of ${most}, ` +
+        `${left} left, ${ageText(elapsedMs)}`;
+      screen.show([head, ...busyLoops(status).map((text) => `  ${text}`)]);
+    },
+    end: () => screen.clear(),
+  };
+}
+
+function pipeView(io: Io): DrainView {
+  let last = -1;
+  return {
+    show(status) {
+      const left = inFlightOf(status);
+      if (left === last || left === 0) return;
+      last = left;
+      io.err.write(`draining, ${left} in flight: ${busyLoops(status).join("; ")}\n`);
+    },
+    end() {},
+  };
+}
+
+/** Describes the loops with work in flight, busiest first. */
+function busyLoops({ loops }: StatusAnswer): readonly string[] {
+  return loops.filter(({ inFlight }) => inFlight > 0)
+    .sort((a, b) => b.inFlight - a.inFlight)
+    .map(({ name, inFlight, oldestMs }) =>
+      `${oneLine(name)} ${inFlight}, oldest ${ageText(oldestMs)}`
+    );
 }

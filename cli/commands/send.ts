@@ -1,18 +1,15 @@
 import { type Command, Option } from "commander";
 import { isMailboxError, type Mailbox, type SendOptions, systemClock } from "../../mod.ts";
-import { batches } from "../_batches.ts";
-import { parseDuration } from "../_duration.ts";
-import { interruptedBy, usageError } from "../_errors.ts";
-import { examples, MAILBOXES } from "../_help.ts";
-import { interruption } from "../_interruption.ts";
+import { usageError, withProgress } from "../_errors.ts";
+import { interruption } from "../_interrupt.ts";
 import type { Io } from "../_io.ts";
+import { progress } from "../_live.ts";
 import { takeMailbox, withMailbox } from "../_mailbox.ts";
+import { examples, MAILBOXES, parseDuration } from "../_options.ts";
 import { counted, type Print, printer } from "../_print.ts";
-import { progress } from "../_progress.ts";
 
-/** What is sent in one call. */
-const BATCH = 500;
-/** How long to wait for room in a mailbox that is full. */
+const BATCH_SIZE = 500;
+/** The pause before the next attempt to send to a full mailbox. */
 const FULL_PAUSE_MS = 200;
 
 interface Options {
@@ -22,26 +19,28 @@ interface Options {
   readonly replyTo?: string;
 }
 
-/** `lastcall send`: puts messages into a mailbox. */
+/** Adds `lastcall send`, which sends messages to a mailbox. */
 export function addSend(program: Command, io: Io): void {
   program.command("send")
     .description(
-      "Send messages: bodies as arguments, or one JSON value a line from standard input.",
+      "Send messages: one per argument, or one JSON value a line from standard input.",
     )
-    .argument("[mailbox]", "the URL of the mailbox")
-    .argument("[bodies...]", "each one JSON value; - reads standard input")
-    .option("--text", "bodies are text and not JSON")
+    .argument("[mailbox]", "URL of the mailbox")
+    .argument("[bodies...]", "JSON values, one per message; - reads standard input")
+    .option("--text", "send the bodies as text, not as JSON")
     .addOption(
-      new Option("--delay <time>", "stay hidden for so long, as 30s").argParser(parseDuration),
+      new Option("--delay <time>", "hide the messages for this time, as 30s").argParser(
+        parseDuration,
+      ),
     )
-    .option("--id <id>", "an id of your own; while a message has it, another is not stored")
-    .option("--reply-to <name>", "the mailbox that replies go to")
+    .option("--id <id>", "id of the message; not stored if the mailbox has a message with this id")
+    .option("--reply-to <name>", "mailbox for replies")
     .addHelpText("after", MAILBOXES)
     .addHelpText(
       "after",
       examples(
         [`lastcall send sqlite:./jobs.db '{"dish":"soup"}'`, "one message"],
-        ["lastcall send sqlite:./jobs.db --text hello world", "two texts"],
+        ["lastcall send sqlite:./jobs.db --text hello world", "two messages, as text"],
         [`lastcall send sqlite:./jobs.db '{}' --delay 5m`, "hidden for five minutes"],
         ["lastcall send sqlite:./jobs.db < orders.jsonl", "a file, one message a line"],
       ),
@@ -56,14 +55,14 @@ export function addSend(program: Command, io: Io): void {
       const streamed = rest.length === 0 || (rest.length === 1 && rest[0] === "-");
       if (streamed && rest.length === 0 && io.typed) {
         throw usageError(
-          "Nothing to send: give bodies as arguments, or pipe one JSON value a line",
+          "Nothing to send: give bodies as arguments, or pipe one JSON value a line to this command",
         );
       }
       if (options.id !== undefined && (streamed || rest.length > 1)) {
-        throw usageError("--id names one message: give exactly one body with it");
+        throw usageError("--id needs exactly one body: give the body as an argument");
       }
       if (options.id === "") {
-        throw usageError("An id must not be empty: leave --id out for a new one");
+        throw usageError("Invalid --id: it must not be empty; omit it for a new id");
       }
       const print = printer(io, command);
       const read = (text: string, where: string, advice: string) =>
@@ -89,14 +88,12 @@ async function sendBodies(
     : await mailbox.sendMany(bodies, sendOptions(options));
   for (const id of ids) {
     const stored = !duplicates.has(id);
-    const text = stored
-      ? `sent ${id}`
-      : `not stored ${id}: a message with this id is in the mailbox`;
+    const text = stored ? `sent ${id}` : `not stored ${id}: the mailbox has a message with this id`;
     print.result({ id, stored }, text);
   }
 }
 
-/** Sends lines as they come. What was sent before a bad line stays sent, and is told. */
+/** Sends lines as they arrive. After a bad line it stops and reports how many it has sent. */
 async function sendLines(
   mailbox: Mailbox<unknown>,
   io: Io,
@@ -109,7 +106,7 @@ async function sendLines(
   let sent = 0;
   let line = 0;
   try {
-    for await (const batch of batches(io.lines(), BATCH, interrupted.signal)) {
+    for await (const batch of batches(io.lines(), BATCH_SIZE, interrupted.signal)) {
       const bodies: unknown[] = [];
       let bad: unknown;
       for (const text of batch) {
@@ -122,16 +119,16 @@ async function sendLines(
           break;
         }
       }
-      for (const id of await sendPatiently(mailbox, bodies, options, print, interrupted.signal)) {
+      for (const id of await sendWhenRoom(mailbox, bodies, options, print, interrupted.signal)) {
         sent++;
-        if (print.json) print.result({ id, stored: true }, ""); // only --id can make a duplicate
+        if (print.json) print.result({ id, stored: true }, ""); // only --id can cause a duplicate
       }
       if (bad !== undefined) throw bad;
       bar.to(sent);
     }
   } catch (error) {
     bar.end();
-    throw interruptedBy(error, `sent before it: ${counted(sent, "message")}`);
+    throw withProgress(error, `sent before that: ${counted(sent, "message")}`);
   } finally {
     interrupted.end();
   }
@@ -139,8 +136,45 @@ async function sendLines(
   if (!print.json) print.result(sent, `sent ${counted(sent, "message")}`);
 }
 
-/** Waits for room where the mailbox is full, as a pipe does: whoever fills it is held up. */
-async function sendPatiently(
+/**
+ * Groups the items of a source into batches of at most `max`. A batch holds the items that are
+ * available now; it never waits for more. Rejects with the reason of `signal` when that aborts.
+ */
+export async function* batches<T>(
+  source: AsyncIterable<T>,
+  max: number,
+  signal: AbortSignal,
+): AsyncGenerator<T[]> {
+  const iterator = source[Symbol.asyncIterator]();
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+  aborted.catch(() => {}); // an abort outside a wait is not an unhandled rejection
+  let batch: T[] = [];
+  let next = iterator.next();
+  while (true) {
+    signal.throwIfAborted();
+    const item = await Promise.race([next, aborted, ...(batch.length === 0 ? [] : [nextTurn()])]);
+    if (item !== undefined && !item.done) {
+      batch.push(item.value);
+      next = iterator.next();
+    }
+    const full = batch.length >= max;
+    if (batch.length > 0 && (full || item === undefined || item.done)) {
+      yield batch;
+      batch = [];
+    }
+    if (item?.done) return;
+  }
+}
+
+/** Resolves after everything that is already due. */
+function nextTurn(): Promise<undefined> {
+  return new Promise((resolve) => setImmediate(resolve, undefined));
+}
+
+/** Sends all bodies, and waits while the mailbox is full. */
+async function sendWhenRoom(
   mailbox: Mailbox<unknown>,
   bodies: readonly unknown[],
   options: Options,
@@ -149,17 +183,17 @@ async function sendPatiently(
 ): Promise<readonly string[]> {
   const ids: string[] = [];
   let size = bodies.length;
-  let told = false;
+  let noted = false;
   while (ids.length < bodies.length) {
     try {
       const part = bodies.slice(ids.length, ids.length + size);
       ids.push(...await mailbox.sendMany(part, sendOptions(options)));
     } catch (error) {
       if (!isMailboxError(error, "MailboxFullError")) throw error;
-      // All or none: fewer may fit where these do not.
+      // sendMany stores all or none, so a smaller batch may still fit.
       if (size === 1) {
-        if (!told) print.note("The mailbox is full: waiting for room. Ctrl+C ends it.");
-        told = true;
+        if (!noted) print.note("The mailbox is full: waiting for room. Ctrl+C stops waiting.");
+        noted = true;
         await systemClock.sleep(FULL_PAUSE_MS, { signal });
       }
       size = Math.ceil(size / 2);
@@ -176,7 +210,7 @@ function sendOptions({ delay, id, replyTo }: Options): SendOptions {
   };
 }
 
-/** What to do about an argument that is not JSON, which most often was left to the shell. */
+/** The advice for an argument that is not JSON: most often the shell has removed its quotes. */
 const QUOTE = `Quote it for the shell, as '{"dish":"soup"}'`;
 
 function parseBody(text: string, where: string, advice: string): unknown {

@@ -2,55 +2,54 @@ import type { Log } from "../log.ts";
 import type { MailboxLoopOptions } from "../loops/mailbox_loop.ts";
 import type { StandardSchema } from "../loops/schema.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Adapter, Prompt } from "./adapter.ts";
+import type { Adapter, Prompt, RunContext } from "./adapter.ts";
 import type { AgentRequest, AgentResult } from "./agent_request.ts";
 import type { Budget, BudgetTracker, TokenUsage } from "./budget.ts";
-import type { RunContext } from "./run_context.ts";
 import type { Session } from "./session.ts";
 
-/** What the steps of an attempt get beside what they work on. */
+/** The second argument of `prepare` and `finalize`. */
 export interface AgentContext {
-  /** Which attempt at which request this is. */
+  /** Identifies this attempt. */
   readonly run: RunContext;
-  /** Aborted when the work must end: its deadline has passed, a stop is near its own, or the lease is lost. */
+  /** Aborts when the deadline has passed, when a stop runs out of time, or when the lease is lost. */
   readonly signal: AbortSignal;
-  /** What the request has cost so far, and what it may still cost. */
+  /** Counts the tokens of this attempt. */
   readonly budget: BudgetTracker;
-  /** Tells the watchdog, and the lease where it depends on it, that the work is alive. */
+  /** Reports progress to the watchdog, and to the lease when it depends on heartbeats. */
   readonly beat: () => void;
-  /** What an earlier attempt has saved. */
+  /** The value that an earlier attempt saved with `checkpoint`. */
   readonly progress: unknown;
-  /** Saves progress for the next attempt; without a mailbox there is none. */
+  /** Saves progress for the next attempt. Does nothing when the request is in no mailbox. */
   readonly checkpoint: (progress: unknown) => Promise<void>;
   /** The loop's log. */
   readonly log: Log;
 }
 
-/** What a request becomes before a model sees it. */
+/** The result of `prepare`. */
 export interface Prepared<O> {
-  /** What the model is asked. */
+  /** The input of the model. */
   readonly prompt: Prompt<O>;
-  /** Where what is said gets written down. @default {a new one, with the request's session id} */
+  /** The session that records the conversation. @default {a new one with the request's session id} */
   readonly session?: Session;
 }
 
-/** Everything about one attempt, for those who look into it later. */
+/** All data of one attempt, for later analysis. */
 export interface AgentBundle<I, O> {
-  /** The request as it came. */
+  /** The request as received. */
   readonly request: AgentRequest<I>;
-  /** Which attempt at it this was. */
+  /** Identifies the attempt. */
   readonly runContext: RunContext;
-  /** Undefined when it did not get that far. It is cleaned up after the capture. */
+  /** The prompt; undefined when `prepare` failed. Its `cleanup` runs after the capture. */
   readonly prompt: Prompt<O> | undefined;
-  /** What was said, as far as it got. */
+  /** The conversation, also when it is incomplete. */
   readonly session: Session;
-  /** What came out; missing when the attempt failed. */
+  /** The output; missing after a failure. */
   readonly output?: O;
-  /** What the attempt failed with. */
+  /** The thrown value; missing after a success. */
   readonly error?: unknown;
-  /** In milliseconds since the Unix epoch. */
+  /** The start of the attempt in milliseconds since the Unix epoch. */
   readonly startedAt: number;
-  /** In milliseconds since the Unix epoch. */
+  /** The end of the attempt in milliseconds since the Unix epoch. */
   readonly completedAt: number;
 }
 
@@ -58,48 +57,48 @@ export interface AgentBundle<I, O> {
 export interface AgentLoopOptions<I, O>
   extends
     Omit<MailboxLoopOptions<AgentRequest<I>, AgentResult<O>>, "mailbox" | "handler" | "schema"> {
-  /** Where requests come from. @default {a mailbox in memory} */
+  /** The mailbox that the loop receives requests from. @default {a new `InMemoryMailbox`} */
   readonly requests?: Mailbox<AgentRequest<I>, AgentResult<O>>;
-  /** The model. */
+  /** The model provider. */
   readonly adapter: Adapter;
-  /** Makes the prompt of a request. */
+  /** Makes the prompt for a request. */
   readonly prepare: (request: I, context: AgentContext) => Prepared<O> | Promise<Prepared<O>>;
-  /** May change the output before it is sent. The output stays as it is when this returns nothing. */
+  /** Changes the output before the loop sends it. Returning nothing leaves the output unchanged. */
   readonly finalize?: (output: O, context: AgentContext) => O | void | Promise<O | void>;
-  /** What requests must look like; one that does not fit is buried with the reasons. */
+  /** Checks requests. The loop dead-letters an invalid request with the issues as the reason. */
   readonly schema?: StandardSchema<I>;
-  /** How long one attempt may take. @default {Infinity} */
+  /** The time limit of one attempt. @default {Infinity} */
   readonly deadlineMs?: number;
-  /** What one attempt may cost. @default {no limit} */
+  /** The token limits of one attempt. @default {no limits} */
   readonly budget?: Budget;
-  /** Keeps everything about an attempt, before its prompt is cleaned up. A failure of it is only logged. */
+  /** Stores the data of an attempt before the prompt's cleanup. The loop only logs its failure. */
   readonly captureBundle?: (bundle: AgentBundle<I, O>) => Promise<void> | void;
   /**
-   * Who made the attempt, as results and bundles tell it.
+   * Identifies this worker in results and bundles.
    *
-   * @default {the loop's name and something random}
+   * @default {the loop's name and a random suffix}
    */
   readonly workerId?: string;
 }
 
-/** What a result does not carry. */
+/** The data of an attempt that its result does not carry. */
 export interface AttemptEnd {
-  /** What was said, the answer included. */
+  /** The conversation, including the answer. */
   readonly session: Session;
-  /** What this attempt alone has cost. */
+  /** The tokens of this attempt. */
   readonly usage: TokenUsage;
-  /** The error itself, where there is one. */
+  /** The thrown value; missing after a success. */
   readonly error?: unknown;
 }
 
 /** Options of {@linkcode AgentLoop.execute}. */
 export interface ExecuteOptions {
-  /** Ends the work when aborted; the reason is then the result's error. */
+  /** Cancels the attempt. The result then carries the signal's reason as its error. */
   readonly signal?: AbortSignal;
-  /** Called with every sign of life of the work. */
+  /** Called for each heartbeat of the attempt. */
   readonly beat?: () => void;
-  /** Which attempt this is, from 1. @default {1} */
+  /** The number of this attempt, from 1. @default {1} */
   readonly attempt?: number;
-  /** Called at the end, before the result is there. */
+  /** Called when the attempt has ended, before `execute` resolves. */
   readonly onEnd?: (end: AttemptEnd) => void;
 }

@@ -1,69 +1,69 @@
 import { errorText } from "../errors.ts";
 import type { SchemaIssue, SchemaResult, StandardSchema } from "../loops/schema.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
+import type { RunContext } from "./adapter.ts";
 import { type Budget, checkBudget } from "./budget.ts";
-import type { RunContext } from "./run_context.ts";
 
-/** A request as it lies in a mailbox. */
+/** The body of a message that asks an {@linkcode AgentLoop} for work. */
 export interface AgentRequest<I> {
-  /** What `prepare` makes a prompt of. */
+  /** The input of `prepare`. */
   readonly request: I;
-  /** The same for all attempts, and on the result. @default {the id of the message} */
+  /** The same for all attempts, and part of the result. @default {the id of the message} */
   readonly requestId?: string;
-  /** Ties requests of one conversation together; the result carries it too. */
+  /** Groups the requests of one conversation. It is part of the result. @default {a random UUID} */
   readonly sessionId?: string;
-  /** How long one attempt may take; wins over the loop's. */
+  /** The time limit of one attempt. @default {the loop's `deadlineMs`} */
   readonly deadlineMs?: number;
-  /** What it may cost; wins over the loop's. */
+  /** The token limits of one attempt. @default {the loop's `budget`} */
   readonly budget?: Budget;
-  /** Whether a bundle is captured, where the loop can. @default {true} */
+  /** Whether the loop's `captureBundle` is called for this request. @default {true} */
   readonly bundle?: boolean;
-  /** The trace of whoever asks, so that the work appears in it. @default {that of the message} */
+  /** The requester's trace, which the work continues. @default {the trace of the message} */
   readonly trace?: TraceContext;
 }
 
 /** An error as a result carries it. */
 export interface ResultError {
-  /** Of the error's class, as `DeadlineExceededError`. */
+  /** The name of the error, such as `DeadlineExceededError`. */
   readonly name: string;
-  /** What the error said; stacks stay with the worker. */
+  /** The message of the error. The stack stays on the worker. */
   readonly message: string;
 }
 
-/** What became of a request: an output or an error. */
+/** The answer to a request: an output or an error. */
 export interface AgentResult<O> {
-  /** That of the request, whatever attempt this was. */
+  /** The id of the request, the same for all attempts. */
   readonly requestId: string;
-  /** What the agent made; missing when it failed. */
+  /** The output of the agent; missing after a failure. */
   readonly output?: O;
-  /** Why there is no output. */
+  /** The failure; missing when there is an output. */
   readonly error?: ResultError;
-  /** That of the request, or the one the worker chose. */
+  /** The session id of the request, or the one that the worker chose. */
   readonly sessionId: string;
-  /** Which attempt came to this. */
+  /** Identifies the attempt that made this result. */
   readonly runContext: RunContext;
-  /** In milliseconds since the Unix epoch. */
+  /** The time of the result in milliseconds since the Unix epoch. */
   readonly completedAt: number;
 }
 
-/** An error as a result carries it. */
+/** Converts a thrown value to the plain data that a result carries. Never throws. */
 export function resultError(error: unknown): ResultError {
   try {
     if (error instanceof Error) return { name: `${error.name}`, message: `${error.message}` };
   } catch {
-    // A getter of the error throws; its text below is all there is.
+    // A getter of the error threw: use the text of the value instead.
   }
   return { name: "Error", message: errorText(error) };
 }
 
-/** Checks the envelope, and the request in it where there is a schema for that. */
+/** Returns a schema that checks the fields of a request, and its `request` with the schema `inner`. */
 export function requestSchema<I>(inner?: StandardSchema<I>): StandardSchema<AgentRequest<I>> {
   return {
     "~standard": {
       version: 1,
       vendor: "lastcall",
       async validate(value): Promise<SchemaResult<AgentRequest<I>>> {
-        const issues = envelopeIssues(value);
+        const issues = fieldIssues(value);
         if (issues.length > 0) return { issues };
         const body = value as AgentRequest<I>;
         if (inner === undefined) return { value: body };
@@ -76,21 +76,21 @@ export function requestSchema<I>(inner?: StandardSchema<I>): StandardSchema<Agen
   };
 }
 
-function envelopeIssues(value: unknown): readonly SchemaIssue[] {
+function fieldIssues(value: unknown): readonly SchemaIssue[] {
   if (typeof value !== "object" || value === null || !("request" in value)) {
     return [{ message: 'expected an object with a "request"' }];
   }
   const { requestId, sessionId, deadlineMs, budget, trace } = value as AgentRequest<unknown>;
   const isText = (it: unknown) => it === undefined || (typeof it === "string" && it !== "");
-  const checks: readonly (readonly [path: string, fits: boolean, expected: string])[] = [
-    ["requestId", isText(requestId), "a text"],
-    ["sessionId", isText(sessionId), "a text"],
+  const checks: readonly (readonly [path: string, valid: boolean, expected: string])[] = [
+    ["requestId", isText(requestId), "a non-empty string"],
+    ["sessionId", isText(sessionId), "a non-empty string"],
     ["deadlineMs", deadlineMs === undefined || deadlineMs > 0, "a number above 0"],
     ["budget", budget === undefined || isBudget(budget), "limits that are whole numbers from 1"],
     ["trace", trace === undefined || isText(trace?.traceparent ?? 0), "a traceparent"],
   ];
-  return checks.flatMap(([path, fits, expected]) =>
-    fits ? [] : [{ path: [path], message: `expected ${expected}` }]
+  return checks.flatMap(([path, valid, expected]) =>
+    valid ? [] : [{ path: [path], message: `expected ${expected}` }]
   );
 }
 

@@ -1,33 +1,34 @@
 import { show } from "../_checks.ts";
 
-/** Tokens that a model has read and written. */
+/** The number of tokens that a model has read and written. */
 export interface TokenUsage {
-  /** Those of the prompt. */
+  /** Tokens of the prompts. */
   readonly inputTokens: number;
-  /** Those of the answer. */
+  /** Tokens of the answers. */
   readonly outputTokens: number;
 }
 
-/** How many tokens a request may cost. What is left out is not limited. */
+/** Limits the tokens of one attempt at a request. A limit that is left out does not apply. */
 export interface Budget {
-  /** For prompts, over all calls of the request. */
+  /** The limit for prompts, over all model calls. */
   readonly maxInputTokens?: number;
-  /** For answers, over all calls of the request. */
+  /** The limit for answers, over all model calls. */
   readonly maxOutputTokens?: number;
-  /** For both together. */
+  /** The limit for prompts and answers together. */
   readonly maxTotalTokens?: number;
 }
 
-/** A request has cost more tokens than it may. */
+/** An attempt has used more tokens than its budget allows. */
 export class BudgetExceededError extends Error {
-  /** What a log or a `catch` tells it by. */
+  /** The class name, for logs and for checks without `instanceof`. */
   override readonly name = "BudgetExceededError";
 }
 
 const LIMITS = ["maxInputTokens", "maxOutputTokens", "maxTotalTokens"] as const;
 
 /**
- * Counts what a request costs. The adapter tells it, and is stopped by it.
+ * Counts the tokens of an attempt and throws when they exceed the budget. The adapter reports each model
+ * call to it.
  *
  * @example
  * ```ts
@@ -39,22 +40,26 @@ const LIMITS = ["maxInputTokens", "maxOutputTokens", "maxTotalTokens"] as const;
  * ```
  */
 export class BudgetTracker {
-  /** What may be spent in all. */
+  /** The limits. */
   readonly budget: Budget;
   #inputTokens = 0;
   #outputTokens = 0;
 
-  /** Refuses a budget that is not made of whole positive numbers. */
+  /**
+   * Creates a tracker that has counted no tokens yet.
+   *
+   * @throws {RangeError} when a limit is not a whole number from 1.
+   */
   constructor(budget: Budget = {}) {
     this.budget = checkBudget(budget);
   }
 
-  /** What was spent so far, over all calls. */
+  /** The tokens used so far, over all model calls. */
   get used(): TokenUsage {
     return { inputTokens: this.#inputTokens, outputTokens: this.#outputTokens };
   }
 
-  /** How many more of each kind there may be; `Infinity` where nothing limits them. */
+  /** The tokens that may still be used; `Infinity` where no limit applies. */
   get left(): TokenUsage {
     const { maxInputTokens = Infinity, maxOutputTokens = Infinity } = this.budget;
     const { maxTotalTokens = Infinity } = this.budget;
@@ -65,13 +70,21 @@ export class BudgetTracker {
     };
   }
 
-  /** Asked before a call: throws a {@linkcode BudgetExceededError} when it could say nothing any more. */
+  /**
+   * Checks before a model call that some budget is left.
+   *
+   * @throws {BudgetExceededError} when no input or no output tokens are left.
+   */
   check(): void {
     const { inputTokens, outputTokens } = this.left;
     if (inputTokens === 0 || outputTokens === 0) throw this.#exceeded();
   }
 
-  /** Told after a call: throws a {@linkcode BudgetExceededError} when that was too much. */
+  /**
+   * Adds the tokens of a model call.
+   *
+   * @throws {BudgetExceededError} when the sum exceeds the budget.
+   */
   spend({ inputTokens, outputTokens }: TokenUsage): void {
     this.#inputTokens += inputTokens;
     this.#outputTokens += outputTokens;
@@ -89,13 +102,17 @@ export class BudgetTracker {
       ]
     );
     return new BudgetExceededError(
-      `The budget is used up: ${this.#inputTokens} tokens read and ${this.#outputTokens} written, ` +
-        `with ${limits.join(", ")}`,
+      `Token budget exceeded: ${this.#inputTokens} input and ${this.#outputTokens} output tokens ` +
+        `used of ${limits.join(", ")}. Raise the limit or shorten the prompt.`,
     );
   }
 }
 
-/** Refuses limits that are no whole numbers from 1 on. */
+/**
+ * Returns the budget unchanged.
+ *
+ * @throws {RangeError} when a limit is not a whole number from 1.
+ */
 export function checkBudget(budget: Budget): Budget {
   for (const name of LIMITS) {
     const value = budget[name];

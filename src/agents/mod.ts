@@ -1,5 +1,5 @@
 /**
- * Model providers for an `AgentLoop`, and what an adapter of your own is written against.
+ * Adapters that connect an `AgentLoop` to model providers, and the types to write your own.
  *
  * @module
  */

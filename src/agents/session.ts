@@ -1,54 +1,54 @@
 import type { TokenUsage } from "./budget.ts";
 
-/** Who says something. */
+/** The author of a turn. */
 export type Role = "system" | "user" | "assistant" | "tool";
 
-/** Something that was said. */
+/** One message of a conversation. */
 export interface Turn {
-  /** Who said it. */
+  /** The author. */
   readonly role: Role;
-  /** What was said, as text. */
+  /** The text. */
   readonly content: string;
 }
 
-/** A session as it is stored. */
+/** A session as plain data. */
 export interface SessionRecord {
-  /** That of the session it was made from. */
+  /** The id of the session. */
   readonly id: string;
-  /** Oldest first. */
+  /** All turns, oldest first. */
   readonly turns: readonly Turn[];
-  /** What it has cost in all. */
+  /** The tokens of all model calls. */
   readonly usage: TokenUsage;
 }
 
-/** What was said while a request was worked on, for those who look at it afterwards. */
+/** Records the conversation with a model while a loop handles a request. */
 export class Session {
   /** The same for all requests of one conversation. */
   readonly id: string;
   readonly #turns: Turn[] = [];
   #usage: TokenUsage = { inputTokens: 0, outputTokens: 0 };
 
-  /** Empty. Without an id it gets a random one. */
+  /** Creates an empty session. Without an id it gets a random UUID. */
   constructor(id: string = crypto.randomUUID()) {
     this.id = id;
   }
 
-  /** What was said so far, oldest first. */
+  /** All turns so far, oldest first. */
   get turns(): readonly Turn[] {
     return this.#turns;
   }
 
-  /** What it has cost so far. */
+  /** The tokens of all model calls so far. */
   get usage(): TokenUsage {
     return this.#usage;
   }
 
-  /** Adds what was said, in its order. */
+  /** Appends turns. */
   record(...turns: readonly Turn[]): void {
     this.#turns.push(...turns);
   }
 
-  /** Adds what a call has cost. */
+  /** Adds the tokens of a model call. */
   spent({ inputTokens, outputTokens }: TokenUsage): void {
     this.#usage = {
       inputTokens: this.#usage.inputTokens + inputTokens,
@@ -56,7 +56,7 @@ export class Session {
     };
   }
 
-  /** A copy that later turns do not change, for `JSON.stringify`. */
+  /** Returns a copy as plain data, which later turns do not change. */
   toJSON(): SessionRecord {
     return { id: this.id, turns: [...this.#turns], usage: this.#usage };
   }

@@ -2,7 +2,7 @@ import { whileWanted } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
 import { LeaseExtender } from "../lease/lease_extender.ts";
-import type { Leases } from "../lease/leases.ts";
+import type { Leases } from "../lease/lease_extender.ts";
 import { type Mailbox, MAX_VISIBILITY_MS, type Message } from "../mailbox/mailbox.ts";
 import { type Agent, archive, handlerFor } from "./agent.ts";
 import { type Envelope, envelopeFault } from "./envelope.ts";

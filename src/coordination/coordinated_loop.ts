@@ -3,8 +3,8 @@ import { deferred, onAbort } from "../_promises.ts";
 import { type CancelledError, errorText } from "../errors.ts";
 import { BaseLoop, type LoopContext } from "../lifecycle/base_loop.ts";
 import { reserveOf } from "../lifecycle/deadline.ts";
-import { type Figures, NO_FIGURES, sumFigures } from "../lifecycle/figures.ts";
-import { Heartbeat } from "../lifecycle/heartbeat.ts";
+import { type Figures, NO_FIGURES, sumFigures } from "../lifecycle/runnable.ts";
+import { Heartbeat } from "../lifecycle/watchdog.ts";
 import {
   DEFAULT_SHUTDOWN_TIMEOUT_MS,
   type InFlight,

@@ -1,7 +1,7 @@
 import { show } from "../_checks.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { MailboxOptions } from "../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../mailbox/mailbox.ts";
 import {
   checkParams,
   countParam,

@@ -1,16 +1,16 @@
 import type { Comparison, ExperimentSummary, Failure } from "./summary.ts";
 
-/** What is told of a report. */
+/** The data that the text formats show. */
 export interface ReportParts {
   readonly evaluationId: string;
   readonly experiments: readonly ExperimentSummary[];
   readonly comparisons: readonly Comparison[];
 }
 
-/** As many as a person reads; all of them are in the JSON. */
-const MOST_SHOWN = 10;
+/** Longer lists are cut; the JSON has all entries. */
+const MAX_LIST_ENTRIES = 10;
 
-/** The report for a terminal. */
+/** Formats the report for a terminal. */
 export function asText(report: ReportParts): string {
   return [
     headline(report),
@@ -25,7 +25,7 @@ export function asText(report: ReportParts): string {
   ].join("\n\n");
 }
 
-/** The report for a web page. */
+/** Formats the report as Markdown. */
 export function asMarkdown(report: ReportParts): string {
   const escaped = rowsOf(report).map((row) => row.map(escape));
   const [head = [], ...body] = escaped;
@@ -87,7 +87,7 @@ function changes(comparison: Comparison): readonly string[] {
 }
 
 function failureLines({ failures }: ExperimentSummary): readonly string[] {
-  const lines = failures.slice(0, MOST_SHOWN).map(failureLine);
+  const lines = failures.slice(0, MAX_LIST_ENTRIES).map(failureLine);
   const hidden = failures.length - lines.length;
   return hidden > 0 ? [...lines, `and ${hidden} more`] : lines;
 }
@@ -97,7 +97,7 @@ function failureLine({ sampleId, value, reason }: Failure): string {
   return `${sampleId}: ${why.replace(/\s+/g, " ")}`;
 }
 
-/** The first column to the left, the others, figures, to the right. */
+/** Aligns the first column to the left and the numbers to the right. */
 function table(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
   return rows.map((row) =>
@@ -111,8 +111,10 @@ function list(lines: readonly string[]): string {
 
 function some(ids: readonly string[]): string {
   if (ids.length === 0) return "none";
-  const shown = ids.slice(0, MOST_SHOWN).join(", ");
-  return ids.length <= MOST_SHOWN ? shown : `${shown} and ${ids.length - MOST_SHOWN} more`;
+  const shown = ids.slice(0, MAX_LIST_ENTRIES).join(", ");
+  return ids.length <= MAX_LIST_ENTRIES
+    ? shown
+    : `${shown} and ${ids.length - MAX_LIST_ENTRIES} more`;
 }
 
 function milliseconds(ms: number | undefined): string {

@@ -1,49 +1,59 @@
 import { checkCount, show } from "../_checks.ts";
 
-/** One thing to try. */
+/** One input of a dataset, with the expected output. */
 export interface Sample<I, E = unknown> {
   /** Unique in its dataset. */
   readonly id: string;
-  /** What the agent is asked. */
+  /** The request for the agent. */
   readonly input: I;
-  /** What an evaluator compares the output with. */
+  /** The value that an evaluator compares the output with. */
   readonly expected?: E;
-  /** For `filter`: they mean nothing else. */
+  /** Labels for `Dataset.filter`. The evaluation ignores them. */
   readonly tags?: readonly string[];
 }
 
-/** Something that is wrong with a dataset. */
+/** An invalid sample of a dataset. */
 export interface DatasetProblem {
-  /** The number of the line, or of the sample where there are no lines; from 1. */
+  /** The number of the line, or of the sample when the dataset was not parsed from text; from 1. */
   readonly line: number;
-  /** What is wrong there. */
+  /** The reason. */
   readonly why: string;
 }
 
-/** A dataset that cannot be used, with everything that is wrong with it. */
+/** A dataset is invalid. The error lists all problems. */
 export class DatasetError extends Error {
-  /** What a log or a `catch` tells it by. */
+  /** The class name, for logs and for checks without `instanceof`. */
   override readonly name = "DatasetError";
-  /** All of them, in the order of the lines. */
+  /** All problems, in the order of the lines. */
   readonly problems: readonly DatasetProblem[];
 
-  /** `unit` is what the problems are numbered by. */
+  /** Creates the error. `unit` says what the numbers in `problems` count. */
   constructor(problems: readonly DatasetProblem[], unit: "line" | "sample") {
-    const shown = problems.slice(0, MOST_SHOWN).map(({ line, why }) => `${unit} ${line}: ${why}`);
+    const shown = problems.slice(0, MAX_SHOWN_PROBLEMS).map(({ line, why }) =>
+      `${unit} ${line}: ${why}`
+    );
     const hidden = problems.length - shown.length;
     super(
-      `The dataset has ${problems.length} bad ${unit}${problems.length === 1 ? "" : "s"}: ` +
+      `Invalid dataset: ${problems.length} invalid ${unit}${problems.length === 1 ? "" : "s"}: ` +
         shown.join("; ") + (hidden > 0 ? `; and ${hidden} more` : ""),
     );
     this.problems = problems;
   }
 }
 
-/** As many as a person reads in an error message; all are in `problems`. */
-const MOST_SHOWN = 10;
+/** The error message lists the first ones; `problems` has all. */
+const MAX_SHOWN_PROBLEMS = 10;
+
+/** A variant of the agent that an evaluation compares with others. */
+export interface Experiment {
+  /** Unique in its evaluation. */
+  readonly name: string;
+  /** The parameters of the variant, such as a model, a temperature or a prompt; plain data. */
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
 
 /**
- * Samples in an order, each with an id of its own.
+ * An ordered list of samples with unique ids.
  *
  * @example
  * ```ts
@@ -60,89 +70,122 @@ const MOST_SHOWN = 10;
 export class Dataset<I, E = unknown> implements Iterable<Sample<I, E>> {
   readonly #samples: readonly Sample<I, E>[];
 
-  /** Throws a {@linkcode DatasetError} that names every sample that is none. */
+  /**
+   * Creates a dataset.
+   *
+   * @throws {DatasetError} when samples are invalid or share an id.
+   */
   constructor(samples: Iterable<Sample<I, E>>) {
-    this.#samples = checked([...samples].map((sample, i) => ({ line: i + 1, sample })), "sample");
+    this.#samples = checkLines(
+      [...samples].map((sample, i) => ({ line: i + 1, sample })),
+      "sample",
+    );
   }
 
   /**
-   * Reads one sample a line, as JSON. Throws a {@linkcode DatasetError} that names every line that is no
-   * sample. Empty lines do not count.
+   * Parses JSON Lines: one sample per line. Empty lines are ignored.
+   *
+   * @throws {DatasetError} when lines are invalid or share an id.
    */
   static parse<I, E = unknown>(text: string): Dataset<I, E> {
-    const read: Read<I, E>[] = text.replace(/^\uFEFF/, "").split(/\r?\n/).flatMap((line, i) => {
+    const lines: Line<I, E>[] = text.replace(/^\uFEFF/, "").split(/\r?\n/).flatMap((line, i) => {
       return line.trim() === "" ? [] : [{ line: i + 1, ...parseLine<I, E>(line) }];
     });
-    return new Dataset(checked(read, "line"));
+    return new Dataset(checkLines(lines, "line"));
   }
 
-  /** How many samples it has. */
+  /** The number of samples. */
   get size(): number {
     return this.#samples.length;
   }
 
-  /** The samples, in their order. */
+  /** Iterates over the samples in order. */
   [Symbol.iterator](): Iterator<Sample<I, E>> {
     return this.#samples[Symbol.iterator]();
   }
 
-  /** Those that fit, in the same order. */
-  filter(fits: (sample: Sample<I, E>) => boolean): Dataset<I, E> {
-    return new Dataset(this.#samples.filter(fits));
+  /** Returns a dataset with the samples for which `predicate` returns true, in the same order. */
+  filter(predicate: (sample: Sample<I, E>) => boolean): Dataset<I, E> {
+    return new Dataset(this.#samples.filter(predicate));
   }
 
-  /** The first `count`. */
+  /** Returns a dataset with the first `count` samples. */
   take(count: number): Dataset<I, E> {
     return new Dataset(this.#samples.slice(0, checkCount("count", count)));
   }
 
-  /** One sample a line, as {@linkcode Dataset.parse} reads it. */
+  /** Returns the samples as JSON Lines, which {@linkcode Dataset.parse} reads. */
   toJsonl(): string {
     return this.#samples.map((sample) => `${JSON.stringify(sample)}\n`).join("");
   }
 }
 
-type Read<I, E> = { readonly line: number } & ParsedLine<I, E>;
+type Line<I, E> = { readonly line: number } & ParsedLine<I, E>;
 type ParsedLine<I, E> = { readonly sample?: Sample<I, E>; readonly why?: string };
 
 function parseLine<I, E>(line: string): ParsedLine<I, E> {
   try {
     return { sample: JSON.parse(line) };
   } catch (error) {
-    return { why: `no JSON (${(error as Error).message})` };
+    return { why: `invalid JSON (${(error as Error).message})` };
   }
 }
 
-function checked<I, E>(
-  all: readonly Read<I, E>[],
+function checkLines<I, E>(
+  lines: readonly Line<I, E>[],
   unit: "line" | "sample",
 ): readonly Sample<I, E>[] {
   const firstLines = new Map<string, number>();
-  const problems = all.flatMap(({ line, sample, why = problemOf(sample) }) => {
+  const problems = lines.flatMap(({ line, sample, why = sampleProblem(sample) }) => {
     if (why !== undefined) return [{ line, why }];
     const { id } = sample!;
     const first = firstLines.get(id);
     if (first !== undefined) {
-      return [{ line, why: `the id ${show(id)} is that of ${unit} ${first}` }];
+      return [{ line, why: `duplicate id ${show(id)}, first used in ${unit} ${first}` }];
     }
     firstLines.set(id, line);
     return [];
   });
   if (problems.length > 0) throw new DatasetError(problems, unit);
-  return all.map(({ sample }) => sample!);
+  return lines.map(({ sample }) => sample!);
 }
 
-/** Why something is no sample. */
-export function problemOf(value: unknown): string | undefined {
+/** Returns why a value is not a valid sample, or undefined when it is one. */
+export function sampleProblem(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return `expected an object, got ${show(value)}`;
   }
   const { id, input, tags } = value as Readonly<Record<string, unknown>>;
   if (typeof id !== "string" || id === "") {
-    return `expected an "id" that is a text, got ${show(id)}`;
+    return `expected "id" to be a non-empty string, got ${show(id)}`;
   }
   if (input === undefined) return `expected an "input" in ${show(value)}`;
   const tagged = tags === undefined ||
     (Array.isArray(tags) && tags.every((tag) => typeof tag === "string"));
-  return tagged ? undefined : `expected "tags" to be a list of texts, got ${show(tags)}`;
+  return tagged ? undefined : `expected "tags" to be an array of strings, got ${show(tags)}`;
+}
+
+/**
+ * Returns the experiments unchanged.
+ *
+ * @throws {TypeError} when there are none, or when names are missing or used twice.
+ */
+export function checkExperiments(experiments: readonly Experiment[]): readonly Experiment[] {
+  if (!Array.isArray(experiments) || experiments.length === 0) {
+    throw new TypeError(
+      `Invalid experiments: expected an array of at least one, got ${show(experiments)}`,
+    );
+  }
+  const names = new Set<string>();
+  for (const experiment of experiments) {
+    const name: unknown = Object(experiment).name;
+    if (typeof name !== "string" || name === "") {
+      throw new TypeError(`Invalid experiment: expected a non-empty name, got ${show(name)}`);
+    }
+    if (names.has(name)) {
+      throw new TypeError(`Invalid experiments: duplicate name ${show(name)}`);
+    }
+    names.add(name);
+  }
+  return experiments;
 }

@@ -6,28 +6,28 @@ import {
   type Comparison,
   type ExperimentSummary,
   type ResultsBySample,
-  summarise,
+  summarize,
 } from "./summary.ts";
 
-/** What an {@linkcode EvalReport} is made from. */
+/** The input of an {@linkcode EvalReport}. */
 export interface EvalReportInit {
-  /** The evaluation that the results are of. */
+  /** The id of the evaluation. */
   readonly evaluationId: string;
-  /** In any order. */
+  /** The results, in any order. */
   readonly results: Iterable<EvalResult>;
-  /** The samples, in the order they are told in. @default {those that have results, by id} */
+  /** The samples, in the order of the report. @default {the samples that have results, sorted by id} */
   readonly samples?: Iterable<{ readonly id: string }>;
-  /** The experiments, in the order they are told in. @default {those that have results, by name} */
+  /** The experiments, in the order of the report. @default {those that have results, sorted by name} */
   readonly experiments?: Iterable<{ readonly name: string }>;
   /** The name of the experiment that the others are compared with. @default {the first one} */
   readonly baseline?: string;
-  /** Whether it tells how long things took. @default {true} */
+  /** Whether the report contains latencies. @default {true} */
   readonly timings?: boolean;
 }
 
 /**
- * What came of an evaluation. The order of results does not matter: two evaluations with the same scores
- * have the same report, but for the time they took.
+ * Reports on an evaluation. The order of results does not matter: two evaluations with the same scores have
+ * the same report, except for latencies.
  *
  * @example
  * ```ts
@@ -48,70 +48,75 @@ export interface EvalReportInit {
  * ```
  */
 export class EvalReport {
-  /** The evaluation that it is about. */
+  /** The id of the evaluation. */
   readonly evaluationId: string;
-  /** What came of each, in the order they were given in. */
+  /** The summaries of the experiments, in the given order. */
   readonly experiments: readonly ExperimentSummary[];
-  /** Every other experiment beside the baseline. */
+  /** The comparison of each other experiment with the baseline. */
   readonly comparisons: readonly Comparison[];
   readonly #init: EvalReportInit;
 
-  /** Counts and compares at once; results that come later make another report. */
+  /**
+   * Computes the report. Later changes of the input do not change it.
+   *
+   * @throws {TypeError} when no experiment has the name of the baseline.
+   */
   constructor(init: EvalReportInit) {
     const { evaluationId, timings = true } = init;
     const results = [...init.results];
     const found = (key: "sampleId" | "experiment") =>
       [...new Set(results.map((result) => result[key]))].sort();
-    const sampleIds = Array.from(init.samples ?? [], ({ id }) => id);
-    const ids = init.samples === undefined ? found("sampleId") : sampleIds;
-    const experiments = Array.from(init.experiments ?? [], ({ name }) => name);
-    const names = init.experiments === undefined ? found("experiment") : experiments;
+    const ids = init.samples ? Array.from(init.samples, ({ id }) => id) : found("sampleId");
+    const names = init.experiments
+      ? Array.from(init.experiments, ({ name }) => name)
+      : found("experiment");
     const byName = names.map((name) => [name, resultsOf(name, results)] as const);
     const base = baselineOf(byName, init.baseline);
 
     this.#init = { ...init, results, samples: ids.map((id) => ({ id })) };
     this.evaluationId = evaluationId;
-    this.experiments = byName.map(([name, all]) => summarise(name, ids, all, timings));
+    this.experiments = byName.map(([name, all]) => summarize(name, ids, all, timings));
     this.comparisons = byName.flatMap((it) =>
       base === undefined || it === base ? [] : [compare(it, base, ids)]
     );
   }
 
-  /** True when every sample of every experiment has a result. */
+  /** True when every sample has a result in every experiment. */
   get complete(): boolean {
     return this.experiments.every(({ finished, samples }) => finished === samples);
   }
 
-  /** The same without how long things took: what two runs with the same scores have in common. */
+  /** Returns the report without latencies. It is equal for two evaluations with the same scores. */
   withoutTimings(): EvalReport {
     return new EvalReport({ ...this.#init, timings: false });
   }
 
-  /** Plain data. */
+  /** Returns the report as plain data. */
   toJSON(): Record<string, unknown> {
     const { evaluationId, complete, experiments, comparisons } = this;
     return { evaluationId, complete, experiments, comparisons };
   }
 
-  /** Tables and lists for a terminal. */
+  /** Returns the report as text for a terminal. */
   toText(): string {
     return asText(this);
   }
 
-  /** The same for a web page or a pull request. */
+  /** Returns the report as Markdown, for example for a pull request. */
   toMarkdown(): string {
     return asMarkdown(this);
   }
 
-  /** The same as `toText`. */
+  /** Returns the same as `toText`. */
   toString(): string {
     return this.toText();
   }
 }
 
 function resultsOf(name: string, results: readonly EvalResult[]): ResultsBySample {
+  // Reversed, so that the first of several results of a sample wins.
   const own = results.filter(({ experiment }) => experiment === name).reverse();
-  return new Map(own.map((result) => [result.sampleId, result])); // the first that came
+  return new Map(own.map((result) => [result.sampleId, result]));
 }
 
 function baselineOf<T>(

@@ -1,106 +1,116 @@
+import { show } from "../_checks.ts";
 import type { ResultError } from "../agents/agent_request.ts";
 import type { TokenUsage } from "../agents/budget.ts";
 import type { SchemaIssue, StandardSchema } from "../loops/schema.ts";
-import { problemOf, type Sample } from "./dataset.ts";
-import type { Experiment } from "./experiment.ts";
-import { checkScore, type Score } from "./score.ts";
+import { type Experiment, type Sample, sampleProblem } from "./dataset.ts";
+import { type Score, toScore } from "./evaluator.ts";
 
-/** A sample as it lies in a mailbox. */
+/** The body of a message that asks an {@linkcode EvalLoop} to evaluate one sample in one experiment. */
 export interface EvalRequest<I, E = unknown> {
-  /** The evaluation that it belongs to. */
+  /** The id of the evaluation. */
   readonly evaluationId: string;
-  /** What to try. */
+  /** The sample to evaluate. */
   readonly sample: Sample<I, E>;
-  /** What to try it with. */
+  /** The experiment to evaluate it in. */
   readonly experiment: Experiment;
 }
 
-/** What became of a sample. */
+/** The result of one sample in one experiment. */
 export interface EvalResult<O = unknown> {
-  /** That of the request. */
+  /** The id of the evaluation. */
   readonly evaluationId: string;
-  /** The sample that was tried. */
+  /** The id of the sample. */
   readonly sampleId: string;
   /** The name of the experiment. */
   readonly experiment: string;
-  /** What the evaluator made of the output; 0 where there is none. */
+  /** The score of the output; a failed score of 0 when there is an error. */
   readonly score: Score;
-  /** What the agent made; missing when it failed. */
+  /** The output of the agent; missing when the agent failed. */
   readonly output?: O;
-  /** Why there is no output, or no real score. */
+  /** The failure of the agent or of the evaluator. */
   readonly error?: ResultError;
   /** How long the agent took. */
   readonly latencyMs: number;
-  /** What the agent has cost. */
+  /** The tokens that the agent used. */
   readonly usage: TokenUsage;
-  /** In milliseconds since the Unix epoch. */
+  /** The time of the result in milliseconds since the Unix epoch. */
   readonly completedAt: number;
 }
 
 /**
- * The name of one sample in one experiment of one evaluation: the id of its message, and what results are
- * told apart by.
+ * Returns the id of one sample in one experiment of one evaluation. It is the id of the request message, and
+ * results with the same id are duplicates.
  */
 export function trialId(evaluationId: string, experiment: string, sampleId: string): string {
   return [evaluationId, experiment, sampleId].map(encodeURIComponent).join("/");
 }
 
-/** The {@linkcode trialId} that a result is of. */
+/** Returns the {@linkcode trialId} of a result. */
 export function trialIdOf({ evaluationId, experiment, sampleId }: EvalResult): string {
   return trialId(evaluationId, experiment, sampleId);
 }
 
-/** What requests must look like. */
+/** Returns a schema that checks requests. */
 export function requestSchema<I, E>(): StandardSchema<EvalRequest<I, E>> {
-  return schemaOf((value) => {
-    const { evaluationId, sample, experiment } = Object(value) as Partial<EvalRequest<I, E>>;
-    const problem = problemOf(sample);
-    return [
-      ...(isText(evaluationId) ? [] : [issue("evaluationId", "expected a text")]),
-      ...(problem === undefined ? [] : [issue("sample", problem)]),
-      ...(isText(experiment?.name) ? [] : [issue("experiment", "expected one with a name")]),
-    ];
-  });
-}
-
-/** What results must look like. */
-export function resultIssues(value: unknown): readonly SchemaIssue[] {
-  const { evaluationId, sampleId, experiment, score, latencyMs, usage } = Object(
-    value,
-  ) as Partial<EvalResult>;
-  const isCount = (it: unknown) => typeof it === "number" && it >= 0;
-  const used = isCount(usage?.inputTokens) && isCount(usage?.outputTokens);
-  return [
-    ...(isText(evaluationId) ? [] : [issue("evaluationId", "expected a text")]),
-    ...(isText(sampleId) ? [] : [issue("sampleId", "expected a text")]),
-    ...(isText(experiment) ? [] : [issue("experiment", "expected a text")]),
-    ...(isScore(score) ? [] : [issue("score", "expected a score")]),
-    ...(isCount(latencyMs) ? [] : [issue("latencyMs", "expected milliseconds")]),
-    ...(used ? [] : [issue("usage", "expected numbers of tokens")]),
-  ];
-}
-
-function schemaOf<T>(issuesOf: (value: unknown) => readonly SchemaIssue[]): StandardSchema<T> {
   return {
     "~standard": {
       version: 1,
       vendor: "lastcall",
       validate(value) {
-        const issues = issuesOf(value);
-        return issues.length > 0 ? { issues } : { value: value as T };
+        const issues = requestIssues(value);
+        return issues.length > 0 ? { issues } : { value: value as EvalRequest<I, E> };
       },
     },
   };
 }
 
-/** True for a text that can be a name. */
+function requestIssues(value: unknown): readonly SchemaIssue[] {
+  const { evaluationId, sample, experiment } = Object(value) as Partial<EvalRequest<unknown>>;
+  const problem = sampleProblem(sample);
+  return [
+    ...(isText(evaluationId) ? [] : [issue("evaluationId", NON_EMPTY)]),
+    ...(problem === undefined ? [] : [issue("sample", problem)]),
+    ...(isText(experiment?.name) ? [] : [issue("experiment", "expected an object with a name")]),
+  ];
+}
+
+/** Returns why a value is not a valid {@linkcode EvalResult}; an empty array when it is one. */
+export function resultIssues(value: unknown): readonly SchemaIssue[] {
+  const { evaluationId, sampleId, experiment, score, latencyMs, usage } = Object(
+    value,
+  ) as Partial<EvalResult>;
+  const isAmount = (it: unknown) => typeof it === "number" && it >= 0;
+  const isUsage = isAmount(usage?.inputTokens) && isAmount(usage?.outputTokens);
+  return [
+    ...(isText(evaluationId) ? [] : [issue("evaluationId", NON_EMPTY)]),
+    ...(isText(sampleId) ? [] : [issue("sampleId", NON_EMPTY)]),
+    ...(isText(experiment) ? [] : [issue("experiment", NON_EMPTY)]),
+    ...(isScore(score) ? [] : [issue("score", "expected a score")]),
+    ...(isAmount(latencyMs) ? [] : [issue("latencyMs", "expected milliseconds")]),
+    ...(isUsage ? [] : [issue("usage", "expected numbers of tokens")]),
+  ];
+}
+
+const NON_EMPTY = "expected a non-empty string";
+
+/** Returns true for a non-empty string. */
 export function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
 }
 
+/**
+ * Returns the id unchanged.
+ *
+ * @throws {TypeError} when it is not a non-empty string.
+ */
+export function checkEvaluationId(id: unknown): string {
+  if (isText(id)) return id;
+  throw new TypeError(`Invalid evaluation id: ${NON_EMPTY}, got ${show(id)}`);
+}
+
 function isScore(value: unknown): boolean {
   try {
-    return typeof value === "object" && checkScore(value as Score) === value;
+    return typeof value === "object" && toScore(value as Score) === value;
   } catch {
     return false;
   }

@@ -1,86 +1,87 @@
+import { show } from "../_checks.ts";
 import { systemClock } from "../clock.ts";
 import type { DrainReport } from "../lifecycle/drain_report.ts";
-import type { LoopGroupOptions } from "../lifecycle/group_options.ts";
-import { LoopGroup, type LoopGroupRunOptions } from "../lifecycle/loop_group.ts";
+import { LoopGroup, type LoopGroupOptions } from "../group/loop_group.ts";
+import type { LoopGroupRunOptions } from "../lifecycle/base_group.ts";
 import { checkRunOptions } from "../lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../lifecycle/shutdown_coordinator.ts";
 import { libraryLog } from "../library_log.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { defaultRuntime } from "../runtime.ts";
-import { Collector } from "./_collector.ts";
-import { Dataset } from "./dataset.ts";
-import { EvalLoop } from "./eval_loop.ts";
-import type { EvalLoopOptions } from "./eval_options.ts";
+import { CollectLoop } from "./collect.ts";
+import { checkExperiments, Dataset, type Experiment } from "./dataset.ts";
+import { EvalLoop, type EvalLoopOptions } from "./eval_loop.ts";
 import { EvalReport } from "./eval_report.ts";
-import type { EvalRequest, EvalResult } from "./eval_request.ts";
-import { checkExperiments, type Experiment } from "./experiment.ts";
+import { checkEvaluationId, type EvalRequest, type EvalResult } from "./eval_request.ts";
 import { type Journal, MemoryJournal } from "./journal.ts";
-import { Ledger } from "./_ledger.ts";
 import { type ProgressView, showProgress } from "./progress.ts";
-import { checkEvaluationId, DEFAULT_EXPERIMENT, trials } from "./submit.ts";
-import { Submission } from "./_submission.ts";
+import { ResultSet } from "./_result_set.ts";
+import { DEFAULT_EXPERIMENT, SubmitLoop, trialsOf } from "./submit.ts";
 
-/** Options of {@linkcode evaluate}; those of the loop that works are among them. */
+/** Options of {@linkcode evaluate}. They include the options of its {@linkcode EvalLoop}. */
 export interface EvaluateOptions<I, O, E> extends
   Omit<
     EvalLoopOptions<I, O, E>,
     "agent" | "evaluator" | "isFinished" | "name" | "priority" | "results" | "shutdownTimeoutMs"
   > {
   /**
-   * What the evaluation is called. Started again with the same id, it goes on where it stopped: after a
-   * change of the samples or of the agent give it another one.
+   * The id of the evaluation. An evaluation with the same id and journal continues where it stopped. Use a
+   * new id after you change the samples or the agent.
    */
   readonly id: string;
-  /** The samples, each tried once for every experiment. */
+  /** The samples. Each is evaluated once in every experiment. */
   readonly dataset: Dataset<I, E>;
-  /** What the samples are tried with. @default {one that is called `default`} */
+  /** The experiments to compare. @default {`[{ name: "default" }]`} */
   readonly experiments?: readonly Experiment[];
-  /** What is evaluated; left out, with the evaluator, where other processes do the work. */
+  /** The agent to evaluate. Leave out agent and evaluator when other processes do the work. */
   readonly agent?: EvalLoopOptions<I, O, E>["agent"];
-  /** Scores what comes out. */
+  /** Scores the outputs. */
   readonly evaluator?: EvalLoopOptions<I, O, E>["evaluator"];
-  /** Where results go; of this evaluation alone. @default {a mailbox in memory} */
+  /** The mailbox for the results of this evaluation only. @default {a new `InMemoryMailbox`} */
   readonly results?: Mailbox<EvalResult<O>>;
-  /** Where finished results are kept. @default {in memory: what is interrupted begins anew} */
+  /** Stores results, so that an interrupted evaluation can continue. @default {a new `MemoryJournal`} */
   readonly journal?: Journal;
-  /** The experiment that the others are compared with. @default {the first one} */
+  /** The name of the experiment that the others are compared with. @default {the first one} */
   readonly baseline?: string;
-  /** Shows how far it is; `false` shows nothing. @default {lines on the console} */
+  /** Shows the progress; `false` shows none. @default {`showProgress()`} */
   readonly progress?: ProgressView | false;
-  /** How long to wait for the next result. @default {Infinity} */
+  /** The longest wait for the next result. @default {Infinity} */
   readonly idleMs?: number;
-  /** How long to wait for all of them. @default {Infinity} */
+  /** The longest wait for all results. @default {Infinity} */
   readonly timeoutMs?: number;
-  /** How long a sample is invisible to others after its process died. @default {60_000} */
+  /** How long a sample stays hidden after its process died. @default {60_000} */
   readonly visibilityTimeoutMs?: number;
-  /** Stop on SIGTERM and SIGINT. @default {true} */
+  /** Stops the evaluation on SIGTERM and SIGINT. @default {true} */
   readonly installSignals?: boolean;
-  /** Asks for a stop when aborted. */
+  /** Stops the evaluation. */
   readonly signal?: AbortSignal;
-  /** Options of the group that all this runs in; it has no watchdog unless asked. */
+  /** Options of the `LoopGroup` that runs the evaluation. Its watchdog is off by default. */
   readonly group?: Omit<LoopGroupOptions, "clock" | "log">;
 }
 
-/** What {@linkcode evaluate} gives. */
+/** The return value of {@linkcode evaluate}. */
 export interface Evaluation<O> {
-  /** Of what is finished, also when it is not complete. */
+  /** The report on all results so far, also when the evaluation is not complete. */
   readonly report: EvalReport;
-  /** False when it was stopped, or the time was up, before every sample had its result. */
+  /** True when every sample has a result. False after a stop or a timeout. */
   readonly complete: boolean;
-  /** In the order they came; those of an earlier start come first. */
+  /** All results in the order of arrival. Results of earlier runs come first. */
   readonly results: readonly EvalResult<O>[];
-  /** How its loops ended; undefined where there was nothing left to do. */
+  /** The report of the loops; undefined when all results were already there. */
   readonly drained?: DrainReport;
 }
 
 /**
- * Evaluates a dataset, and goes on where it stopped when it is started again: samples that have a result
- * in the journal are not tried again. A signal stops it well: what is in flight is finished and kept.
+ * Evaluates a dataset. When it is started again, samples that have a result in the journal are not evaluated
+ * again. On a signal it finishes and stores the samples in flight and stops.
  *
  * ```text
- * journal ─▶ ledger ◀── results ◀── EvalLoop ◀── requests ◀── what is not in the ledger
+ * dataset ─▶ SubmitLoop ─▶ requests ─▶ EvalLoop ─▶ results ─▶ CollectLoop ─▶ ResultSet ─▶ EvalReport
+ *                 ▲ skips trials that have a result              journal ◀──────┘ ▲ loads the journal
  * ```
+ *
+ * @throws {TypeError | RangeError} when an option is invalid, before anything starts.
  *
  * @example
  * ```ts
@@ -112,17 +113,19 @@ export async function evaluate<I, O, E>(
   const requests: Mailbox<EvalRequest<I, E>, EvalResult<O>> = options.requests ??
     new InMemoryMailbox("requests");
   const results: Mailbox<EvalResult<O>> = options.results ?? new InMemoryMailbox("results");
-  if (!(dataset instanceof Dataset)) throw new TypeError("Invalid dataset: expected a Dataset");
+  if (!(dataset instanceof Dataset)) {
+    throw new TypeError(`Invalid dataset: expected a Dataset, got ${show(dataset)}`);
+  }
   if (requests.name === results.name) {
     throw new TypeError(
-      `Invalid results: requests and results are both called "${results.name}", and may be the ` +
-        "same queue: call them differently",
+      `Invalid results: requests and results are both named "${results.name}" and may be the same ` +
+        "queue. Give them different names.",
     );
   }
-  const wanted = new Set(
-    [...trials(evaluationId, dataset, checkExperiments(experiments))].map(idOf),
-  );
-  const report = (results: readonly EvalResult<O>[] = []) =>
+  checkExperiments(experiments);
+  const trials = () => trialsOf(evaluationId, dataset, experiments);
+  const trialIds = new Set(Array.from(trials(), ({ id }) => id));
+  const reportOn = (results: readonly EvalResult<O>[]) =>
     new EvalReport({
       evaluationId,
       results,
@@ -130,31 +133,35 @@ export async function evaluate<I, O, E>(
       experiments,
       ...(baseline === undefined ? {} : { baseline }),
     });
-  report(); // refuses a bad baseline now
+  reportOn([]); // throws when the baseline is invalid
   checkRunOptions(runOptions(options));
 
   const view = progress === false ? undefined : progress;
-  const isWanted = (id: string) => wanted.has(id);
-  const total = wanted.size;
-  const ledger = new Ledger<O>({ evaluationId, total, isWanted, journal, progress: view });
+  const resultSet = new ResultSet<O>({
+    evaluationId,
+    total: trialIds.size,
+    isWanted: (id) => trialIds.has(id),
+    journal,
+    progress: view,
+  });
   const shared = { log, ...(clock === undefined ? {} : { clock }) };
   const { idleMs = Infinity, timeoutMs = Infinity } = options;
-  const collector = new Collector(results, ledger, {
+  const submitLoop = new SubmitLoop(requests, {
+    ...shared,
+    priority: -1, // stops first
+    trials,
+    isFinished: (id) => resultSet.has(id),
+    replyTo: results,
+  });
+  const collectLoop = new CollectLoop(results, resultSet, {
     ...shared,
     idleMs,
     timeoutMs,
-    priority: 1, // after those who make results
+    priority: 1, // stops last, to receive the results of the loops that stopped before
     onEnd: () => void group.shutdown(),
   });
-  const submission = new Submission(requests, {
-    ...shared,
-    priority: -1,
-    trials: () => trials(evaluationId, dataset, experiments),
-    isFinished: (id) => ledger.has(id),
-    replyTo: results,
-  });
-  const work = workOf(options, requests, results, ledger);
-  const group = new LoopGroup([submission, ...work, collector], {
+  const evalLoops = createEvalLoops(options, requests, results, resultSet);
+  const group = new LoopGroup([submitLoop, ...evalLoops, collectLoop], {
     watchdogThresholdMs: null,
     ...options.group,
     ...(clock === undefined ? {} : { clock }),
@@ -162,20 +169,20 @@ export async function evaluate<I, O, E>(
   });
 
   let drained: DrainReport | undefined;
-  // A signal counts from here on, also while the journal is being read.
-  const letGo = holdSignals(options);
+  // Handle signals from here on, also while the journal loads.
+  const releaseSignals = holdSignals(options);
   try {
-    await ledger.open();
-    await collector.sweep();
-    if (!ledger.complete) drained = await group.run(runOptions(options));
+    await resultSet.load();
+    await collectLoop.receiveExisting();
+    if (!resultSet.complete) drained = await group.run(runOptions(options));
   } finally {
-    letGo();
+    releaseSignals();
     view?.end();
   }
   return {
-    report: report(ledger.results),
-    complete: ledger.complete,
-    results: ledger.results,
+    report: reportOn(resultSet.results),
+    complete: resultSet.complete,
+    results: resultSet.results,
     ...(drained === undefined ? {} : { drained }),
   };
 }
@@ -192,30 +199,29 @@ function holdSignals<I, O, E>(
   return ShutdownCoordinator.hold({ runtime, clock, log }).release;
 }
 
-function workOf<I, O, E>(
+/** Returns no loop when other processes do the work. */
+function createEvalLoops<I, O, E>(
   options: EvaluateOptions<I, O, E>,
   requests: Mailbox<EvalRequest<I, E>, EvalResult<O>>,
   results: Mailbox<EvalResult<O>>,
-  ledger: Ledger<O>,
+  resultSet: ResultSet<O>,
 ): readonly EvalLoop<I, O, E>[] {
   const { agent, evaluator, ...rest } = options;
   if (agent === undefined && evaluator === undefined) {
     if (options.requests !== undefined && options.results !== undefined) return [];
     throw new TypeError(
-      "Invalid options: without an agent and an evaluator other processes do the work, and need " +
-        "`requests` and `results` that they can reach",
+      "Invalid options: without agent and evaluator, other processes do the work. Pass `requests` " +
+        "and `results` mailboxes that they can reach, or an agent and an evaluator.",
     );
   }
-  const isFinished = (id: string) => ledger.has(id);
-  const name = "evaluation";
-  // The loop refuses what is missing.
   return [
     new EvalLoop({
       ...rest,
-      name,
+      name: "evaluation",
       requests,
       results,
-      isFinished,
+      isFinished: (id) => resultSet.has(id),
+      // When only one of the two is missing, the constructor throws.
       agent: agent!,
       evaluator: evaluator!,
     }),
@@ -226,8 +232,4 @@ function runOptions<I, O, E>(
   { visibilityTimeoutMs = 60_000, installSignals = true, signal }: EvaluateOptions<I, O, E>,
 ): LoopGroupRunOptions {
   return { visibilityTimeoutMs, installSignals, ...(signal === undefined ? {} : { signal }) };
-}
-
-function idOf([id]: readonly [trialId: string, request: unknown]): string {
-  return id;
 }

@@ -1,30 +1,39 @@
+import { show } from "../_checks.ts";
 import type { Session } from "../agents/session.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import type { Sample } from "./dataset.ts";
-import type { Experiment } from "./experiment.ts";
-import type { Score } from "./score.ts";
+import type { Experiment, Sample } from "./dataset.ts";
 
-/** What an evaluator gets beside the output. */
+/** The quality of an output. */
+export interface Score {
+  /** From 0 (worst) to 1 (best). */
+  readonly value: number;
+  /** Whether the output is good enough. */
+  readonly passed: boolean;
+  /** An explanation for people. */
+  readonly reason?: string;
+}
+
+/** The third argument of an {@linkcode Evaluator}. */
 export interface EvaluatorContext {
-  /** What was tried. */
+  /** The sample that the output answers. */
   readonly sample: Sample<unknown>;
-  /** What it was tried with. */
+  /** The experiment that the sample runs in. */
   readonly experiment: Experiment;
-  /** What was said, and what it has cost. */
+  /** The agent's conversation and its token usage. */
   readonly session: Session;
-  /** Aborted when the score is not wanted any more. */
+  /** Aborts when the loop no longer needs the score. */
   readonly signal: AbortSignal;
-  /** Tells the watchdog that long work is alive. */
+  /** Reports progress to the watchdog during long work. */
   readonly beat: () => void;
-  /** That of the loop. */
+  /** The loop's clock. */
   readonly clock: Clock;
-  /** That of the loop. */
+  /** The loop's log. */
   readonly log: Log;
 }
 
 /**
- * Tells how good an output is. What it throws makes the sample a failed one.
+ * Scores an output. When it throws, the sample gets a failed result with the error.
  *
  * @example
  * ```ts
@@ -40,3 +49,25 @@ export type Evaluator<O, E = unknown> = (
   expected: E | undefined,
   context: EvaluatorContext,
 ) => Score | boolean | Promise<Score | boolean>;
+
+/** Returns a score with the value 1 or 0. */
+export function passOrFail(passed: boolean, reason?: string): Score {
+  return { value: passed ? 1 : 0, passed, ...(reason === undefined ? {} : { reason }) };
+}
+
+/**
+ * Converts the return value of an evaluator to a score.
+ *
+ * @throws {TypeError} when it is neither a boolean nor a valid score.
+ */
+export function toScore(returned: Score | boolean): Score {
+  if (typeof returned === "boolean") return passOrFail(returned);
+  const { value, passed, reason } = Object(returned) as Partial<Score>;
+  const isScore = typeof value === "number" && value >= 0 && value <= 1 &&
+    typeof passed === "boolean" && (reason === undefined || typeof reason === "string");
+  if (isScore) return returned;
+  throw new TypeError(
+    "Invalid score: expected true, false or { value from 0 to 1, passed, reason? }, got " +
+      (typeof returned === "object" ? JSON.stringify(returned) : show(returned)),
+  );
+}

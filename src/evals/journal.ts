@@ -1,28 +1,109 @@
-import type { EvalResult } from "./eval_request.ts";
+import { appendFile, open, readFile, truncate } from "node:fs/promises";
+import { describeIssues } from "../loops/schema.ts";
+import { type EvalResult, resultIssues } from "./eval_request.ts";
 
 /**
- * Where finished results are kept, so that an evaluation that was interrupted goes on where it stopped. A
- * journal is that of one evaluation, and of one process at a time.
+ * Stores results, so that an interrupted evaluation can continue. A journal belongs to one evaluation, and
+ * only one process may use it at a time.
  */
 export interface Journal {
-  /** Everything that was ever appended. Called first, and once. */
+  /** Resolves with all stored results. `evaluate` and `collectResults` call it once, before `append`. */
   load(): Promise<readonly EvalResult[]>;
-  /** Keeps results. Once this has resolved, they are there when the process is not. */
+  /** Stores results. When it resolves, they survive a crash of the process. */
   append(results: readonly EvalResult[]): Promise<void>;
 }
 
-/** A journal that ends with the process. */
+/** Stores results in memory. They are lost when the process exits. */
 export class MemoryJournal implements Journal {
   readonly #results: EvalResult[] = [];
 
-  /** What was appended since it was made. */
+  /** Resolves with all stored results. */
   load(): Promise<readonly EvalResult[]> {
     return Promise.resolve([...this.#results]);
   }
 
-  /** Keeps them in memory. */
+  /** Stores results in memory. */
   append(results: readonly EvalResult[]): Promise<void> {
     this.#results.push(...results);
     return Promise.resolve();
+  }
+}
+
+/**
+ * Stores results in a file, one line of JSON per result. `load` removes a last line that a crash left
+ * incomplete; the evaluation then collects that result again.
+ *
+ * @example
+ * ```ts
+ * import { mkdtemp, rm } from "node:fs/promises";
+ * import { tmpdir } from "node:os";
+ * import { join } from "node:path";
+ * import { FileJournal } from "@lastcall/lastcall/evals";
+ *
+ * const folder = await mkdtemp(join(tmpdir(), "evaluation-"));
+ * const journal = new FileJournal(join(folder, "capitals.jsonl"));
+ * console.assert((await journal.load()).length === 0);
+ * await rm(folder, { recursive: true });
+ * ```
+ */
+export class FileJournal implements Journal {
+  /** The path of the file. */
+  readonly path: string;
+  /** The size of all complete lines in bytes. */
+  #size = 0;
+
+  /**
+   * Creates a journal. It does not touch the file before `load`.
+   *
+   * @throws {TypeError} when the path is not a non-empty string.
+   */
+  constructor(path: string) {
+    if (typeof path !== "string" || path === "") {
+      throw new TypeError("Invalid path of a journal: expected the path of a file");
+    }
+    this.path = path;
+  }
+
+  /**
+   * Resolves with all stored results. Creates the file if it does not exist.
+   *
+   * @throws {Error} when the file cannot be written, or a line is not a result.
+   */
+  async load(): Promise<readonly EvalResult[]> {
+    await (await open(this.path, "a")).close(); // fail now, not after the first result
+    const bytes = await readFile(this.path);
+    this.#size = bytes.lastIndexOf(0x0a) + 1;
+    if (this.#size < bytes.length) await truncate(this.path, this.#size);
+    const lines = bytes.subarray(0, this.#size).toString("utf8").split("\n");
+    return lines.flatMap((line, i) => line.trim() === "" ? [] : [this.#parse(line, i + 1)]);
+  }
+
+  /** Appends one line per result: all of them, or none when it rejects. */
+  async append(results: readonly EvalResult[]): Promise<void> {
+    const text = results.map((result) => `${JSON.stringify(result)}\n`).join("");
+    try {
+      await appendFile(this.path, text);
+    } catch (error) {
+      // A full disk can leave half a line, and the next line must not continue it.
+      await truncate(this.path, this.#size).catch(() => {});
+      throw error;
+    }
+    this.#size += new TextEncoder().encode(text).byteLength;
+  }
+
+  #parse(line: string, number: number): EvalResult {
+    let problem: string;
+    try {
+      const value = JSON.parse(line);
+      const issues = resultIssues(value);
+      if (issues.length === 0) return value;
+      problem = describeIssues(issues);
+    } catch (error) {
+      problem = (error as Error).message;
+    }
+    throw new Error(
+      `Line ${number} of the journal ${this.path} is not a result: ${problem}. Repair the line, or ` +
+        "remove it to evaluate its sample again.",
+    );
   }
 }

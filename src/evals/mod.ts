@@ -1,22 +1,33 @@
 /**
- * Evaluations of agents: datasets, evaluators, experiments and reports, on the loops and mailboxes of the
- * package. An evaluation that is interrupted goes on where it stopped; many processes can share one.
+ * Evaluates agents on datasets: samples, evaluators, experiments and reports. An interrupted evaluation
+ * continues where it stopped, and several processes can share the work.
  *
  * @module
  */
 
-export { Dataset, DatasetError, type DatasetProblem, type Sample } from "./dataset.ts";
-export type { Experiment } from "./experiment.ts";
-export { passOrFail, type Score } from "./score.ts";
-export type { Evaluator, EvaluatorContext } from "./evaluator.ts";
-export { contains, exactMatch } from "./evaluators/match.ts";
-export { adapt, type Adaptation, allOf, anyOf } from "./evaluators/combine.ts";
-export { sessionEvaluator, withinTokens, withinTurns } from "./evaluators/session.ts";
-export { llmJudge, type LlmJudgeOptions } from "./evaluators/llm_judge.ts";
+export {
+  Dataset,
+  DatasetError,
+  type DatasetProblem,
+  type Experiment,
+  type Sample,
+} from "./dataset.ts";
+export { type Evaluator, type EvaluatorContext, passOrFail, type Score } from "./evaluator.ts";
+export {
+  adapt,
+  type Adaptation,
+  allOf,
+  anyOf,
+  contains,
+  exactMatch,
+  sessionEvaluator,
+  withinTokens,
+  withinTurns,
+} from "./builtin_evaluators.ts";
+export { llmJudge, type LlmJudgeOptions } from "./llm_judge.ts";
 
 export { type EvalRequest, type EvalResult, trialId } from "./eval_request.ts";
-export { EvalLoop } from "./eval_loop.ts";
-export type { EvalLoopOptions, EvalSubject } from "./eval_options.ts";
+export { EvalLoop, type EvalLoopOptions, type EvalSubject } from "./eval_loop.ts";
 
 export { evaluate, type EvaluateOptions, type Evaluation } from "./evaluate.ts";
 export {
@@ -26,8 +37,7 @@ export {
   type SubmitExperimentsOptions,
 } from "./submit.ts";
 export { type CollectedResults, type CollectOptions, collectResults } from "./collect.ts";
-export { type Journal, MemoryJournal } from "./journal.ts";
-export { FileJournal } from "./file_journal.ts";
+export { FileJournal, type Journal, MemoryJournal } from "./journal.ts";
 export {
   type EvalProgress,
   type ProgressStream,

@@ -1,43 +1,43 @@
 import { type Clock, systemClock } from "../clock.ts";
 import { knownRuntime } from "../runtime.ts";
 
-/** How far an evaluation is. */
+/** The progress of an evaluation. */
 export interface EvalProgress {
-  /** The evaluation that is told of. */
+  /** The id of the evaluation. */
   readonly evaluationId: string;
-  /** How many results there will be: samples times experiments. */
+  /** The number of results of the complete evaluation: samples times experiments. */
   readonly total: number;
-  /** Of those, how many have a result; failed ones are finished too. */
+  /** The number of results so far, including failed ones. */
   readonly finished: number;
-  /** How many of those have passed. */
+  /** The number of results that passed. */
   readonly passed: number;
-  /** How many of those that did not pass have an error. */
+  /** The number of results with an error. */
   readonly errors: number;
 }
 
-/** Is told how far an evaluation is. */
+/** Shows the progress of an evaluation. */
 export interface ProgressView {
-  /** Called with every result; it should return soon. */
+  /** Called for every batch of results. It must return quickly. */
   update(progress: EvalProgress): void;
-  /** Called once, when nothing more will come. */
+  /** Called once, after the last update. */
   end(): void;
 }
 
-/** Where progress is written; `process.stderr` fits. */
+/** The output of {@linkcode showProgress}, such as `process.stderr`. */
 export interface ProgressStream {
-  /** Writes text as it is, without a line end of its own. */
+  /** Writes the text without adding a line break. */
   write(text: string): unknown;
-  /** Whether a line can be written over. */
+  /** True for a terminal, where a line can be overwritten. */
   readonly isTTY?: boolean | undefined;
 }
 
-/** A person sees no more than that. */
+/** The shortest time between two drawings on a terminal. */
 const REDRAW_MS = 100;
-/** In a file, a line for every so many percent, or after so long. */
+/** Without a terminal, there is a new line for each step of percent and after this time. */
 const STEP_PERCENT = 10;
 const STEP_MS = 10_000;
 
-/** What a person reads where the program runs; the console where no runtime is known. */
+/** Returns the runtime's terminal, or the console when the runtime is unknown. */
 function defaultStream(): ProgressStream {
   const terminal = knownRuntime()?.terminal;
   if (terminal === undefined) return { write: (text) => console.error(text.trimEnd()) };
@@ -45,8 +45,8 @@ function defaultStream(): ProgressStream {
 }
 
 /**
- * Shows progress: a line that changes in its place where a person looks at a terminal, a new line now and
- * then otherwise.
+ * Returns a view that writes progress to a stream, by default to standard error. On a terminal it updates one
+ * line. Elsewhere it writes a new line every 10 percent and every 10 seconds.
  *
  * @example
  * ```ts

@@ -1,41 +1,44 @@
+import { safeLog } from "../library_log.ts";
+import type { Log } from "../log.ts";
+import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { Mailbox, ReplyAddress } from "../mailbox/mailbox.ts";
-import { show } from "../_checks.ts";
-import type { Dataset } from "./dataset.ts";
-import { type EvalRequest, type EvalResult, isText, trialId } from "./eval_request.ts";
-import { checkExperiments, type Experiment } from "./experiment.ts";
+import { checkExperiments, type Dataset, type Experiment } from "./dataset.ts";
+import { checkEvaluationId, type EvalRequest, type EvalResult, trialId } from "./eval_request.ts";
+import { retryUnavailable } from "./_retry.ts";
 
 /** Options of {@linkcode submitExperiments}. */
 export interface SubmitExperimentsOptions<I, O, E> {
-  /** What the evaluation is called. The same again is the same evaluation. */
+  /** The id of the evaluation. Submitting with the same id continues the same evaluation. */
   readonly evaluationId: string;
-  /** What is sent, once for every experiment. */
+  /** The samples. */
   readonly dataset: Dataset<I, E>;
-  /** Each with a name of its own. */
+  /** The experiments, with unique names. */
   readonly experiments: readonly Experiment[];
-  /** Where results go. @default {where the loops say} */
+  /** The mailbox for the results. @default {the `results` option of the loops} */
   readonly replyTo?: ReplyAddress<EvalResult<O>>;
-  /** Tells by its `trialId` whether a sample is left out, as one that is scored already. */
+  /** Returns true for trials to leave out, for example because they have a result already. */
   readonly isFinished?: (trialId: string) => boolean;
-  /** Ends it early; what was sent stays sent. */
+  /** Stops submitting. Messages that were sent stay in the mailbox. */
   readonly signal?: AbortSignal;
 }
 
 /** Options of {@linkcode submitDataset}. */
 export interface SubmitDatasetOptions<I, O, E>
   extends Omit<SubmitExperimentsOptions<I, O, E>, "experiments"> {
-  /** What the samples are tried with. @default {`{ name: "default" }`} */
+  /** The experiment to run the samples in. @default {`{ name: "default" }`} */
   readonly experiment?: Experiment;
 }
 
-/** The experiment of an evaluation that compares nothing. */
+/** The experiment of an evaluation without experiments. */
 export const DEFAULT_EXPERIMENT: Experiment = { name: "default" };
 
-/** So many messages are on their way to the mailbox at a time. */
-const AT_A_TIME = 16;
+const CONCURRENT_SENDS = 16;
 
 /**
- * Sends every sample of a dataset to be evaluated, and tells how many that were. Done again, it sends
- * nothing twice that still waits: the ids of the messages follow from evaluation, experiment and sample.
+ * Sends a request for every sample of a dataset. Resolves with the number of requests sent. Message ids are
+ * derived from evaluation, experiment and sample, so submitting again does not duplicate waiting requests.
+ *
+ * @throws {TypeError} when an option is invalid.
  */
 export async function submitDataset<I, O, E>(
   requests: Mailbox<EvalRequest<I, E>, EvalResult<O>>,
@@ -45,65 +48,105 @@ export async function submitDataset<I, O, E>(
   return await submitExperiments(requests, { ...rest, experiments: [experiment] });
 }
 
-/** Sends every sample once for each experiment, sample by sample; see {@linkcode submitDataset}. */
+/**
+ * Sends a request for every sample in every experiment, sample by sample. Resolves with the number of
+ * requests sent. See {@linkcode submitDataset}.
+ *
+ * @throws {TypeError} when an option is invalid.
+ */
 export async function submitExperiments<I, O, E>(
   requests: Mailbox<EvalRequest<I, E>, EvalResult<O>>,
   options: SubmitExperimentsOptions<I, O, E>,
 ): Promise<number> {
   const { dataset, replyTo, isFinished = () => false, signal } = options;
   const evaluationId = checkEvaluationId(options.evaluationId);
-  const all = trials(evaluationId, dataset, checkExperiments(options.experiments));
-  const to = replyTo === undefined ? {} : { replyTo };
-  const send = (id: string, request: EvalRequest<I, E>) => requests.send(request, { id, ...to });
-  return await sendTrials(all, send, isFinished, signal);
+  const trials = trialsOf(evaluationId, dataset, checkExperiments(options.experiments));
+  const reply = replyTo === undefined ? {} : { replyTo };
+  const send = ({ id, request }: Trial<I, E>) => requests.send(request, { id, ...reply });
+  return await sendTrials(trials, send, isFinished, signal);
 }
 
-/** A sample in an experiment, with its `trialId`. */
-export type Trial<I, E> = readonly [trialId: string, request: EvalRequest<I, E>];
-
-/** Sends what is not finished, some at a time, and tells how many that were. */
-export async function sendTrials<I, E>(
-  trials: Iterable<Trial<I, E>>,
-  send: (id: string, request: EvalRequest<I, E>) => Promise<unknown>,
-  isFinished: (trialId: string) => boolean,
-  signal: AbortSignal | undefined,
-): Promise<number> {
-  // They share the one iterator, so that the mailbox gets the samples in order.
-  const all = function* () {
-    yield* trials;
-  }();
-  let count = 0;
-  const sendSome = async () => {
-    for (const [id, request] of all) {
-      if (signal?.aborted) return;
-      if (isFinished(id)) continue;
-      await send(id, request);
-      count++;
-    }
-  };
-  await Promise.all(Array.from({ length: AT_A_TIME }, sendSome));
-  return count;
+/** A sample in an experiment. */
+export interface Trial<I, E> {
+  /** The {@linkcode trialId}. */
+  readonly id: string;
+  readonly request: EvalRequest<I, E>;
 }
 
-/** Every sample in every experiment, with its `trialId`. */
-export function* trials<I, E>(
+/** Yields every sample in every experiment, sample by sample. */
+export function* trialsOf<I, E>(
   evaluationId: string,
   dataset: Dataset<I, E>,
   experiments: readonly Experiment[],
 ): Generator<Trial<I, E>> {
   for (const sample of dataset) {
     for (const experiment of experiments) {
-      yield [trialId(evaluationId, experiment.name, sample.id), {
-        evaluationId,
-        sample,
-        experiment,
-      }];
+      const id = trialId(evaluationId, experiment.name, sample.id);
+      yield { id, request: { evaluationId, sample, experiment } };
     }
   }
 }
 
-/** Refuses what cannot name an evaluation. */
-export function checkEvaluationId(id: unknown): string {
-  if (isText(id)) return id;
-  throw new TypeError(`Invalid evaluation id: expected a text, got ${show(id)}`);
+/** Options of {@linkcode SubmitLoop}. */
+export interface SubmitLoopOptions<I, O, E> extends LoopOptions {
+  readonly trials: () => Generator<Trial<I, E>>;
+  readonly isFinished: (trialId: string) => boolean;
+  readonly replyTo: ReplyAddress<EvalResult<O>>;
+  readonly log?: Log | undefined;
+}
+
+/** Sends the requests of an evaluation while other loops already handle the first ones. */
+export class SubmitLoop<I, O, E> extends BaseLoop {
+  readonly #requests: Mailbox<EvalRequest<I, E>, EvalResult<O>>;
+  readonly #options: SubmitLoopOptions<I, O, E>;
+
+  constructor(
+    requests: Mailbox<EvalRequest<I, E>, EvalResult<O>>,
+    options: SubmitLoopOptions<I, O, E>,
+  ) {
+    super("samples", options);
+    this.#requests = requests;
+    this.#options = options;
+  }
+
+  protected override async work({ stopping: signal, beat }: LoopContext): Promise<void> {
+    const { trials, isFinished, replyTo, log } = this.#options;
+    const retry = {
+      clock: this.clock,
+      log: safeLog(log),
+      event: "send failed, retrying",
+      mailbox: this.#requests.name,
+      signal,
+    };
+    const send = async ({ id, request }: Trial<I, E>) => {
+      beat();
+      await retryUnavailable(() => this.#requests.send(request, { id, replyTo }), retry);
+    };
+    try {
+      await sendTrials(trials(), send, isFinished, signal);
+    } catch (error) {
+      if (!signal.aborted) throw error; // after a stop, the next run sends the rest
+    }
+  }
+}
+
+/** Sends all unfinished trials in order. Resolves with their number. */
+async function sendTrials<I, E>(
+  trials: Generator<Trial<I, E>>,
+  send: (trial: Trial<I, E>) => Promise<unknown>,
+  isFinished: (trialId: string) => boolean,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  let count = 0;
+  const sendSome = async () => {
+    // The senders share one generator. It keeps the order, and a failed send closes it for all of them.
+    for (const trial of trials) {
+      if (signal?.aborted) return;
+      if (isFinished(trial.id)) continue;
+      await send(trial);
+      count++;
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENT_SENDS }, sendSome));
+  return count;
 }

@@ -2,75 +2,75 @@ import type { ResultError } from "../agents/agent_request.ts";
 import type { TokenUsage } from "../agents/budget.ts";
 import type { EvalResult } from "./eval_request.ts";
 
-/** How long the agent took, in milliseconds. */
+/** Statistics of the time that the agent took per sample. */
 export interface Latencies {
   /** The arithmetic mean. */
   readonly meanMs: number;
-  /** Half of them took no longer. */
+  /** The median. */
   readonly p50Ms: number;
-  /** All but the slowest twentieth took no longer. */
+  /** The 95th percentile. */
   readonly p95Ms: number;
 }
 
 /** A sample that did not pass. */
 export interface Failure {
-  /** The sample, by its id in the dataset. */
+  /** The id of the sample. */
   readonly sampleId: string;
-  /** Its score, from 0 to 1. */
+  /** The value of its score, from 0 to 1. */
   readonly value: number;
-  /** What the evaluator said to it. */
+  /** The evaluator's reason. */
   readonly reason?: string;
-  /** What kept it from being scored. */
+  /** The failure of the agent or of the evaluator. */
   readonly error?: ResultError;
 }
 
-/** What came of one experiment. */
+/** The summary of one experiment. Its counts and means cover the finished samples. */
 export interface ExperimentSummary {
-  /** That of the experiment. */
+  /** The name of the experiment. */
   readonly name: string;
-  /** How many samples there are. */
+  /** The number of samples. */
   readonly samples: number;
-  /** How many of them have a result. The figures are about these. */
+  /** The number of samples that have a result. */
   readonly finished: number;
-  /** How many of those passed. */
+  /** The number of samples that passed. */
   readonly passed: number;
-  /** From 0 to 1; 0 where nothing is finished. */
+  /** The share that passed, from 0 to 1; 0 when no sample is finished. */
   readonly passRate: number;
-  /** The mean of the values; 0 where nothing is finished. */
+  /** The mean of the score values; 0 when no sample is finished. */
   readonly meanScore: number;
-  /** How many failed with an error. */
+  /** The number of samples with an error. */
   readonly errors: number;
-  /** What they have cost together. */
+  /** The tokens of all samples. */
   readonly usage: TokenUsage;
-  /** In the order of the dataset. */
+  /** The samples that did not pass, in the order of the dataset. */
   readonly failures: readonly Failure[];
-  /** Left out of a report without timings, and where nothing is finished. */
+  /** Missing in a report without timings, and when no sample is finished. */
   readonly latency?: Latencies;
 }
 
-/** An experiment beside the baseline, by the samples that both have finished. */
+/** Compares an experiment with the baseline, on the samples that both have finished. */
 export interface Comparison {
-  /** The name of the one that is compared. */
+  /** The name of the experiment. */
   readonly experiment: string;
-  /** The name of the one that it is compared with. */
+  /** The name of the baseline. */
   readonly baseline: string;
-  /** How many samples that are. */
+  /** The number of compared samples. */
   readonly compared: number;
-  /** The experiment's minus the baseline's. */
+  /** The pass rate of the experiment minus that of the baseline. */
   readonly passRateDifference: number;
-  /** The experiment's minus the baseline's. */
+  /** The mean score of the experiment minus that of the baseline. */
   readonly meanScoreDifference: number;
-  /** The samples with a higher value, or that pass now; in the order of the dataset. */
+  /** Samples that pass only in the experiment, or that score higher; in the order of the dataset. */
   readonly better: readonly string[];
-  /** The samples with a lower value, or that passed before; in the order of the dataset. */
+  /** Samples that pass only in the baseline, or that score lower; in the order of the dataset. */
   readonly worse: readonly string[];
 }
 
-/** The results of one experiment by sample. */
+/** The results of one experiment by sample id. */
 export type ResultsBySample = ReadonlyMap<string, EvalResult>;
 
-/** Sums up an experiment. */
-export function summarise(
+/** Returns the summary of an experiment. */
+export function summarize(
   name: string,
   sampleIds: readonly string[],
   bySample: ResultsBySample,
@@ -96,18 +96,18 @@ export function summarise(
   };
 }
 
-/** Compares an experiment with the baseline. */
+/** Returns the comparison of an experiment with the baseline. */
 export function compare(
-  [experiment, ours]: readonly [string, ResultsBySample],
-  [baseline, theirs]: readonly [string, ResultsBySample],
+  [experiment, results]: readonly [string, ResultsBySample],
+  [baseline, baseResults]: readonly [string, ResultsBySample],
   sampleIds: readonly string[],
 ): Comparison {
   const pairs = sampleIds.flatMap((id) => {
-    const [ourScore, theirScore] = [ours.get(id)?.score, theirs.get(id)?.score];
-    if (ourScore === undefined || theirScore === undefined) return [];
-    const passes = Number(ourScore.passed) - Number(theirScore.passed);
-    const value = ourScore.value - theirScore.value;
-    // Whether it passes weighs more than by how much.
+    const [score, baseScore] = [results.get(id)?.score, baseResults.get(id)?.score];
+    if (score === undefined || baseScore === undefined) return [];
+    const passes = Number(score.passed) - Number(baseScore.passed);
+    const value = score.value - baseScore.value;
+    // Passing or not outweighs the difference in value.
     return [{ id, passes, value, change: passes || value }];
   });
   return {

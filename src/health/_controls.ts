@@ -4,7 +4,7 @@ import type { bearerAuth } from "hono/bearer-auth";
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import { redrive } from "../mailbox/dead_letter.ts";
+import { redrive } from "../loops/redrive.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { checkToken, type Inspectable } from "./health_options.ts";
 import { openLetters } from "./_letters.ts";

@@ -1,5 +1,5 @@
-import { NO_FIGURES } from "../lifecycle/figures.ts";
-import type { Phase } from "../lifecycle/phase.ts";
+import { NO_FIGURES } from "../lifecycle/runnable.ts";
+import type { Phase } from "../lifecycle/group_events.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
 import type { LeaseCounters } from "../lease/lease.ts";
 import type { Inspectable } from "./health_options.ts";

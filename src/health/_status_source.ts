@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../clock.ts";
 import type { LeaseCounters } from "../lease/lease.ts";
-import { NO_FIGURES, sumFigures } from "../lifecycle/figures.ts";
+import { NO_FIGURES, sumFigures } from "../lifecycle/runnable.ts";
 import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight, Runnable } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";

@@ -3,7 +3,7 @@ import { onAbort } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { missingPackages } from "../errors.ts";
 import type { HttpServer, Runtime } from "../runtime.ts";
-import type { Support } from "../lifecycle/support.ts";
+import type { Support } from "../lifecycle/resources.ts";
 import type { Broadcast } from "./_broadcast.ts";
 import { healthRoutes, type HonoPackage } from "./_health_routes.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";

@@ -7,7 +7,7 @@
  */
 
 import type { LeaseCounters } from "../lease/lease.ts";
-import type { Figures } from "../lifecycle/figures.ts";
+import type { Figures } from "../lifecycle/runnable.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
 

@@ -3,19 +3,24 @@ import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
-import type { LeaseOwner, LeaseTerms } from "./_kept_lease.ts";
-import type { Lease, LeaseCounters } from "./lease.ts";
-import { LeaseKeeper } from "./_lease_keeper.ts";
-import { Leases } from "./leases.ts";
+import {
+  ActiveLease,
+  type Lease,
+  type LeaseCounters,
+  type LeaseOwner,
+  type LeaseTerms,
+} from "./lease.ts";
+import { type LeaseGroup, LeaseThread } from "./_lease_thread.ts";
+import { LeaseTimer } from "./_lease_timer.ts";
 
-/** How leases are kept. Each may be overridden for one message. */
+/** When and for how long leases are extended. Each option can be overridden for one message. */
 export interface LeaseOptions {
-  /** How often the lease is extended. @default {60_000} */
+  /** Time between two extensions. @default {60_000} */
   readonly intervalMs?: number;
-  /** How long it then lasts from that moment. @default {the visibility timeout, 300_000 if unknown} */
+  /** How long the lease lasts from each extension on. @default {the visibility timeout, 300_000 if unknown} */
   readonly extensionMs?: number;
   /**
-   * False keeps no lease at all: messages go back when their visibility timeout has passed.
+   * False extends no lease: a message returns to its mailbox when its visibility timeout passes.
    *
    * @default {true}
    */
@@ -23,39 +28,39 @@ export interface LeaseOptions {
   /** Extend at least every 40 % of the visibility timeout, where that is known. @default {true} */
   readonly adaptive?: boolean;
   /**
-   * Extend only while the work beats at least this often, so that a stuck handler's message goes back
-   * to the queue. @default {Infinity}
+   * Extend only while the handler sends a heartbeat at least this often, so that the message of a stuck
+   * handler returns to its mailbox. @default {Infinity}
    */
   readonly beatWithinMs?: number;
   /**
-   * Loops keep leases from a thread of their own as well, so that a handler that blocks the event loop
-   * does not lose its message; where the mailbox and the runtime can. @default {true}
+   * Extend leases from a second thread as well, where the mailbox and the runtime support it, so that a
+   * handler that blocks the event loop does not lose its message. @default {true}
    */
   readonly offThread?: boolean;
 }
 
 /** Options of {@linkcode LeaseExtender}. */
 export interface LeaseExtenderOptions extends LeaseOptions {
-  /** What its timer lives by; with another than the machine's there is no thread. @default {systemClock} */
+  /** The clock of its timer. With another than the system's there is no second thread. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of leases that were lost or could not be extended. @default {libraryLog} */
+  /** Receives warnings about lost leases and failed extensions. @default {libraryLog} */
   readonly log?: Log;
 }
 
-/** What is known of one message beyond itself. */
+/** What an extension needs to know about a message. */
 export interface LeaseSubject extends LeaseOptions {
-  /** Its mailbox, which may extend many leases in one call. */
+  /** Its mailbox, to extend many leases in one call. */
   readonly mailbox?: Mailbox<unknown>;
   /** The visibility timeout it was received with. */
   readonly visibilityTimeoutMs?: number;
 }
 
-/** A larger share of the visibility timeout would leave no time for a second attempt. */
+/** The longest interval, as a share of the visibility timeout. More leaves no time to retry. */
 const ADAPTIVE_SHARE = 0.4;
 
 /**
- * Keeps messages leased while they are worked on, so that the visibility timeout can be short and the
- * work long. All leases of a process share one timer.
+ * Extends the leases of messages while handlers work on them, so that a short visibility timeout works
+ * with long handlers. All leases of a process share one timer.
  *
  * @example
  * ```ts
@@ -75,30 +80,30 @@ const ADAPTIVE_SHARE = 0.4;
 export class LeaseExtender {
   readonly #options: LeaseExtenderOptions;
   readonly #clock: Clock;
-  readonly #keeper: LeaseKeeper;
+  readonly #timer: LeaseTimer;
   readonly #owner: LeaseOwner;
 
-  /** Checks the options; nothing ticks before the first lease. */
+  /** Checks the options. No timer runs before the first lease. */
   constructor(options: LeaseExtenderOptions = {}) {
     checkOptions(options);
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#keeper = LeaseKeeper.of(this.#clock);
+    this.#timer = LeaseTimer.of(this.#clock);
     this.#owner = {
       counters: { attempts: 0, failures: 0, losses: 0, withheld: 0 },
       log: safeLog(options.log),
-      release: (lease) => this.#keeper.release(lease),
+      remove: (lease) => this.#timer.remove(lease),
     };
   }
 
-  /** What the extensions came to so far. */
+  /** Counts of the extensions so far. */
   get counters(): LeaseCounters {
     return { ...this.#owner.counters };
   }
 
-  /** Keeps a message leased until the returned lease is stopped or disposed of. */
+  /** Extends the lease of a message until the returned lease is stopped or disposed of. */
   extend(message: Message<unknown>, subject?: LeaseSubject): Lease;
-  /** Keeps a message leased while `work` runs, and returns what it returns. */
+  /** Extends the lease of a message while `work` runs, and returns the result of `work`. */
   extend<T>(
     message: Message<unknown>,
     work: (lease: Lease) => Promise<T> | T,
@@ -113,7 +118,7 @@ export class LeaseExtender {
     return this.#during(this.leases(subject).take(message), workOrSubject);
   }
 
-  /** The same for many messages of which the same is known: works it out once. */
+  /** Computes the terms once, for many messages of the same subject. */
   leases(subject: LeaseSubject): Leases {
     checkOptions(subject);
     const { mailbox } = subject;
@@ -146,6 +151,79 @@ export class LeaseExtender {
       extensionMs: subject.extensionMs ?? own.extensionMs ?? visibilityTimeoutMs ?? 300_000,
       beatWithinMs: subject.beatWithinMs ?? own.beatWithinMs ?? Infinity,
     };
+  }
+}
+
+/** Options of {@linkcode Leases}. */
+export interface LeasesOptions {
+  readonly enabled: boolean;
+  readonly offThread: boolean;
+  readonly clock: Clock;
+}
+
+/** The leases of many messages of one mailbox, on the same terms. Made by `LeaseExtender.leases`. */
+export class Leases {
+  readonly #mailbox: Mailbox<unknown> | undefined;
+  readonly #terms: LeaseTerms;
+  readonly #owner: LeaseOwner;
+  readonly #options: LeasesOptions;
+  readonly #timer: LeaseTimer;
+  #releaseTimer: (() => void) | undefined;
+  #group: LeaseGroup | undefined;
+
+  /** No timer runs before the first lease. */
+  constructor(
+    mailbox: Mailbox<unknown> | undefined,
+    terms: LeaseTerms,
+    owner: LeaseOwner,
+    options: LeasesOptions,
+  ) {
+    this.#mailbox = mailbox;
+    this.#terms = terms;
+    this.#owner = owner;
+    this.#options = options;
+    this.#timer = LeaseTimer.of(options.clock);
+  }
+
+  /** Prepares the timer, and the thread where there is one, until `end`. */
+  begin(): Promise<void> | undefined {
+    this.#releaseTimer = this.#timer.retain();
+    const { enabled, offThread, clock } = this.#options;
+    // The thread runs on the system's clock.
+    const wanted = enabled && offThread && clock === systemClock;
+    return wanted && this.#mailbox?.leaseKeeping !== undefined ? this.#join() : undefined;
+  }
+
+  /** Extends the lease of a message until it is stopped or disposed of. */
+  take(message: Message<unknown>): Lease {
+    const { enabled, clock } = this.#options;
+    const lease = new ActiveLease(
+      message,
+      this.#mailbox,
+      this.#terms,
+      this.#owner,
+      clock,
+      this.#group,
+    );
+    if (enabled) this.#timer.add(lease);
+    return lease;
+  }
+
+  /** Undoes `begin`. Leases that are still active are extended by this thread only. */
+  end(): void {
+    this.#group?.leave();
+    this.#group = undefined;
+    this.#releaseTimer?.();
+    this.#releaseTimer = undefined;
+  }
+
+  async #join(): Promise<void> {
+    const plan = await this.#mailbox!.leaseKeeping!();
+    if (plan === undefined) return;
+    const { address } = await import("./_lease_thread_main.ts");
+    const group = await LeaseThread.join(address, plan, this.#terms, this.#owner.log);
+    if (this.#releaseTimer === undefined) group?.leave(); // `end` was called meanwhile
+    else this.#group = group;
   }
 }
 

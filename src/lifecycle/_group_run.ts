@@ -4,19 +4,14 @@ import { CancelledError, type CancelReason, TerminatingError } from "../errors.t
 import type { SignalName } from "../runtime.ts";
 import { Deadline } from "./deadline.ts";
 import { DrainReport } from "./drain_report.ts";
-import type { GroupEvents, Problem } from "./group_events.ts";
-import { type GroupConfig, watchdogOf, watchdogSupport } from "./group_options.ts";
+import type { GroupEvents, Phase, PhaseEvent, Problem, StopReason } from "./group_events.ts";
+import { type GroupConfig, RestartBudget, watchdogOf, watchdogSupport } from "./group_options.ts";
 import { runInside } from "./_inside.ts";
-import { Member } from "./_member.ts";
-import type { Phase, PhaseEvent } from "./phase.ts";
-import { RestartBudget } from "./restart.ts";
+import { Member, stopByPriority } from "./_member.ts";
 import type { RunOptions } from "./runnable.ts";
 import type { RunEnd, StopProgress } from "./health_snapshot.ts";
 import { linkToProcess, type ProcessLink } from "./_process_link.ts";
-import type { Support } from "./support.ts";
-import { stopByPriority } from "./_stop_by_priority.ts";
-import type { StopReason } from "./stop_reason.ts";
-import { SupportStack } from "./_support_stack.ts";
+import { type Support, SupportStack } from "./resources.ts";
 import { traceStop } from "./_trace_stop.ts";
 import type { Watchdog } from "./watchdog.ts";
 

@@ -1,11 +1,11 @@
 import { deferred } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { CancelledError } from "../errors.ts";
+import { type Deadline, endsWithin } from "./deadline.ts";
 import type { LoopReport } from "./drain_report.ts";
-import { NO_FIGURES } from "./figures.ts";
 import type { LoopState } from "./group_events.ts";
-import type { RestartBudget } from "./restart.ts";
-import type { Runnable, RunOptions } from "./runnable.ts";
+import type { RestartBudget } from "./group_options.ts";
+import { NO_FIGURES, type Runnable, type RunOptions } from "./runnable.ts";
 
 /** What a member tells its group. */
 export interface MemberEvents {
@@ -80,7 +80,7 @@ export class Member {
     if (!this.active || this.#toldAt !== undefined) return;
     this.#toldAt = this.#clock.monotonic();
     this.#stopping?.abort();
-    this.#contain("shutdown", () => this.loop.shutdown({ timeoutMs }));
+    this.#contain("shutdown", () => this.loop.shutdown({ timeoutMs, callerCancels: true }));
   }
 
   /** Ends its work in flight. */
@@ -147,4 +147,51 @@ export class Member {
     if (this.#toldAt !== undefined) this.stopMs = this.#clock.monotonic() - this.#toldAt;
     this.#events.onState(this);
   }
+}
+
+/**
+ * Stops the members, lower priorities first and equal ones together. Each gets the smaller of its own
+ * timeout and the time left. A stage that hangs leaves a reserve for each later stage. `cancel` is
+ * called with the members that still run when only their reserve is left.
+ */
+export async function stopByPriority(
+  members: readonly Member[],
+  deadline: Deadline,
+  clock: Clock,
+  cancel: (members: readonly Member[]) => void,
+): Promise<void> {
+  const priorities = groupBy(members, ({ loop }) => loop.priority ?? 0);
+  const tiers = [...priorities].sort(([a], [b]) => a - b).map(([, tier]) => tier);
+  for (const [index, tier] of tiers.entries()) {
+    const budgetMs = deadline.budgetMs(tiers.length - index);
+    const active = tier.filter((member) => member.active);
+    const times = groupBy(
+      active,
+      ({ loop }) => Math.min(budgetMs, loop.shutdownTimeoutMs ?? budgetMs),
+    );
+    await Promise.all(
+      Array.from(times, ([ms, together]) => stopWithin(ms, together, clock, cancel)),
+    );
+  }
+}
+
+async function stopWithin(
+  ms: number,
+  members: readonly Member[],
+  clock: Clock,
+  cancel: (members: readonly Member[]) => void,
+): Promise<void> {
+  for (const member of members) member.stop(ms);
+  const done = Promise.all(members.map((member) => member.done));
+  await endsWithin(done, ms, clock, () => cancel(members.filter((member) => member.active)));
+}
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => number): Map<number, T[]> {
+  const groups = new Map<number, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group === undefined) groups.set(keyOf(item), [item]);
+    else group.push(item);
+  }
+  return groups;
 }

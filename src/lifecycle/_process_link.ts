@@ -1,8 +1,8 @@
 import { onAbort } from "../_promises.ts";
+import type { StopReason } from "./group_events.ts";
 import type { GroupConfig } from "./group_options.ts";
 import { processShare } from "./_process_share.ts";
 import { ShutdownCoordinator } from "./shutdown_coordinator.ts";
-import type { StopReason } from "./stop_reason.ts";
 
 /** What a run wants to hear from the process. */
 export interface ProcessEvents {

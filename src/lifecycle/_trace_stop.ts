@@ -1,7 +1,7 @@
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
-import { isTracing } from "../telemetry/registry.ts";
-import type { StopRecord } from "../telemetry/stop_span.ts";
+import { isTracing } from "../telemetry/open_telemetry.ts";
+import type { StopRecord } from "../telemetry/spans.ts";
 import type { Deadline } from "./deadline.ts";
 
 /** Tells of a stop where somebody traces, and soon: the exporter may be among what stops next. */
@@ -12,6 +12,6 @@ export async function traceStop(
 ): Promise<void> {
   if (!isTracing()) return;
   const endedAt = clock.now();
-  const told = import("../telemetry/stop_span.ts").then((it) => it.recordStop(stop, endedAt));
+  const told = import("../telemetry/spans.ts").then((it) => it.recordStop(stop, endedAt));
   await settlesWithin(told, remainingMs / 2, clock);
 }

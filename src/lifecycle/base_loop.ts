@@ -2,8 +2,7 @@ import { checkDuration, show } from "../_checks.ts";
 import { type Deferred, deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { CancelledError, TerminatingError } from "../errors.ts";
-import { reserveOf } from "./deadline.ts";
-import { Heartbeat } from "./heartbeat.ts";
+import { endsWithin } from "./deadline.ts";
 import { isInside, runInside } from "./_inside.ts";
 import {
   checkPriority,
@@ -14,6 +13,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
+import { Heartbeat } from "./watchdog.ts";
 
 /** Options that every loop takes. */
 export interface LoopOptions {
@@ -157,15 +157,13 @@ export abstract class BaseLoop implements Runnable {
       return true;
     }
     run.stopping.abort(STOPPING);
-    const stopped = this.#endsWithin(run, timeoutMs);
+    const { promise: ended } = run.ended;
+    const stopped = options.callerCancels === true
+      ? settlesWithin(ended, timeoutMs, this.clock)
+      : endsWithin(ended, timeoutMs, this.clock, () => {
+        run.cancelling.abort(new CancelledError("deadline", `loop "${this.name}"`));
+      });
     return isInside(run) ? false : await stopped;
-  }
-
-  async #endsWithin(run: Run, timeoutMs: number): Promise<boolean> {
-    const reserveMs = reserveOf(timeoutMs);
-    if (await settlesWithin(run.ended.promise, timeoutMs - reserveMs, this.clock)) return true;
-    run.cancelling.abort(new CancelledError("deadline", `loop "${this.name}"`));
-    return await settlesWithin(run.ended.promise, reserveMs, this.clock);
   }
 
   /** Ends work in flight now instead of at the deadline. */

@@ -1,11 +1,25 @@
+import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 
-/**
- * The part of a stop's time that is kept for giving work back after it was cancelled: a tenth, and
- * one second at the most.
- */
+/** The part of a stop's time that is reserved for releasing cancelled work: a tenth, at most 1 s. */
 export function reserveOf(timeoutMs: number): number {
   return Math.min(1_000, timeoutMs / 10);
+}
+
+/**
+ * Waits up to `timeoutMs` for `ended`, and returns whether it settled. Calls `cancel` when only the
+ * reserve is left. Groups and loops cancel their work here and nowhere else.
+ */
+export async function endsWithin(
+  ended: Promise<unknown>,
+  timeoutMs: number,
+  clock: Clock,
+  cancel: () => void,
+): Promise<boolean> {
+  const reserveMs = reserveOf(timeoutMs);
+  if (await settlesWithin(ended, timeoutMs - reserveMs, clock)) return true;
+  cancel();
+  return await settlesWithin(ended, reserveMs, clock);
 }
 
 /** One absolute point in time that a whole stop shares, so that nothing can multiply it. */

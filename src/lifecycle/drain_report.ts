@@ -1,10 +1,7 @@
 import { errorText } from "../errors.ts";
 import { exitCodeOf, type SignalName } from "../runtime.ts";
-import { type Figures, isBalanced, sumFigures } from "./figures.ts";
-import type { LoopState, Problem } from "./group_events.ts";
-import type { PhaseEvent } from "./phase.ts";
-import type { InFlight } from "./runnable.ts";
-import type { StopReason } from "./stop_reason.ts";
+import type { LoopState, PhaseEvent, Problem, StopReason } from "./group_events.ts";
+import { type Figures, type InFlight, isBalanced, sumFigures } from "./runnable.ts";
 
 /** How a run ended. When several apply, the first of this order is told. */
 export type Outcome = "forced" | "failed" | "timed_out" | "drained";
@@ -145,6 +142,24 @@ export class DrainReport implements DrainReportInit {
       ...this.problems.map(({ what, error }) => `  problem: ${what}: ${errorText(error)}`),
     ];
     return lines.join("\n");
+  }
+}
+
+/** One or more loops of a group failed. `errors` holds what each failed with. */
+export class GroupFailedError extends AggregateError {
+  /** What a log or a `catch` tells it by. */
+  override readonly name = "GroupFailedError";
+  /** The account of the run, the loops that did not fail included. */
+  readonly report: DrainReport;
+
+  /** Takes what the loops failed with out of the report. */
+  constructor(report: DrainReport) {
+    const failed = report.failed;
+    const names = failed.map(({ name, error }) => `"${name}" (${errorText(error)})`);
+    super(failed.map(({ error }) => error), `Loop ${names.join(", ")} failed`, {
+      cause: failed[0]?.error,
+    });
+    this.report = report;
   }
 }
 

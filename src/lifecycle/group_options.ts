@@ -1,12 +1,11 @@
-import { checkDuration, checkOneOf, show } from "../_checks.ts";
+import { backoffMs } from "../_backoff.ts";
+import { checkCount, checkDuration, checkInterval, checkOneOf, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import type { HealthOptions } from "../health/health_options.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
-import { RestartBudget, type RestartOptions } from "./restart.ts";
 import { checkRunnable, DEFAULT_SHUTDOWN_TIMEOUT_MS, type Runnable } from "./runnable.ts";
-import type { Support } from "./support.ts";
+import type { Support } from "./resources.ts";
 import {
   DEFAULT_WATCHDOG_INTERVAL_MS,
   DEFAULT_WATCHDOG_THRESHOLD_MS,
@@ -14,11 +13,47 @@ import {
   type WatchdogOptions,
 } from "./watchdog.ts";
 
+/** How a failed loop is run again. */
+export interface RestartOptions {
+  /** More failures than this within `withinMs` and the group gives up. @default {5} */
+  readonly maxRestarts?: number;
+  /** The window for `maxRestarts`. @default {60_000} */
+  readonly withinMs?: number;
+  /** The pause before the first restart; it doubles with each. @default {100} */
+  readonly minBackoffMs?: number;
+  /** The longest pause. @default {30_000} */
+  readonly maxBackoffMs?: number;
+}
+
+/** Decides whether and when a loop that failed is run again. One per loop. */
+export class RestartBudget {
+  readonly #maxRestarts: number;
+  readonly #withinMs: number;
+  readonly #minBackoffMs: number;
+  readonly #maxBackoffMs: number;
+  #failures: number[] = [];
+
+  constructor(options: RestartOptions = {}) {
+    this.#maxRestarts = checkCount("maxRestarts", options.maxRestarts ?? 5);
+    this.#withinMs = checkInterval("withinMs", options.withinMs ?? 60_000);
+    this.#minBackoffMs = checkInterval("minBackoffMs", options.minBackoffMs ?? 100);
+    this.#maxBackoffMs = checkInterval("maxBackoffMs", options.maxBackoffMs ?? 30_000);
+  }
+
+  /** The pause before the next run after a failure at `now`, or undefined when it is enough. */
+  nextPauseMs(now: number, random: () => number = Math.random): number | undefined {
+    this.#failures = [...this.#failures.filter((at) => now - at < this.#withinMs), now];
+    const recent = this.#failures.length;
+    if (recent > this.#maxRestarts) return undefined;
+    return backoffMs(recent, this.#minBackoffMs, this.#maxBackoffMs, random);
+  }
+}
+
 /** What a group does when a loop fails: stop the others well, run it again, or carry on without. */
 export type FailurePolicy = "shutdown" | "restart" | "ignore";
 
-/** Options of {@linkcode LoopGroup}. */
-export interface LoopGroupOptions {
+/** Options of {@linkcode BaseGroup}. */
+export interface BaseGroupOptions {
   /** How long a stop may take from its first moment to its last. @default {30_000} */
   readonly shutdownTimeoutMs?: number;
   /**
@@ -36,16 +71,8 @@ export interface LoopGroupOptions {
   readonly watchdogThresholdMs?: number | null;
   /** How often the watchdog looks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
-  /** Whether `main()` shows on standard error how it stops, as `showDrain` does. @default {true} */
-  readonly drainView?: boolean;
   /** Started in order before the loops, stopped in reverse order after them. */
   readonly support?: readonly Support[];
-  /** Serves `healthApp` at this port, 0 for any, from before the start until after the stop. */
-  readonly healthPort?: number;
-  /** Where to listen for that. @default {"0.0.0.0", since probes come from outside} */
-  readonly healthHost?: string;
-  /** Checks, a token and further metrics for what is served there. */
-  readonly health?: HealthOptions;
   /**
    * Signals, exit and servers come from it; a fake one for tests.
    *
@@ -67,11 +94,7 @@ export interface GroupConfig {
   readonly restart: RestartOptions;
   readonly watchdogThresholdMs: number | null;
   readonly watchdogIntervalMs: number;
-  readonly drainView: boolean;
   readonly support: readonly Support[];
-  readonly healthPort: number | undefined;
-  readonly healthHost: string;
-  readonly health: HealthOptions;
   /** Asked for when a run begins, so that a group can be made anywhere. */
   readonly runtime: () => Runtime;
   readonly clock: Clock;
@@ -79,7 +102,7 @@ export interface GroupConfig {
 }
 
 /** Checks everything before anything starts. */
-export function groupConfig(loops: readonly Runnable[], options: LoopGroupOptions): GroupConfig {
+export function groupConfig(loops: readonly Runnable[], options: BaseGroupOptions): GroupConfig {
   const { runtime, watchdogThresholdMs } = options;
   const config: GroupConfig = {
     loops: checkLoops(loops),
@@ -98,11 +121,7 @@ export function groupConfig(loops: readonly Runnable[], options: LoopGroupOption
       ? DEFAULT_WATCHDOG_THRESHOLD_MS
       : watchdogThresholdMs,
     watchdogIntervalMs: options.watchdogIntervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS,
-    drainView: options.drainView ?? true,
     support: checkSupport(options.support ?? []),
-    healthPort: checkPort(options.healthPort),
-    healthHost: options.healthHost ?? "0.0.0.0",
-    health: options.health ?? {},
     runtime: () => runtime ?? defaultRuntime(),
     clock: options.clock ?? systemClock,
     log: safeLog(options.log),
@@ -155,11 +174,6 @@ function checkSupport(support: readonly Support[]): readonly Support[] {
   }
   checkUnique("support", support);
   return [...support];
-}
-
-function checkPort(port: number | undefined): number | undefined {
-  if (port === undefined || (Number.isInteger(port) && port >= 0 && port <= 65_535)) return port;
-  throw new RangeError(`Invalid healthPort: expected a whole number to 65535, got ${show(port)}`);
 }
 
 function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {

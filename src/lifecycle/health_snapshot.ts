@@ -1,8 +1,6 @@
 import type { DrainReport } from "./drain_report.ts";
-import type { LoopState } from "./group_events.ts";
-import type { Phase } from "./phase.ts";
+import type { LoopState, Phase, StopReason } from "./group_events.ts";
 import type { Runnable } from "./runnable.ts";
-import type { StopReason } from "./stop_reason.ts";
 
 /** How one loop is doing. */
 export interface LoopHealth {

@@ -1,8 +1,6 @@
 import { checkCount, checkDuration, checkOneOf, MAX_VISIBILITY_MS, show } from "../_checks.ts";
 import type { CancelledError } from "../errors.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Figures } from "./figures.ts";
-import type { Heartbeat } from "./heartbeat.ts";
+import type { Heartbeat } from "./watchdog.ts";
 
 /** Options of {@linkcode Runnable.run}. */
 export interface RunOptions {
@@ -25,6 +23,11 @@ export interface RunOptions {
 export interface ShutdownOptions {
   /** How long to wait for work in flight. @default {30_000} */
   readonly timeoutMs?: number;
+  /**
+   * The caller calls `cancel` before the time is up, as a group does. Otherwise the loop cancels its own
+   * work. @default {false}
+   */
+  readonly callerCancels?: boolean;
 }
 
 /** The default of {@linkcode ShutdownOptions.timeoutMs}. */
@@ -36,6 +39,50 @@ export interface InFlight {
   readonly id: string;
   /** Milliseconds since it began. */
   readonly ageMs: number;
+}
+
+/**
+ * What became of the messages of a run. Every received message ends in exactly one of the other
+ * columns, so `received` is their sum once the run has stopped.
+ */
+export interface Figures {
+  /** Handed over by the mailbox. */
+  readonly received: number;
+  /** Done, and removed for good. */
+  readonly acknowledged: number;
+  /** Given back untouched. */
+  readonly released: number;
+  /** Failed, and back in the queue for another attempt. */
+  readonly nacked: number;
+  /** Failed for good, and kept with the dead letters. */
+  readonly deadLettered: number;
+  /** Not settled: the mailbox delivers it again when its lease ends. While running: in flight. */
+  readonly leftToExpire: number;
+}
+
+/** The figures of a run that received nothing. */
+export const NO_FIGURES: Figures = {
+  received: 0,
+  acknowledged: 0,
+  released: 0,
+  nacked: 0,
+  deadLettered: 0,
+  leftToExpire: 0,
+};
+
+/** Adds up the figures of several loops. */
+export function sumFigures(all: Iterable<Figures>): Figures {
+  const sum = { ...NO_FIGURES };
+  for (const figures of all) {
+    for (const key of Object.keys(sum) as (keyof Figures)[]) sum[key] += figures[key];
+  }
+  return sum;
+}
+
+/** True when every received message is accounted for. */
+export function isBalanced(figures: Figures): boolean {
+  const { received, ...settled } = figures;
+  return received === Object.values(settled).reduce((sum, count) => sum + count, 0);
 }
 
 /**
@@ -66,12 +113,12 @@ export interface Runnable extends AsyncDisposable {
   /** What became of the messages it received. */
   readonly figures?: Figures;
   /**
-   * What its last stop left undone although it has ended, a line each. The group's report names it, and the
-   * outcome is `timed_out`.
+   * What its last stop left undone although the loop has ended, a line each. The report of the group names
+   * it, and the outcome is `timed_out`.
    */
   readonly unfinished?: readonly string[];
-  /** What it works off. */
-  readonly mailbox?: Pick<Mailbox<never>, "name" | "approximateCount"> | undefined;
+  /** The mailbox that it receives from, for the status of the group. */
+  readonly mailbox?: { readonly name: string; approximateCount(): Promise<number> } | undefined;
   /** Ends work in flight now instead of at the deadline. */
   cancel?(reason: CancelledError): void;
   /** Takes no new work until `resume`; resolves when nothing is in flight. */

@@ -13,7 +13,7 @@ import {
 } from "../runtime.ts";
 import { isInside, runInside } from "./_inside.ts";
 import { processShare } from "./_process_share.ts";
-import type { StopReason } from "./stop_reason.ts";
+import type { StopReason } from "./group_events.ts";
 
 /** Called once when the stop begins; may take its time. */
 export type ShutdownCallback = (reason: StopReason) => unknown;

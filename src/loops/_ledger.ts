@@ -1,13 +1,13 @@
 import type { Lease } from "../lease/lease.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
-import type { Figures } from "../lifecycle/figures.ts";
+import type { Figures } from "../lifecycle/runnable.ts";
 import type { Message, Settlement } from "../mailbox/mailbox.ts";
 import type { MessageContext } from "./handler.ts";
 
-/** How a message left the loop; `lost` ones are delivered again when their lease expires. */
+/** How a message left the loop. A `lost` message is delivered again when its lease expires. */
 export type Outcome = Settlement | "lost";
 
-/** A received message, until it is settled or lost. */
+/** A message from its receive until it is settled or lost. */
 export class Item<T, R> implements Work {
   readonly message: Message<T, R>;
   readonly lease: Lease;
@@ -26,7 +26,7 @@ export class Item<T, R> implements Work {
   }
 }
 
-/** Accounts for every received message exactly once, so that the figures always add up. */
+/** Counts every received message exactly once, so that the figures always add up. */
 export class Ledger<T, R> {
   readonly #open = new Set<Item<T, R>>();
   readonly #counts = { acknowledged: 0, released: 0, nacked: 0, deadLettered: 0, lost: 0 };

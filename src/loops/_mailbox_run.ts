@@ -1,37 +1,35 @@
 import { type Deferred, deferred, onAbort } from "../_promises.ts";
 import { Turns } from "../_turns.ts";
 import type { CancelledError } from "../errors.ts";
-import type { Leases } from "../lease/leases.ts";
+import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
-import type { Figures } from "../lifecycle/figures.ts";
-import type { RunOptions } from "../lifecycle/runnable.ts";
+import type { Figures, RunOptions } from "../lifecycle/runnable.ts";
 import {
   type DeadLetterReason,
   type Mailbox,
   MAX_BATCH,
   type Message,
 } from "../mailbox/mailbox.ts";
-import { isObserved } from "../telemetry/registry.ts";
+import { isObserved } from "../telemetry/open_telemetry.ts";
 import { MessageContext, type WorkShared } from "./handler.ts";
+import { type Decision, handle, handleObserved, type MailboxRunConfig } from "./_handle.ts";
 import { Item, Ledger, type Outcome } from "./_ledger.ts";
-import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
-import { judgeObserved } from "./_observed_work.ts";
 import { Receiver } from "./_receiver.ts";
 import { Settler } from "./_settler.ts";
-import { judge, type Verdict } from "./_verdict.ts";
 
 /**
  * One run of a mailbox loop.
  *
  * ```text
- * receive ─▶ waiting ─▶ at work ─▶ judged ─▶ settled
+ * receive ─▶ waiting ─▶ running ─▶ settling ─▶ settled
  *               └── a stop ──▶ released
  * ```
  *
- * A slot is free again when its handler has ended: settling overlaps with the next receive.
- * A message that was delivered more often than it may fail is a suspect: either its handler ended the
- * process every time, or it was in flight beside the message that did. A suspect runs alone, while this
- * loop holds no other message, so that the next crash tells which message causes it.
+ * A slot is free when its handler has ended: settling overlaps with the next receive.
+ *
+ * A message that was delivered more often than it may fail is a suspect: its handler ended the process
+ * each time, or it was in flight beside the message that did. A suspect runs alone, while the loop holds
+ * no other message, so that the next crash tells which message causes it.
  */
 export class MailboxRun<T, R> {
   readonly #config: MailboxRunConfig<T, R>;
@@ -44,12 +42,12 @@ export class MailboxRun<T, R> {
   readonly #shared: WorkShared;
   readonly #leases: Leases;
   readonly #turns: Turns;
-  #atWork = 0;
+  #running = 0;
   /** Waiting items start in the next turn of the event loop. */
   #yielding = false;
-  /** Suspects were received: take one message at a time. */
+  /** Suspects were received: receive one message at a time. */
   #isolating = false;
-  /** A suspect is at work. */
+  /** A suspect runs. */
   #alone = false;
   #slotFree: Deferred<void> | undefined;
   #allSettled: Deferred<void> | undefined;
@@ -105,10 +103,10 @@ export class MailboxRun<T, R> {
     this.#receiver.endWait();
   }
 
-  /** Releases the messages whose handlers still run. The others are being settled already. */
+  /** Releases the messages whose handlers still run. */
   async abandon(): Promise<void> {
-    const isAtWork = ({ context, message }: Item<T, R>) => context && !message.finalized;
-    const items = [...this.#ledger.open].filter(isAtWork);
+    const isRunning = ({ context, message }: Item<T, R>) => context && !message.finalized;
+    const items = [...this.#ledger.open].filter(isRunning);
     for (const { lease } of items) await lease.stop();
     await this.#settler.release(items.map(({ message }) => message));
     for (const item of items) {
@@ -130,9 +128,9 @@ export class MailboxRun<T, R> {
         await this.#change();
         continue;
       }
-      // Before the receive: a handler that ends meanwhile may have sent a message that it missed.
+      // Read before the receive: a handler that ends meanwhile may have sent a message.
       const allSettled = this.#ledger.open.size === 0;
-      const messages = await this.#receiver.receive(free, this.#atWork === 0);
+      const messages = await this.#receiver.receive(free, this.#running === 0);
       if (messages === undefined) continue;
       received++;
       this.#take(messages);
@@ -148,15 +146,15 @@ export class MailboxRun<T, R> {
     const { concurrency, prefetch } = this.#config;
     const open = this.#ledger.open.size;
     if (this.#isolating) return open === 0 ? 1 : 0;
-    // Received ahead in batches, not one for each that ends.
+    // Receive ahead in batches, not one message for each handler that ends.
     if (this.#waiting.length > prefetch / 2) return 0;
-    const slots = concurrency + prefetch - this.#atWork - this.#waiting.length;
-    // What waits for its acknowledgement takes no slot, but may not pile up either.
-    const unsettled = open - this.#atWork - this.#waiting.length;
+    const slots = concurrency + prefetch - this.#running - this.#waiting.length;
+    // Messages that are being settled take no slot, but their number is limited.
+    const unsettled = open - this.#running - this.#waiting.length;
     return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled));
   }
 
-  /** Resolves when a slot becomes free, and when a stop begins. */
+  /** Resolves when a slot becomes free or a stop begins. */
   #change(): Promise<void> {
     return (this.#slotFree = deferred()).promise;
   }
@@ -172,7 +170,7 @@ export class MailboxRun<T, R> {
     }
     if (suspects) this.#isolate();
     else if (messages.length > 0) this.#isolating = false;
-    // Handed over in the very moment of the stop: nothing of it was started.
+    // The stop began during the receive: nothing has started.
     if (this.#context.stopping.aborted) this.#releaseWaiting();
     else this.#startWaiting();
   }
@@ -182,8 +180,8 @@ export class MailboxRun<T, R> {
   }
 
   /**
-   * Gives suspects back, without spending an attempt, unless there is only one and it can run alone. An
-   * engine that cannot restore attempts has them run here, one after the other.
+   * Releases suspects without spending an attempt, unless there is only one message and it can run alone.
+   * On an engine that cannot restore attempts they run here, one after the other.
    */
   #isolate(): void {
     this.#isolating = true;
@@ -192,20 +190,20 @@ export class MailboxRun<T, R> {
     const suspects = waiting.filter((item) => this.#isSuspect(item));
     this.#waiting.push(...waiting.filter((item) => !this.#isSuspect(item)));
     if (!this.#config.mailbox.capabilities.restoresAttempts) this.#waiting.push(...suspects);
-    else for (const item of suspects) this.#giveBackSuspect(item);
+    else for (const item of suspects) this.#releaseSuspect(item);
   }
 
-  async #giveBackSuspect(item: Item<T, R>): Promise<void> {
+  async #releaseSuspect(item: Item<T, R>): Promise<void> {
     const options = { spendsAttempt: false };
-    const outcome = await this.#settler.giveBack(item.message, { kind: "nack", options });
-    await item.lease.stop(); // now: a lease that expired before would spend the attempt
+    const outcome = await this.#settler.settle(item.message, { kind: "nack", options });
+    await item.lease.stop(); // afterwards: a lease that expired before would spend the attempt
     this.#finish(item, outcome === "nacked" ? "released" : outcome);
   }
 
   #startWaiting(): void {
-    while (!this.#yielding && !this.#alone && this.#atWork < this.#config.concurrency) {
+    while (!this.#yielding && !this.#alone && this.#running < this.#config.concurrency) {
       const next = this.#waiting[0];
-      if (next === undefined || this.#atWork > 0 && this.#isSuspect(next)) return;
+      if (next === undefined || this.#running > 0 && this.#isSuspect(next)) return;
       const nextTurn = this.#turns.next();
       if (nextTurn !== undefined) return this.#startAfter(nextTurn);
       this.#waiting.shift();
@@ -223,36 +221,36 @@ export class MailboxRun<T, R> {
 
   async #process(item: Item<T, R>): Promise<void> {
     const { message, lease } = item;
-    this.#atWork++;
+    this.#running++;
     this.#alone = this.#isSuspect(item);
     const context = new MessageContext(this.#shared, message as Message<unknown, never>, lease);
     item.context = context;
-    const verdict = await (isObserved() ? judgeObserved : judge)(message, context, this.#config);
+    const decision = await (isObserved() ? handleObserved : handle)(message, context, this.#config);
     item.context = undefined;
     this.#alone = false;
-    this.#atWork--;
+    this.#running--;
     const nextStarted = this.#waiting.length > 0;
     this.#startWaiting();
-    this.#receiver.onHandlerEnd(this.#atWork === 0, nextStarted);
+    this.#receiver.onHandlerEnd(this.#running === 0, nextStarted);
     this.#onSlotFree();
-    if (verdict.kind === "bury") await this.#beforeDeadLetter(item, verdict.reason);
+    if (decision.kind === "deadLetter") await this.#beforeDeadLetter(item, decision.reason);
     const extending = lease.stop();
     if (extending !== undefined) await extending;
     // The handler, or `abandon`, may be settling the message at this moment.
     if (message.settling !== undefined) await message.settling;
-    this.#settle(item, verdict);
+    this.#settle(item, decision);
   }
 
-  /** Settles a message whose handler has ended, once, and counts what came of it. */
-  #settle(item: Item<T, R>, verdict: Verdict): void {
+  /** Settles a message whose handler has ended, and counts the outcome. */
+  #settle(item: Item<T, R>, decision: Decision): void {
     const { message, lease } = item;
     if (message.finalized) this.#finish(item, message.settlement ?? "acknowledged");
     else if (lease.lost) this.#finish(item, "lost");
-    else if (verdict.kind === "acknowledge") this.#settler.acknowledge(item);
-    else this.#settler.giveBack(message, verdict).then((outcome) => this.#finish(item, outcome));
+    else if (decision.kind === "acknowledge") this.#settler.acknowledge(item);
+    else this.#settler.settle(message, decision).then((outcome) => this.#finish(item, outcome));
   }
 
-  /** Runs the hook while the message is still leased, however long the hook takes. */
+  /** Calls the hook while the message is leased, however long the hook takes. */
   async #beforeDeadLetter({ message, lease }: Item<T, R>, reason: DeadLetterReason): Promise<void> {
     const { log, onBury } = this.#config;
     if (onBury === undefined || message.finalized || lease.lost) return;
@@ -272,7 +270,7 @@ export class MailboxRun<T, R> {
     if (this.#ledger.open.size === 0) this.#allSettled?.resolve();
   }
 
-  /** Wakes the receiver, if it waits and there is room. */
+  /** Continues to receive, if a slot is free. */
   #onSlotFree(): void {
     if (this.#slotFree !== undefined && this.#free > 0) {
       this.#slotFree.resolve();

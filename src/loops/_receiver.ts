@@ -1,22 +1,22 @@
 import { backoffMs } from "../_backoff.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 import type { Message } from "../mailbox/mailbox.ts";
-import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
+import type { MailboxRunConfig } from "./_handle.ts";
 
 /**
- * A failing receive is tried again after pauses up to these. The longest is short, because an engine that
- * is back has work for us; half of it is random, so that a thousand workers do not come back as one.
+ * The pauses between failed receives. The longest is short, so that work resumes soon after the engine is
+ * back; half of it is random, so that many workers do not return at the same moment.
  */
 const PAUSE_MS = { min: 100, max: 1_000 } as const;
 
-/** Receives for one run: waits for messages, survives failures of the engine, and rests meanwhile. */
+/** Receives messages for one run, and tries again while the engine is unavailable. */
 export class Receiver<T, R> {
   readonly #config: MailboxRunConfig<T, R>;
   readonly #stopping: AbortSignal;
   readonly #visibilityTimeoutMs: number;
   readonly #waitTimeMs: number;
   #wait = new AbortController();
-  /** How long the receive that is under way waits. */
+  /** The wait time of the running receive. */
   #waitingMs: number | undefined;
   #failures = 0;
 
@@ -27,23 +27,23 @@ export class Receiver<T, R> {
     this.#waitTimeMs = options.untilEmpty ? 0 : options.waitTimeMs ?? 20_000;
   }
 
-  /** False while receiving fails. */
+  /** False while receives fail. */
   get ready(): boolean {
     return this.#failures === 0;
   }
 
   /**
-   * Receives at most `maxMessages`. Returns undefined when that failed, and when the first look after a
-   * failure found nothing: neither is an iteration. Never rejects.
+   * Receives at most `maxMessages`. Returns undefined when the receive failed, or when the first one after
+   * a failure found nothing: neither counts as an iteration. Never rejects.
    */
   async receive(
     maxMessages: number,
     idle: boolean,
   ): Promise<readonly Message<T, R>[] | undefined> {
     const { heartbeat, mailbox } = this.#config;
-    // After a failure only a look: it tells at once whether the engine is back, a wait would not.
-    const look = this.#failures > 0;
-    const waitTimeMs = look ? 0 : this.#waitTimeMs;
+    // After a failure do not wait: the answer tells at once that the engine is back.
+    const isProbe = this.#failures > 0;
+    const waitTimeMs = isProbe ? 0 : this.#waitTimeMs;
     if (this.#wait.signal.aborted) this.#wait = new AbortController();
     this.#waitingMs = waitTimeMs;
     if (idle) heartbeat.rest(waitTimeMs);
@@ -55,7 +55,7 @@ export class Receiver<T, R> {
         signal: this.#wait.signal,
       });
       this.#failures = 0;
-      return look && messages.length === 0 ? undefined : messages;
+      return isProbe && messages.length === 0 ? undefined : messages;
     } catch (error) {
       await this.#pauseAfter(error);
       return undefined;
@@ -71,9 +71,8 @@ export class Receiver<T, R> {
   }
 
   /**
-   * Tells the watchdog that a handler has ended. An idle loop that waits for messages rests: no beat is
-   * expected before the wait is over. Where neither a receive nor the next handler is under way, a
-   * receive follows, and beats when it returns.
+   * Updates the heartbeat after a handler has ended. An idle loop that waits for messages rests until the
+   * wait is over. If neither a receive nor a handler runs, the next receive beats when it returns.
    */
   onHandlerEnd(idle: boolean, nextStarted: boolean): void {
     const { heartbeat } = this.#config;
@@ -82,7 +81,7 @@ export class Receiver<T, R> {
     else if (nextStarted || waitingMs !== undefined) heartbeat.beat();
   }
 
-  /** The longer a receive keeps failing, the rarer it is logged. */
+  /** Logs the failures number 1, 2, 4, 8 and so on. */
   async #pauseAfter(error: unknown): Promise<void> {
     const { clock, log, mailbox } = this.#config;
     const failures = ++this.#failures;

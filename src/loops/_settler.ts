@@ -3,28 +3,28 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
+import type { Decision } from "./_handle.ts";
 import type { Outcome } from "./_ledger.ts";
-import type { Verdict } from "./_verdict.ts";
 
-/** How often an engine call is tried at least before the message is left to its lease. */
+/** The least number of attempts at an engine call before the message is left to its lease. */
 const ATTEMPTS = 5;
 
 /** The longest pauses between two attempts. */
 const PAUSE_MS = { min: 100, max: 1_000 } as const;
 
-/** How long an engine that is away is waited for. */
+/** How long to wait for an engine that is unavailable. */
 export interface Patience {
-  /** After this the leases have passed, and there is nothing to settle any more. */
+  /** The visibility timeout: later there is nothing to settle. */
   readonly leaseMs: number;
-  /** Aborted when the time of a stop is nearly up. */
+  /** Aborts shortly before the deadline of a stop. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Settles messages for a loop. Acknowledgements that are asked for while a call is under way share the
- * next one. A call that fails is tried again; an acknowledgement as long as the lease lasts where the
- * engine is away, because the work is done and must not be done twice. A stale receipt is not tried
- * again: the message belongs to another worker now.
+ * Settles messages for a loop. Acknowledgements that are requested during a call share the next call. A
+ * failed call is tried again. An acknowledgement is tried again for as long as the lease lasts while the
+ * engine is unavailable, because the work is done and must not be repeated. An expired receipt handle
+ * ends the attempts: the message belongs to another worker.
  */
 export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
   readonly #mailbox: Mailbox<T, R>;
@@ -35,7 +35,7 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
   #works: W[] = [];
   #flushing = false;
 
-  /** `done` is called for each acknowledged piece of work, with what came of it. */
+  /** Calls `done` for each message passed to `acknowledge`, with the outcome. */
   constructor(
     mailbox: Mailbox<T, R>,
     clock: Clock,
@@ -50,16 +50,16 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     this.#done = done;
   }
 
-  /** Removes the message of this work. */
+  /** Acknowledges the message soon, together with others. */
   acknowledge(work: W): void {
     this.#works.push(work);
     if (this.#flushing) return;
     this.#flushing = true;
-    // After this turn's promises, so that all that has ended by now travels together.
+    // After the promises of this turn, so that all handlers that ended by now share one call.
     queueMicrotask(() => this.#flush());
   }
 
-  /** Gives messages back, all in one call where the engine can; returns how many that worked for. */
+  /** Releases messages, in one call where the engine can. Returns the number released. */
   async release(messages: readonly Message<T, R>[]): Promise<number> {
     const settled = this.#mailbox.releaseMany === undefined
       ? await Promise.all(
@@ -69,21 +69,21 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     return settled.filter((done) => done).length;
   }
 
-  /** Settles a message that is not done, and returns what came of it. Never rejects. */
-  async giveBack(
+  /** Releases, nacks or dead-letters a message, and returns the outcome. Never rejects. */
+  async settle(
     message: Message<T, R>,
-    verdict: Exclude<Verdict, { kind: "acknowledge" }>,
+    decision: Exclude<Decision, { kind: "acknowledge" }>,
   ): Promise<Outcome> {
     const lost = () => message.settlement ?? "lost"; // another call may have settled it meanwhile
-    switch (verdict.kind) {
+    switch (decision.kind) {
       case "release":
         return await this.release([message]) > 0 ? "released" : lost();
       case "nack":
-        return await this.#attempt(verdict.kind, () => message.nack(verdict.options))
+        return await this.#attempt(decision.kind, () => message.nack(decision.options))
           ? "nacked"
           : lost();
-      case "bury": {
-        const { reason } = verdict;
+      case "deadLetter": {
+        const { reason } = decision;
         if (!await this.#attempt("dead-letter", () => message.bury(reason))) return lost();
         this.#log.error(`message ${message.id} dead-lettered: ${reason.reason}`, { ...reason });
         return "deadLettered";
@@ -91,7 +91,7 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     }
   }
 
-  /** Tries one call until it works, the receipt is stale, or it is enough. Never rejects. */
+  /** Tries a call until it succeeds, the receipt handle has expired, or the attempts end. Never rejects. */
   async #attempt(what: string, call: () => Promise<void>): Promise<boolean> {
     const [settled = false] = await this.#many(what, [], async () => {
       await call();
@@ -125,7 +125,7 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     call: () => Promise<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
     const { leaseMs, signal } = this.#patience;
-    // What was only to go back goes back by its lease: a stop need not wait for that.
+    // A release or nack that fails happens anyway when the lease expires: a stop need not wait.
     const endsAt = what === "acknowledge" ? this.#clock.monotonic() + leaseMs : 0;
     for (let attempt = 1;; attempt++) {
       try {
@@ -147,7 +147,7 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
     }
   }
 
-  /** False when there is no time for another attempt. */
+  /** Returns false when no time is left for another attempt. */
   async #pauseAfter(attempt: number): Promise<boolean> {
     const { signal } = this.#patience;
     const ms = backoffMs(attempt, PAUSE_MS.min, PAUSE_MS.max);

@@ -1,6 +1,6 @@
 import type { CancelledError, LeaseLostError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
-import type { Heartbeat } from "../lifecycle/heartbeat.ts";
+import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
 

@@ -2,15 +2,14 @@ import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { checkCount, checkOneOf } from "../_checks.ts";
 import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
-import { type Figures, NO_FIGURES } from "../lifecycle/figures.ts";
-import type { RunOptions } from "../lifecycle/runnable.ts";
+import { type Figures, NO_FIGURES, type RunOptions } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
-import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letter_policy.ts";
+import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letters.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
 import type { Handler, OnBury } from "./handler.ts";
+import type { MailboxRunConfig } from "./_handle.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
-import type { MailboxRunConfig } from "./_mailbox_run_config.ts";
 import type { StandardSchema } from "./schema.ts";
 
 export type { BackoffOptions };

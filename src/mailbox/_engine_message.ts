@@ -3,7 +3,7 @@ import { systemClock } from "../clock.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import { checkVisibility } from "./_bounds.ts";
 import type { Codec } from "./codec.ts";
-import { deadLetterOf } from "./dead_letter.ts";
+import { deadLetterOf } from "./dead_letters.ts";
 import type { Delivery, Engine, Maybe } from "./engine.ts";
 import {
   MessageFinalizedError,
@@ -12,26 +12,27 @@ import {
 } from "./errors.ts";
 import type {
   DeadLetterReason,
+  MailboxOptions,
   Message,
   NackOptions,
   ReplyMailbox,
   Settlement,
 } from "./mailbox.ts";
-import type { MailboxOptions } from "./mailbox_options.ts";
 
 /**
- * One delivery. It is settled once: `open ─▶ settling ─▶ settled`, and back to `open` when that failed.
+ * One delivery of a message. It is settled once: `open ─▶ settling ─▶ settled`, and `open` again when the
+ * settling call failed.
  */
 export class EngineMessage<T, R, B> implements Message<T, R> {
   readonly delivery: Delivery<B>;
   readonly body: T;
   readonly trace: TraceContext | undefined;
-  /** Set while a lease extender keeps it. */
+  /** Set while a lease extender extends it. */
   leased = false;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
-  /** What this delivery has saved; the engine gave only what was there before. */
+  /** The checkpoint that this delivery saved; `delivery` has the one before. */
   #progress: B | undefined;
   #state: "open" | "settling" | Settlement = "open";
   #settled: Deferred<void> | undefined;
@@ -137,27 +138,27 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     return await mailbox.send(body);
   }
 
-  /** Begins to settle it; false when another call has. */
+  /** Begins to settle. Returns false when another call did. */
   claim(): boolean {
     if (this.#state !== "open") return false;
     this.#state = "settling";
     return true;
   }
 
-  /** Ends what `claim` began; undefined when it could not be settled. */
+  /** Ends what `claim` began; pass undefined when the settling call failed. */
   conclude(settlement: Settlement | undefined): void {
     this.#state = settlement ?? "open";
     this.#settled?.resolve();
     this.#settled = undefined;
   }
 
-  /** Refuses to settle twice. */
+  /** Throws when the delivery was settled. */
   checkSettleable(): void {
     if (this.#state === "open") return;
     throw new MessageFinalizedError(`Message ${this.id} was settled already`);
   }
 
-  /** Progress that cannot be read must not keep a message from its burial. */
+  /** A checkpoint that cannot be decoded must not prevent dead-lettering. */
   #readableCheckpoint(): unknown {
     try {
       return this.checkpoint;
@@ -176,8 +177,8 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     const found = await this.#options.resolver?.(replyTo);
     if (found === undefined) {
       throw new ReplyNotAvailableError(
-        `Message ${this.id} wants its reply in "${replyTo}", which nobody can find here: pass a ` +
-          "`resolver` that knows it",
+        `Cannot reply to message ${this.id}: its reply mailbox "${replyTo}" is unknown here. Pass a ` +
+          "`resolver` that returns it",
       );
     }
     return found;

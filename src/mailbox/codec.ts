@@ -1,34 +1,38 @@
 import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
-import type { TraceContext, TracedBody } from "../telemetry/trace_context.ts";
+import {
+  isTraceContext,
+  plainTrace,
+  type TraceContext,
+  type TracedBody,
+} from "../telemetry/trace_context.ts";
 import { InvalidParameterError, SerializationError } from "./errors.ts";
-import { unwrapJson, unwrapKept, wrapJson, wrapKept } from "./_traced_body.ts";
 
-/** Turns bodies into what an engine stores, and back. Both directions throw when they cannot. */
+/** Encodes bodies for an engine, and decodes them. Both throw when they cannot. */
 export interface Codec<B> {
-  /** Throws what cannot be stored back at whoever sends it. */
+  /** Encodes a body. An error rejects the `send`. */
   encode(value: unknown): B;
-  /** What throws here goes to the dead letters. */
+  /** Decodes a body. An error dead-letters the message. */
   decode(stored: B): unknown;
-  /** What is stored, as text for the dead letters. */
+  /** Returns the stored body as text, for a dead letter that cannot be decoded. */
   text(stored: B): string;
-  /** Throws for a body that is too large to send. A letter with a body that was sent may be larger. */
+  /** Throws when a body is too large to send. Dead letters may be larger. */
   checkSize?(stored: B): void;
   /**
-   * Puts a trace with an encoded body. It gets every body that is sent, also without a trace, so that one
-   * that looks wrapped can be wrapped. A codec without this and `unwrap` carries no traces.
+   * Adds a trace to an encoded body. It is called for every body, also without a trace, so that a body that
+   * looks wrapped can be wrapped. A codec without `wrap` and `unwrap` carries no traces.
    */
   wrap?(stored: B, trace: TraceContext | undefined): B;
-  /** Takes apart what `wrap` has put together; undefined for a body that is stored as it is. */
+  /** Separates body and trace; undefined for a body that was not wrapped. */
   unwrap?(stored: B): TracedBody<B> | undefined;
 }
 
-/** The default of {@linkcode jsonCodec}: as much as the common queues take. */
+/** The default limit of {@linkcode jsonCodec}, that of SQS. */
 export const DEFAULT_MAX_BODY_BYTES = 262_144;
 
 /**
- * Stores bodies as JSON of up to `maxBytes` bytes. `engineMaxBytes` is what the engine itself can take: an
- * error of a body that is too large advises to raise the limit only below it.
+ * Encodes bodies as JSON of up to `maxBytes` bytes. `engineMaxBytes` is the limit of the engine: the error
+ * for a larger body advises to raise `maxBodyBytes` only below it.
  */
 export function jsonCodec(
   maxBytes: number = DEFAULT_MAX_BODY_BYTES,
@@ -50,7 +54,7 @@ export function jsonCodec(
     wrap: wrapJson,
     unwrap: unwrapJson,
     checkSize(stored) {
-      // A character takes three bytes at the most, so most bodies need not be measured.
+      // A UTF-16 unit takes at most three bytes, so most bodies need no measuring.
       if (stored.length * 3 <= maxBytes) return;
       const bytes = new TextEncoder().encode(stored).byteLength;
       if (bytes <= maxBytes) return;
@@ -81,11 +85,67 @@ function stringify(value: unknown): string {
   return text;
 }
 
-/** Keeps bodies as they are, for engines within the process. */
+/** Keeps bodies unchanged, for engines in memory. */
 export const identityCodec: Codec<unknown> = {
   encode: (value) => value,
   decode: (stored) => stored,
   text: (stored) => String(stored),
-  wrap: wrapKept,
-  unwrap: unwrapKept,
+  wrap: wrapInMemory,
+  unwrap: unwrapInMemory,
 };
+
+/** The beginning of a stored body with a trace. */
+const HEAD = '{"lastcall:trace":';
+/** Ends the trace; inside the trace the quote would be escaped. */
+const BODY = '},"body":';
+
+/** Adds the trace; the result is JSON. A body that begins with `HEAD` is always wrapped. */
+export function wrapJson(json: string, trace: TraceContext | undefined): string {
+  if (trace === undefined && !json.startsWith(HEAD)) return json;
+  const written = trace === undefined ? "{}" : JSON.stringify(plainTrace(trace));
+  return `${HEAD}${written.slice(0, -1)}${BODY}${json}}`;
+}
+
+/** Returns undefined for a body that only looks wrapped: a program without traces stored it. */
+export function unwrapJson(text: string): TracedBody<string> | undefined {
+  if (!text.startsWith(HEAD) || !text.endsWith("}")) return undefined;
+  const end = text.indexOf(BODY, HEAD.length);
+  if (end < 0) return undefined;
+  const trace = parse(`${text.slice(HEAD.length, end)}}`);
+  const body = text.slice(end + BODY.length, -1);
+  if (isTraceContext(trace)) return { body, trace: plainTrace(trace) };
+  return isEmpty(trace) ? { body } : undefined;
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined; // no trace of ours
+  }
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}
+
+/** A body in memory with its trace. The class is private, so no body can look like it. */
+class BodyWithTrace implements TracedBody<unknown> {
+  readonly body: unknown;
+  readonly trace: TraceContext;
+
+  constructor(body: unknown, trace: TraceContext) {
+    this.body = body;
+    this.trace = trace;
+  }
+}
+
+/** Adds the trace to a body in memory. */
+function wrapInMemory(body: unknown, trace: TraceContext | undefined): unknown {
+  return trace === undefined ? body : new BodyWithTrace(body, plainTrace(trace));
+}
+
+/** Separates a body in memory and its trace. */
+function unwrapInMemory(stored: unknown): TracedBody<unknown> | undefined {
+  return stored instanceof BodyWithTrace ? stored : undefined;
+}

@@ -1,124 +1,124 @@
 /**
- * What an engine does for a mailbox. An engine stores and hands over; everything that all mailboxes
- * have in common (checks, waiting, settling once, replies, dead letters) is done above it.
+ * The interface between a mailbox and its storage. An engine stores and delivers. What all mailboxes share
+ * (checks, waiting, settling once, replies, dead letters) is in `EngineMailbox`.
  *
  * @module
  */
 
 import type { Capabilities, ReplyMailbox } from "./mailbox.ts";
 
-/** An engine that needs no wait answers at once. */
+/** A result that an engine in memory returns without a promise. */
 export type Maybe<T> = T | Promise<T>;
 
-/** Where replies go. Engines that outlive the process keep the name. */
+/** The reply address. Engines that store on disk or on a server store its name. */
 export type StoredReplyAddress = string | ReplyMailbox<never>;
 
-/** A message on its way in. `B` is what the engine stores as a body. */
+/** A message to store. `B` is the type of encoded bodies. */
 export interface Entry<B> {
-  /** Unique in the mailbox; the sender's own, or made up. */
+  /** Unique in the mailbox. Chosen by the sender, or generated. */
   readonly id: string;
-  /** As the codec encoded it. */
+  /** The encoded body. */
   readonly body: B;
-  /** How long it stays hidden; 0 for not at all. */
+  /** How long the message stays hidden, in milliseconds. */
   readonly delayMs: number;
   /** Where replies go. */
   readonly replyTo?: StoredReplyAddress | undefined;
-  /** The id was chosen by the sender: one that is there already must not be stored again. */
+  /** True when the sender chose the id: a second message with it must not be stored. */
   readonly dedup: boolean;
-  /** The checkpoint of its first delivery; undefined for none. */
+  /** The checkpoint that the first delivery gets. */
   readonly checkpoint?: B | undefined;
 }
 
-/** A message on its way out. Engines get the same object back when it is settled. */
+/** A delivered message. The engine gets the same object back when it is settled. */
 export interface Delivery<B> {
-  /** That of the entry. */
+  /** The id of the message. */
   readonly id: string;
-  /** As it was pushed. */
+  /** The encoded body. */
   readonly body: B;
   /** Unique for each delivery. */
   readonly receipt: string;
-  /** From 1, this one included. */
+  /** The number of this delivery, from 1. */
   readonly deliveryCount: number;
-  /** By the engine's own clock, in milliseconds since the Unix epoch. */
+  /** When the message was sent, by the engine's clock, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
   /** Where replies go. */
   readonly replyTo?: StoredReplyAddress | undefined;
-  /** The progress that was saved last. */
+  /** The last saved checkpoint. */
   readonly checkpoint?: B | undefined;
 }
 
-/** What a pull gives. */
+/** The result of a pull. */
 export interface Pulled<B> {
-  /** The oldest that are due, at most as many as asked for. */
+  /** The oldest visible messages, at most as many as requested. */
   readonly deliveries: readonly Delivery<B>[];
-  /** When there was nothing: how long until something falls due, `Infinity` when nothing will. */
+  /** Without messages: the time until the next one becomes visible, or `Infinity`. */
   readonly nextDueMs: number;
 }
 
 /**
  * The storage of one mailbox.
  *
- * - Every call is atomic, for all it is given.
- * - A delivery whose visibility timeout has passed is stale from that moment, whether or not anybody
- *   has taken the message since; settling a stale delivery changes nothing and answers `false`.
- * - A call that throws has changed nothing, or will be found out by the next one: the same settlement,
- *   asked for again, answers `true` for what the first one did before its answer was lost.
+ * - Every call is atomic for all its arguments.
+ * - A delivery is stale from the moment its visibility timeout passes, also when the message was not
+ *   received again. Settling a stale delivery changes nothing and returns `false`.
+ * - A call that throws has changed nothing, or the next call detects what it changed: the same
+ *   settlement, repeated, returns `true` for what the first call did before its answer was lost.
  */
 export interface Engine<B> {
-  /** What it can do; `mailboxCases` holds it to that. */
+  /** What the engine can do. `mailboxCases` tests it. */
   readonly capabilities: Capabilities;
-  /** What people call the engine, as `Redis`; the status of a group names it. */
+  /** The name of the engine in the status of a group, such as `Redis`. */
   readonly label?: string | undefined;
   /**
-   * Stores all entries, or throws and stores none. Answers for each entry whether it was stored: false
-   * for a duplicate, an entry with `dedup` whose id is in the mailbox already.
+   * Stores all entries, or throws and stores none. Returns for each entry whether it was stored: false for
+   * a duplicate, that is, an entry with `dedup` whose id is in the mailbox.
    */
   push(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
-  /** Takes the oldest visible messages, at most `max`, for `visibilityMs`. Does not wait. */
+  /** Delivers the oldest visible messages, at most `max`, and hides them for `visibilityMs`. Does not wait. */
   pull(max: number, visibilityMs: number): Maybe<Pulled<B>>;
   /** Removes messages. */
   acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
-  /** Makes leases last until `visibilityMs` from now, or longer if they do already. */
+  /** Extends leases to `visibilityMs` from now. Never shortens a lease. */
   extend(deliveries: readonly Delivery<B>[], visibilityMs: number): Maybe<readonly boolean[]>;
-  /** Gives messages back, hidden for `delayMs`. Unless the attempt is spent, it is not counted. */
+  /** Returns failed messages to the queue, hidden for `delayMs`. The attempt counts with `spendsAttempt`. */
   retry(
     deliveries: readonly Delivery<B>[],
     delayMs: number,
     spendsAttempt: boolean,
   ): Maybe<readonly boolean[]>;
-  /** Gives messages back to their place, taking the attempt back the first five times. */
+  /** Returns messages to their position. The first five releases do not count as attempts. */
   release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
   /**
-   * Removes a message and stores `letter` with the dead letters, in one step. A letter is always
-   * stored, also when one of the same id is there: ids may be used again.
+   * Removes a message and stores `letter` in the dead letters, in one step. Stores it also when the dead
+   * letters have one with the same id: ids can be used again.
    */
   bury(delivery: Delivery<B>, letter: B): Maybe<boolean>;
-  /** Keeps progress with the message. */
+  /** Saves a checkpoint with the message. */
   checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean>;
-  /** The oldest messages, taken or not. */
+  /** Returns the oldest messages, whatever their state. */
   peek(max: number): Maybe<readonly Omit<Delivery<B>, "receipt">[]>;
-  /** All messages, whatever their state. */
+  /** Returns the number of messages, whatever their state. */
   count(): Maybe<number>;
-  /** Deletes all messages and tells how many. */
+  /** Deletes all messages and returns their number. */
   purge(): Maybe<number>;
   /**
-   * Calls `listener` whenever messages may have become visible other than by the time passing. The
-   * engine may watch only as long as somebody listens. What a remover answers
-   * resolves when nothing is on its way any more to those who have left; it is soon, and never rejects.
+   * Calls `listener` when messages may have become visible, other than by time. An engine needs to listen
+   * to its server only while there are listeners. The returned remover resolves soon, when no message is
+   * being delivered to the removed listener, and never rejects.
    */
   onWake(listener: () => void): () => Maybe<void>;
-  /** The same engine's storage for what failed for good. Asked for only once. */
+  /** Returns the storage of the dead letters. Called once. */
   deadLetters(): Engine<B>;
-  /** Lets go of what this storage holds open. */
+  /** Closes connections and files. */
   close(): Maybe<void>;
 }
 
-/** A message that was given back this often spends its attempt the next time. */
+/** From the next release on, a release counts as an attempt. */
 export const FREE_RELEASES = 5;
 
 /**
- * Tells for each entry whether it is new: false for a duplicate of a stored message, or of an entry before
- * it. `isStored` tells whether a message with this chosen id is in the mailbox.
+ * Returns for each entry whether it is new: false for a duplicate of a stored message or of an earlier
+ * entry. `isStored` tells whether a message with this chosen id is in the mailbox.
  */
 export function freshnessOf(
   entries: readonly Pick<Entry<unknown>, "id" | "dedup">[],

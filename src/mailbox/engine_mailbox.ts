@@ -9,56 +9,56 @@ import {
   checkVisibility,
   checkWait,
 } from "./_bounds.ts";
-import { isTracing } from "../telemetry/registry.ts";
+import { isTracing } from "../telemetry/open_telemetry.ts";
 import { sending } from "../telemetry/spans.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { Codec } from "./codec.ts";
 import type { Delivery, Engine, Entry, Maybe } from "./engine.ts";
 import type { EngineMessage } from "./_engine_message.ts";
+import { DeliveryReader } from "./_delivery_reader.ts";
 import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
 import type {
   Capabilities,
   DeadLetter,
   Mailbox,
+  MailboxOptions,
   Message,
   PeekedMessage,
   ReceiveOptions,
   SendOptions,
   Settlement,
 } from "./mailbox.ts";
-import { Intake } from "./_intake.ts";
 import type { LeaseKeepingPlan } from "./lease_keeping.ts";
-import type { MailboxOptions } from "./mailbox_options.ts";
-import { WaitingRoom } from "./_waiting_room.ts";
+import { WaitQueue } from "./_wait_queue.ts";
 
-/** Plans how the leases of a queue, a mailbox's or its dead letters', are kept from another thread. */
+/** Tells how another thread can extend the leases of a queue: the mailbox, or its dead letters. */
 export type PlanLeaseKeeping = (queue: string) => Promise<LeaseKeepingPlan | undefined>;
 
 /**
- * The mailbox that every engine gets: checks, waiting, settling once, replies and dead letters are done
- * here, storage is done by the engine.
+ * The mailbox on top of an engine. It checks arguments, waits for messages, settles each delivery once,
+ * sends replies and keeps dead letters. The engine stores.
  */
 export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
-  /** What logs, loops and reply addresses call it. */
+  /** The name in logs, loops and reply addresses. */
   readonly name: string;
-  /** Those of the engine. */
+  /** What the engine can do. */
   readonly capabilities: Capabilities;
-  /** What people call the engine, where it says so. */
+  /** The engine's name, such as `Redis`. */
   readonly engine: string | undefined;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
   readonly #clock: Clock;
-  readonly #intake: Intake<T, R, B>;
-  readonly #waiting: WaitingRoom;
+  readonly #reader: DeliveryReader<T, R, B>;
+  readonly #waiting: WaitQueue;
   readonly #planLeaseKeeping: PlanLeaseKeeping | undefined;
   readonly #closing = new AbortController();
-  /** Random once and counted from there: as unique as a random id for each, in a third of the memory. */
+  /** One random prefix and a counter: as unique as random ids, in a third of the memory. */
   readonly #idPrefix = `${crypto.randomUUID()}-`;
   #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
-  /** Begins nothing. With `leaseKeeping` its messages can be kept from another thread. */
+  /** Starts nothing. With `planLeaseKeeping` another thread can extend the leases. */
   constructor(
     name: string,
     engine: Engine<B>,
@@ -74,8 +74,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#options = options;
     this.#planLeaseKeeping = planLeaseKeeping;
     this.#clock = options.clock ?? systemClock;
-    this.#intake = new Intake(name, engine, codec, options, this.#closing.signal);
-    this.#waiting = new WaitingRoom(this.#clock, (wake) => engine.onWake(wake));
+    this.#reader = new DeliveryReader(name, engine, codec, options, this.#closing.signal);
+    this.#waiting = new WaitQueue(this.#clock, (wake) => engine.onWake(wake));
   }
 
   /** True after `close`. */
@@ -83,7 +83,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#closed;
   }
 
-  /** Where its messages go that failed for good; on the same engine. */
+  /** The messages that failed for good, on the same engine. */
   get deadLetters(): Mailbox<DeadLetter<T>> {
     return this.#deadLetters ??= new EngineMailbox(
       `${this.name}.dead`,
@@ -94,7 +94,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     );
   }
 
-  /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
+  /** Stores a message and returns its id. When this resolves, the message is safe. */
   async send(body: T, options: SendOptions<R> = {}): Promise<string> {
     const sent = isTracing() ? this.#sendTraced([body], options) : this.#push([body], options);
     return (await sent)[0]!;
@@ -109,14 +109,14 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return await (isTracing() ? this.#sendTraced(bodies, options) : this.#push(bodies, options));
   }
 
-  /** Takes messages: as soon as one is there, `[]` when the wait is over. */
+  /** Receives messages. Resolves when one is available, or with `[]` when the wait is over. */
   async receive(options: ReceiveOptions = {}): Promise<Message<T, R>[]> {
     const max = checkMaxMessages(options.maxMessages ?? 1);
     const visibilityMs = checkVisibility(options.visibilityTimeoutMs ?? 300_000);
     const waitMs = checkWait(options.waitTimeMs ?? 0);
     const { signal } = options;
 
-    const taken = this.#intake.take(max, visibilityMs, signal);
+    const taken = this.#reader.receive(max, visibilityMs, signal);
     const first = taken instanceof Promise ? await taken : taken;
     if (first.messages.length > 0 || waitMs === 0) return first.messages;
     return await this.#waitFor(max, visibilityMs, waitMs, signal);
@@ -134,7 +134,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     try {
       for (;;) {
         const { wakes } = this.#waiting;
-        const { messages, nextDueMs } = await this.#intake.take(max, visibilityMs, signal);
+        const { messages, nextDueMs } = await this.#reader.receive(max, visibilityMs, signal);
         const leftMs = endsAt - this.#clock.monotonic();
         if (messages.length > 0 || leftMs <= 0 || over()) return messages;
         if (wakes === this.#waiting.wakes) {
@@ -143,23 +143,23 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       }
     } finally {
       const leaving = this.#waiting.leave();
-      if (leaving instanceof Promise && over()) await leaving; // nobody may be there a moment later
+      if (leaving instanceof Promise && over()) await leaving; // the process may end a moment later
     }
   }
 
-  /** How many messages are there, in flight and delayed ones included. */
+  /** Returns the number of messages, including those in flight and delayed. */
   async approximateCount(): Promise<number> {
     this.#checkOpen("count");
     return await this.#engine.count();
   }
 
-  /** Deletes every message and returns how many that were. */
+  /** Deletes every message and returns their number. */
   async purge(): Promise<number> {
     this.#checkOpen("purge");
     return await this.#engine.purge();
   }
 
-  /** Looks at the oldest messages without taking them. */
+  /** Returns the oldest messages without receiving them. */
   async peek(maxMessages: number): Promise<readonly PeekedMessage<T>[]> {
     this.#checkOpen("peek");
     const peeked = await this.#engine.peek(checkMaxMessages(maxMessages));
@@ -168,20 +168,20 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     });
   }
 
-  /** Acknowledges in one call of the engine; tells for each whether its receipt was still good. */
+  /** Acknowledges in one engine call. Returns for each whether its receipt handle was valid. */
   acknowledgeMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
     const acknowledge = (deliveries: readonly Delivery<B>[]) =>
       this.#engine.acknowledge(deliveries);
     return this.#settleMany(messages, "acknowledged", acknowledge);
   }
 
-  /** Releases in one call of the engine; tells for each whether its receipt was still good. */
+  /** Releases in one engine call. Returns for each whether its receipt handle was valid. */
   releaseMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
     const release = (deliveries: readonly Delivery<B>[]) => this.#engine.release(deliveries);
     return this.#settleMany(messages, "released", release);
   }
 
-  /** Extends in one call of the engine; tells for each whether its receipt was still good. */
+  /** Extends in one engine call. Returns for each whether its receipt handle was valid. */
   async extendMany(
     messages: readonly Message<T, R>[],
     visibilityTimeoutMs: number,
@@ -190,17 +190,17 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return await this.#engine.extend(deliveries, checkVisibility(visibilityTimeoutMs));
   }
 
-  /** How another thread can extend leases; undefined where the engine has no way. */
+  /** Tells how another thread can extend leases; undefined where the engine has no way. */
   async leaseKeeping(): Promise<LeaseKeepingPlan | undefined> {
     return await this.#planLeaseKeeping?.(this.name);
   }
 
-  /** Wakes whoever waits and takes nothing more. What is stored stays stored. */
+  /** Ends waiting receives and the connection. Stored messages stay. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closing.abort();
     this.#waiting.wakeAll();
-    await this.#intake.quiet();
+    await this.#reader.idle();
     await this.#deadLetters?.close();
     await this.#engine.close();
   }
@@ -249,7 +249,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return encoded;
   }
 
-  /** The body with its trace, unless that makes it too large: a message matters more than its trace. */
+  /** Adds the trace to the body, unless that exceeds the size limit: the message matters more. */
   #withTrace(encoded: B, trace: TraceContext | undefined): B {
     const codec = this.#codec;
     if (codec.wrap === undefined) return encoded;
@@ -259,7 +259,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       codec.checkSize?.(wrapped);
       return wrapped;
     } catch {
-      return codec.wrap(encoded, undefined); // the body alone was found to fit
+      return codec.wrap(encoded, undefined); // the body alone fits
     }
   }
 
@@ -269,7 +269,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     settle: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
     const own = messages as readonly EngineMessage<T, R, B>[];
-    // One that was settled before, or is listed twice, must not hold up the others.
+    // A message that was settled before, or is listed twice, must not block the others.
     const claimed = own.map((message) => message.claim());
     const open = own.filter((_, i) => claimed[i]);
     let results: readonly boolean[] = [];

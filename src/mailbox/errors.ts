@@ -1,66 +1,80 @@
 /**
- * What can go wrong with a mailbox.
+ * The errors of mailboxes.
  *
  * @module
  */
 
 import { isErrorNamed } from "../errors.ts";
 
-/** The base of everything a mailbox throws. */
+/** The base class of the errors of mailboxes. */
 export class MailboxError extends Error {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name: string = "MailboxError";
 }
 
-/** The message was delivered to somebody else meanwhile, or is gone: this delivery has no say any more. */
+/** The receipt handle expired: the message is gone, or was delivered to another worker. */
 export class ReceiptHandleExpiredError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "ReceiptHandleExpiredError";
 }
 
-/** The mailbox holds as much as it may. Nothing was stored; try again later. */
+/** The mailbox has reached its `maxSize`. Nothing was stored; try again later. */
 export class MailboxFullError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "MailboxFullError";
 }
 
-/** The mailbox was closed here. */
+/** The mailbox object was closed. */
 export class MailboxClosedError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "MailboxClosedError";
 }
 
-/** The body cannot be stored, or what is stored cannot be read. */
+/** A body cannot be encoded, or a stored body cannot be decoded. */
 export class SerializationError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "SerializationError";
 }
 
-/** The engine cannot be reached, or does not answer as it should. */
+/** The engine cannot be reached, or gave an unexpected answer. */
 export class MailboxConnectionError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "MailboxConnectionError";
+  /**
+   * Says what a retry cannot repair: the client package or the runtime's own client is missing, or the
+   * schema of a database does not exist or is older than this package needs.
+   */
+  declare readonly reason?: "client_missing" | "schema_missing" | "schema_outdated";
+
+  /** Makes an error with an optional cause and an optional {@linkcode reason}. */
+  constructor(
+    message?: string,
+    options: ErrorOptions & { readonly reason?: MailboxConnectionError["reason"] } = {},
+  ) {
+    super(message, options);
+    if (options.reason !== undefined) this.reason = options.reason;
+  }
 }
 
-/** There is nowhere to send a reply to. */
+/** The message has no reply mailbox, or its name is unknown. */
 export class ReplyNotAvailableError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "ReplyNotAvailableError";
 }
 
-/** The message was settled before: a delivery is acknowledged, nacked, released or buried once. */
+/** The message was settled before. A delivery is acknowledged, nacked, released or dead-lettered once. */
 export class MessageFinalizedError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "MessageFinalizedError";
 }
 
-/** An option makes no sense. Nothing has happened. */
+/** An argument is invalid. Nothing was changed. */
 export class InvalidParameterError extends MailboxError {
-  /** What {@linkcode isMailboxError} looks at. */
+  /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "InvalidParameterError";
 }
 
-/** True for any {@linkcode MailboxError} of this name, of any copy of the package. */
+/** Returns whether an error is a {@linkcode MailboxError} of this name, from any copy of the package. */
 export function isMailboxError(error: unknown, name?: MailboxErrorName): error is MailboxError {
   return isErrorNamed(error, name ?? NAMES);
 }

@@ -1,32 +1,34 @@
 /**
- * The contract of a mailbox: at least once, with a visibility timeout and a new receipt for every
- * delivery.
+ * The contract of a mailbox: at-least-once delivery, with a visibility timeout and a new receipt handle for
+ * every delivery.
  *
  * @module
  */
 
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { LeaseKeepingPlan } from "./lease_keeping.ts";
 
-/** What an engine can do. Flags and never a subclass: a caller asks, a test is gated. */
+/** What an engine can do. */
 export interface Capabilities {
-  /** A stale receipt cannot acknowledge, nack or extend. */
+  /** An expired receipt handle cannot acknowledge, nack or extend. */
   readonly fencedAck: boolean;
   /** Each receive may choose its own visibility timeout. */
   readonly perReceiveVisibility: boolean;
   /** A release does not spend a delivery attempt. */
   readonly restoresAttempts: boolean;
-  /** Messages come in the order they were sent, also after a release. */
+  /** Messages are received in the order they were sent, also after a release. */
   readonly fifo: boolean;
   /** A message can be sent with a delay. */
   readonly delay: boolean;
-  /** A message that is sent with the id of one that is still there is not stored twice. */
+  /** A message with the id of a stored message is not stored again. */
   readonly dedup: boolean;
   /** `approximateCount` is exact. */
   readonly exactCount: boolean;
 }
 
-/** What an engine has that can do everything. */
+/** The capabilities of an engine without limits. */
 export const FULL_CAPABILITIES: Capabilities = {
   fencedAck: true,
   perReceiveVisibility: true,
@@ -39,106 +41,125 @@ export const FULL_CAPABILITIES: Capabilities = {
 
 export { MAX_VISIBILITY_MS } from "../_checks.ts";
 
-/** More messages at once would hold an engine up for too long. */
+/** The most messages per call. */
 export const MAX_BATCH = 1_000;
 
 /** The part of a mailbox that replies need. */
 export interface ReplyMailbox<R> {
-  /** What a message carries as its reply address. */
+  /** The name that a message carries as its reply address. */
   readonly name: string;
   /** Stores a reply and returns its id. */
   send(body: R): Promise<string>;
 }
 
-/** Where replies go: a mailbox, or its name where the other side can resolve it. */
+/** The reply mailbox, or its name for a receiver with a `resolver`. */
 export type ReplyAddress<R> = ReplyMailbox<R> | string;
+
+/** Returns the reply mailbox with this name. */
+export type MailboxResolver = (
+  name: string,
+) => ReplyMailbox<never> | undefined | Promise<ReplyMailbox<never> | undefined>;
+
+/** Options of every mailbox. */
+export interface MailboxOptions {
+  /** Finds the reply mailboxes of messages by name. */
+  readonly resolver?: MailboxResolver;
+  /**
+   * The clock for waits and, where the engine has no clock of its own, for timeouts.
+   *
+   * @default {systemClock}
+   */
+  readonly clock?: Clock;
+  /** Receives warnings about failures that were handled. @default {libraryLog} */
+  readonly log?: Log;
+}
 
 /** Options of {@linkcode Mailbox.send}. */
 export interface SendOptions<R = unknown> {
-  /** Where the receiver's replies go. */
+  /** The mailbox for replies. */
   readonly replyTo?: ReplyAddress<R>;
-  /** How long the message stays hidden. @default {0} */
+  /** How long the message stays hidden, in milliseconds. @default {0} */
   readonly delayMs?: number;
-  /** An id of your own; a message with the id of one that is still there is not stored again. */
+  /** The id of the message. A message with the id of a stored message is not stored again. */
   readonly id?: string;
   /**
-   * Called with the id of each message that was not stored, because a message with that id is still in
-   * the mailbox. An error that it throws rejects the call of `send`.
+   * Called with the id of each message that was not stored, because a message with that id is in the
+   * mailbox. An error that it throws rejects the call of `send`.
    */
   readonly onDuplicate?: (id: string) => void;
-  /** The `checkpoint` of the first delivery, as if an earlier delivery had saved it. */
+  /** The `checkpoint` of the first delivery. */
   readonly checkpoint?: unknown;
-  /** The trace it belongs to. @default {the active one, where OpenTelemetry is in use} */
+  /** The trace of the message. @default {the active one, where OpenTelemetry is in use} */
   readonly trace?: TraceContext;
 }
 
 /** Options of {@linkcode Mailbox.receive}. */
 export interface ReceiveOptions {
-  /** How many messages at the most, up to 1 000. @default {1} */
+  /** The most messages to receive, up to 1 000. @default {1} */
   readonly maxMessages?: number;
-  /** How long they stay invisible to others, from 0 to 43 200 000. @default {300_000} */
+  /** How long the messages stay hidden from other receives, 0 to 43 200 000 ms. @default {300_000} */
   readonly visibilityTimeoutMs?: number;
-  /** How long to wait for the first one. @default {0} */
+  /** How long to wait for the first message, in milliseconds. @default {0} */
   readonly waitTimeMs?: number;
-  /** Ends the wait; the answer is then `[]`, and no message is lost by it. */
+  /** Ends the wait: `receive` returns `[]`, and no message is lost. */
   readonly signal?: AbortSignal;
 }
 
 /** A queue of messages. */
 export interface Mailbox<T, R = unknown> extends AsyncDisposable {
-  /** What logs, loops and reply addresses call it. */
+  /** The name in logs, loops and reply addresses. */
   readonly name: string;
   /** True after `close`. */
   readonly closed: boolean;
-  /** What the engine behind it can do. */
+  /** What the engine can do. */
   readonly capabilities: Capabilities;
-  /** What people call the engine behind it, as `Redis`, where that is known. */
+  /** The name of the engine, such as `Redis`. */
   readonly engine?: string | undefined;
   /**
-   * What the engine cannot do at the moment, though it answers: it refuses sends, say. Undefined while it
-   * can do everything. A loop on the mailbox goes on, and is not ready meanwhile.
+   * What the engine cannot do at the moment, such as a Redis server without memory that refuses sends.
+   * Undefined while it can do everything. A loop on the mailbox goes on, and is not ready meanwhile.
    */
   readonly trouble?: string | undefined;
-  /** Stores a message and returns its id. Once this has resolved, the message is not lost. */
+  /** Stores a message and returns its id. When this resolves, the message is safe. */
   send(body: T, options?: SendOptions<R>): Promise<string>;
   /** Stores all messages, or none of them. */
   sendMany(bodies: readonly T[], options?: Omit<SendOptions<R>, "id">): Promise<string[]>;
-  /** Takes messages: as soon as one is there, `[]` when the wait is over. */
+  /** Receives messages. Resolves when one is available, or with `[]` when the wait is over. */
   receive(options?: ReceiveOptions): Promise<Message<T, R>[]>;
-  /** How many messages are there, in flight and delayed ones included. */
+  /** Returns the number of messages, including those in flight and delayed. */
   approximateCount(): Promise<number>;
-  /** Deletes every message and returns how many that were. */
+  /** Deletes every message and returns their number. */
   purge(): Promise<number>;
-  /** Wakes whoever waits and takes nothing more. What is stored stays stored. */
+  /** Ends waiting receives and the connection. Stored messages stay. */
   close(): Promise<void>;
 
-  /** Where messages go that failed for good, where the engine keeps them. */
+  /** The messages that failed for good, where the engine keeps them. */
   readonly deadLetters?: Mailbox<DeadLetter<T>>;
   /**
-   * Acknowledges many at once; the answer tells for each whether its receipt was still good. One that
-   * was settled before answers false, and does not hold up the others.
+   * Acknowledges many messages in one call. Returns for each whether its receipt handle was valid: false for
+   * a message that was settled before.
    */
   acknowledgeMany?(messages: readonly Message<T, R>[]): Promise<readonly boolean[]>;
-  /** Releases many at once. */
+  /** Releases many messages in one call. */
   releaseMany?(messages: readonly Message<T, R>[]): Promise<readonly boolean[]>;
-  /** Extends many at once. */
+  /** Extends many leases in one call. */
   extendMany?(
     messages: readonly Message<T, R>[],
     visibilityTimeoutMs: number,
   ): Promise<readonly boolean[]>;
   /**
-   * How another thread can extend leases while this one is blocked; undefined where it cannot.
+   * Tells how another thread can extend leases while this one is blocked; undefined where it cannot.
    */
   leaseKeeping?(): Promise<LeaseKeepingPlan | undefined>;
-  /** Looks at the oldest messages without taking them. */
+  /** Returns the oldest messages without receiving them. */
   peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
 }
 
 /** Options of {@linkcode Message.nack}. */
 export interface NackOptions {
-  /** How long it stays hidden. @default {0} */
+  /** How long the message stays hidden, in milliseconds. @default {0} */
   readonly visibilityTimeoutMs?: number;
-  /** False when the failure is not the message's fault. @default {true} */
+  /** Whether the delivery counts as an attempt. @default {true} */
   readonly spendsAttempt?: boolean;
 }
 
@@ -147,82 +168,82 @@ export type Settlement = "acknowledged" | "nacked" | "released" | "deadLettered"
 
 /** One delivery of a message. */
 export interface Message<T, R = unknown> {
-  /** The sender's own, or made up; the same for every delivery. */
+  /** Chosen by the sender, or generated. The same for every delivery. */
   readonly id: string;
-  /** As it was sent. */
+  /** The body as it was sent. */
   readonly body: T;
-  /** New for every delivery. */
+  /** Identifies this delivery. */
   readonly receiptHandle: string;
-  /** Counts the deliveries from 1; a release gives one back. */
+  /** The number of this delivery, from 1. A release does not count. */
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
-  /** The name of the mailbox that replies go to. */
+  /** The name of the reply mailbox. */
   readonly replyTo?: string | undefined;
-  /** The trace it was sent in, where there was one. */
+  /** The trace in which the message was sent. */
   readonly trace?: TraceContext | undefined;
-  /** The progress that was saved last, by an earlier delivery or by this one. */
+  /** The last saved checkpoint, of an earlier delivery or of this one. */
   readonly checkpoint?: unknown;
-  /** True once it was acknowledged, nacked, released or buried. */
+  /** True after it was acknowledged, nacked, released or dead-lettered. */
   readonly finalized: boolean;
-  /** How it was settled; undefined until it is, and where a mailbox does not tell. */
+  /** How the delivery was settled; undefined before, and where a mailbox does not tell. */
   readonly settlement?: Settlement | undefined;
-  /** Resolves when the settling call that is under way has ended; undefined when none is. */
+  /** Resolves when the running settling call has ended; undefined when none runs. */
   readonly settling?: Promise<void> | undefined;
-  /** It is done: removes it for good. */
+  /** Removes the message: it was handled. */
   acknowledge(): Promise<void>;
-  /** It failed: gives it back, hidden for as long as asked. */
+  /** Returns the message to the queue after a failure, hidden for `visibilityTimeoutMs`. */
   nack(options?: NackOptions): Promise<void>;
-  /** It was not touched: gives it back to the front, without spending an attempt. */
+  /** Returns the message to the front of the queue. The delivery does not count as an attempt. */
   release(): Promise<void>;
-  /** It failed for good: moves it to the dead letters in one step. */
+  /** Moves the message to the dead letters, in one step. */
   bury(reason: DeadLetterReason): Promise<void>;
-  /** Keeps it for at least `ms` from now. Never shortens. */
+  /** Extends the lease to at least `ms` from now. Never shortens it. */
   extendVisibility(ms: number): Promise<void>;
-  /** Saves progress, which the next delivery of this message gets as its `checkpoint`. */
+  /** Saves a checkpoint for the next delivery of this message. */
   saveCheckpoint(progress: unknown): Promise<void>;
-  /** Sends an answer to the reply address. */
+  /** Sends a reply to the reply mailbox, and returns its id. */
   reply(body: R): Promise<string>;
 }
 
-/** A message as seen without taking it. */
+/** A message that `peek` returns. */
 export interface PeekedMessage<T> {
-  /** That of the message. */
+  /** The id of the message. */
   readonly id: string;
-  /** As it was sent. */
+  /** The body as it was sent. */
   readonly body: T;
-  /** How often it was delivered so far. */
+  /** How often the message was delivered. */
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
 }
 
-/** Why a message is with the dead letters. */
+/** Why a message was dead-lettered. */
 export interface DeadLetterReason {
-  /** For people and for filters: `max_deliveries`, `handler_error`, `schema`, `unreadable`, … */
+  /** A code for people and filters: `max_deliveries`, `handler_error`, `schema`, `unreadable`, … */
   readonly reason: string;
-  /** What the last attempt failed with, as text. */
+  /** The error of the last attempt, as text. */
   readonly error?: string;
 }
 
 /** A message that failed for good. */
 export interface DeadLetter<T> extends DeadLetterReason {
-  /** That of the message. */
+  /** The id of the message. */
   readonly id: string;
   /** The body as it was sent. */
   readonly body?: T;
-  /** The stored text, where it could not be read. */
+  /** The stored text, where the body could not be decoded. */
   readonly raw?: string;
-  /** How often it was delivered before it failed for good. */
+  /** How often the message was delivered. */
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
-  /** When it failed for good, in milliseconds since the Unix epoch. */
+  /** When it was dead-lettered, in milliseconds since the Unix epoch. */
   readonly deadAt: number;
-  /** The name of the mailbox that replies would have gone to. */
+  /** The name of the reply mailbox. */
   readonly replyTo?: string;
-  /** The progress it had made. */
+  /** The last saved checkpoint. */
   readonly checkpoint?: unknown;
-  /** The trace it was sent in, which goes on when it is sent back. */
+  /** The trace in which the message was sent. A redrive continues it. */
   readonly trace?: TraceContext;
 }

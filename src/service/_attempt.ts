@@ -1,5 +1,5 @@
 import { onAbort, whileWanted } from "../_promises.ts";
-import { DeadlineExceededError } from "../agents/errors.ts";
+import { DeadlineExceededError } from "../errors.ts";
 import type { Clock } from "../clock.ts";
 import { isTerminatingError } from "../errors.ts";
 import type { Choice } from "./_choose.ts";

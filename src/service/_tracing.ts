@@ -1,5 +1,4 @@
-import { openTelemetry } from "../telemetry/open_telemetry.ts";
-import { isTracing } from "../telemetry/registry.ts";
+import { isTracing, openTelemetry } from "../telemetry/open_telemetry.ts";
 import { fail } from "../telemetry/spans.ts";
 import type { AttemptOutcome } from "./pool_call.ts";
 

@@ -1,6 +1,6 @@
 import { checkDuration } from "../_checks.ts";
 import type { Metric, MetricSource } from "../health/metric_source.ts";
-import type { Support } from "../lifecycle/support.ts";
+import type { Support } from "../lifecycle/resources.ts";
 import { attempt, type Attempted, type Errand, type Failed } from "./_attempt.ts";
 import { type Choice, choose, ownerOf } from "./_choose.ts";
 import type { CircuitState } from "./_circuit_breaker.ts";

@@ -1,9 +1,8 @@
 import { errorText } from "../errors.ts";
-import type { Context, OpenTelemetry, Span } from "./open_telemetry.ts";
-import { openTelemetry } from "./open_telemetry.ts";
-import type { TraceContext } from "./trace_context.ts";
+import { type OpenTelemetry, openTelemetry, type Span } from "./open_telemetry.ts";
+import { contextOf, type TraceContext, traceOf } from "./trace_context.ts";
 
-/** What every span and every metric of messages says. */
+/** Returns the attributes that all spans and metrics of messages have. */
 export function messagingAttributes(
   mailbox: string,
   operation: "send" | "process",
@@ -16,33 +15,7 @@ export function messagingAttributes(
   };
 }
 
-/** The context that goes on with a trace from elsewhere; without one, with a new trace. */
-export function contextOf(api: OpenTelemetry, trace: TraceContext | undefined): Context {
-  const { ROOT_CONTEXT, createTraceState } = api;
-  if (trace === undefined) return ROOT_CONTEXT;
-  const [, traceId = "", spanId = "", flags = ""] = trace.traceparent.split("-");
-  const { tracestate } = trace;
-  return api.trace.setSpanContext(ROOT_CONTEXT, {
-    traceId,
-    spanId,
-    traceFlags: parseInt(flags, 16),
-    isRemote: true,
-    ...(tracestate === undefined ? {} : { traceState: createTraceState(tracestate) }),
-  });
-}
-
-/** What goes on with this span elsewhere; undefined for a span that is none. */
-export function traceOf(api: OpenTelemetry, span: Span): TraceContext | undefined {
-  const context = span.spanContext();
-  if (!api.isSpanContextValid(context)) return undefined;
-  const { traceId, spanId, traceFlags, traceState } = context;
-  const flags = traceFlags.toString(16).padStart(2, "0");
-  const traceparent = `00-${traceId}-${spanId}-${flags}`;
-  const tracestate = traceState?.serialize() ?? "";
-  return tracestate === "" ? { traceparent } : { traceparent, tracestate };
-}
-
-/** Writes down what went wrong. */
+/** Records an error on a span and gives the span the error status. */
 export function fail(api: OpenTelemetry, span: Span, error: unknown): void {
   const exception = error instanceof Error ? error : new Error(errorText(error));
   span.recordException(exception);
@@ -50,7 +23,10 @@ export function fail(api: OpenTelemetry, span: Span, error: unknown): void {
   span.setStatus({ code: api.SpanStatusCode.ERROR, message: exception.message });
 }
 
-/** Has messages sent within a span, with its trace unless they have one already. */
+/**
+ * Calls `send` within a producer span. The messages carry the trace of that span, unless the caller passed
+ * a trace in `given`. Resolves with the ids that `send` returned.
+ */
 export async function sending(
   mailbox: string,
   given: TraceContext | undefined,
@@ -76,4 +52,44 @@ export async function sending(
   } finally {
     span.end();
   }
+}
+
+/** The facts about a stop that {@linkcode recordStop} needs. */
+export interface StopRecord {
+  readonly reason: { readonly kind: string; readonly text: string };
+  readonly phases: readonly {
+    readonly phase: string;
+    readonly at: number;
+    readonly reason: string;
+  }[];
+  readonly members: readonly {
+    readonly loop: { readonly name: string };
+    readonly state: string;
+  }[];
+}
+
+/** Records a stop as a span that ends at `endedAt`, with one event for each phase. */
+export async function recordStop(stop: StopRecord, endedAt: number): Promise<void> {
+  const { reason, phases, members } = stop;
+  // Read the states before the first await: a loop may still end while the API loads.
+  const hung = members.filter(({ state }) => state === "hung").map(({ loop }) => loop.name);
+  const api = await openTelemetry();
+  if (api === undefined) return;
+  const stopping = phases.filter(({ phase }) => phase !== "starting" && phase !== "running");
+  const startTime = new Date(stopping[0]?.at ?? endedAt);
+  const span = api.trace.getTracer("lastcall").startSpan("lastcall.stop", {
+    startTime,
+    attributes: {
+      "lastcall.stop.kind": reason.kind,
+      "lastcall.stop.reason": reason.text,
+      "lastcall.stop.loops": members.length,
+      "lastcall.stop.hung": hung.length,
+    },
+  }, api.ROOT_CONTEXT);
+  for (const { phase, at, reason } of stopping) span.addEvent(phase, { reason }, new Date(at));
+  if (hung.length > 0) {
+    const message = `not ended in time: ${hung.join(", ")}`;
+    span.setStatus({ code: api.SpanStatusCode.ERROR, message });
+  }
+  span.end(new Date(endedAt));
 }

@@ -1,23 +1,25 @@
+import type { Context, OpenTelemetry, Span } from "./open_telemetry.ts";
+
 /** The trace that a message or a request belongs to, as W3C headers carry it. */
 export interface TraceContext {
-  /** The trace and the span above, in the form `00-<trace>-<span>-<flags>`. */
+  /** The trace and its parent span, in the form `00-<trace>-<span>-<flags>`. */
   readonly traceparent: string;
-  /** What vendors add to it, 512 characters at the most; passed on as it came. */
+  /** Vendor-specific data, at most 512 characters. It is passed on unchanged. */
   readonly tracestate?: string;
 }
 
-/** A stored body, and the trace that was stored with it. */
+/** A stored body and the trace that was stored with it. */
 export interface TracedBody<B> {
-  /** What the codec's `decode` takes. */
+  /** The body that the codec's `decode` takes. */
   readonly body: B;
-  /** The trace, where there was one. */
+  /** The trace, if the message was sent with one. */
   readonly trace?: TraceContext;
 }
 
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const TRACESTATE = /^[\x20-\x7e]{0,512}$/;
 
-/** Whether this can be sent along as a trace. */
+/** Returns true when `value` is a valid W3C trace context. */
 export function isTraceContext(value: unknown): value is TraceContext {
   if (typeof value !== "object" || value === null) return false;
   const { traceparent, tracestate } = value as Readonly<Record<string, unknown>>;
@@ -25,7 +27,33 @@ export function isTraceContext(value: unknown): value is TraceContext {
     (tracestate === undefined || (typeof tracestate === "string" && TRACESTATE.test(tracestate)));
 }
 
-/** The trace and nothing else that may be on the same object. */
+/** Copies the two trace fields and drops all other fields of the object. */
 export function plainTrace({ traceparent, tracestate }: TraceContext): TraceContext {
   return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
+}
+
+/** Returns the OpenTelemetry context that continues `trace`. Without a trace it starts a new one. */
+export function contextOf(api: OpenTelemetry, trace: TraceContext | undefined): Context {
+  const { ROOT_CONTEXT, createTraceState } = api;
+  if (trace === undefined) return ROOT_CONTEXT;
+  const [, traceId = "", spanId = "", flags = ""] = trace.traceparent.split("-");
+  const { tracestate } = trace;
+  return api.trace.setSpanContext(ROOT_CONTEXT, {
+    traceId,
+    spanId,
+    traceFlags: parseInt(flags, 16),
+    isRemote: true,
+    ...(tracestate === undefined ? {} : { traceState: createTraceState(tracestate) }),
+  });
+}
+
+/** Returns the trace context that makes a remote span a child of `span`, or undefined if `span` is invalid. */
+export function traceOf(api: OpenTelemetry, span: Span): TraceContext | undefined {
+  const context = span.spanContext();
+  if (!api.isSpanContextValid(context)) return undefined;
+  const { traceId, spanId, traceFlags, traceState } = context;
+  const flags = traceFlags.toString(16).padStart(2, "0");
+  const traceparent = `00-${traceId}-${spanId}-${flags}`;
+  const tracestate = traceState?.serialize() ?? "";
+  return tracestate === "" ? { traceparent } : { traceparent, tracestate };
 }

@@ -1,12 +1,19 @@
-import type { Phase } from "../lifecycle/phase.ts";
+import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
+import type { Phase } from "../lifecycle/group_events.ts";
+import type { Runnable } from "../lifecycle/runnable.ts";
 import { bar, fit, oneLine, type Paint, painter, seconds, type Style } from "./text.ts";
-import type { Watchable } from "./drain_view.ts";
 
-/** How much room there is, and whether it has colours. */
+/** The space for a frame, and whether the terminal shows colours. */
 export interface FrameSize {
   readonly columns: number;
   readonly lines: number;
   readonly color: boolean;
+}
+
+/** The state of a group that a frame shows. */
+export interface FrameState {
+  readonly loops: readonly Runnable[];
+  readonly health: HealthSnapshot;
 }
 
 const PHASE_STYLES: Readonly<Record<Phase, Style>> = {
@@ -18,39 +25,43 @@ const PHASE_STYLES: Readonly<Record<Phase, Style>> = {
   stopped: "dim",
 };
 
-/** Below this a bar says nothing. */
-const SHORTEST_BAR = 8;
-const LONGEST_BAR = 40;
+/** A shorter bar shows too little. */
+const MIN_BAR_COLUMNS = 8;
+const MAX_BAR_COLUMNS = 40;
 
-/** One piece of work under way, and whose it is. */
+/** A piece of work in flight, with the name of its loop. */
 interface Work {
   readonly loop: string;
   readonly id: string;
   readonly ageMs: number;
 }
 
-/** A stop as it stands: the phase and the time left, what is in flight, and what a person can do. */
-export function frame(group: Watchable, size: FrameSize): readonly string[] {
+/** Returns the lines that show a stop: phase and time left, work in flight, and a hint about Ctrl+C. */
+export function frame({ loops, health }: FrameState, size: FrameSize): readonly string[] {
   const paint = painter(size.color);
-  const works = worksOf(group);
+  const works = oldestFirst(loops);
   const room = Math.max(0, size.lines - 2);
   const shown = works.slice(0, works.length > room ? Math.max(0, room - 1) : room);
   const more = works.length - shown.length;
   return [
-    headline(group, works.length, size.columns, paint),
-    ...columnsOf(shown, size.columns),
+    headline(health, works.length, size.columns, paint),
+    ...table(shown, size.columns),
     ...(more > 0 && room > 0 ? [`  … and ${more} more`] : []),
-    paint("dim", fit(hint(group), size.columns)),
+    paint("dim", fit(hint(health), size.columns)),
   ].slice(0, size.lines);
 }
 
-/** How many lines everything would take. */
-export function frameLines(group: Watchable): number {
-  return worksOf(group).length + 2;
+/** Returns how many lines a frame needs to show all work in flight. */
+export function frameLines(loops: readonly Runnable[]): number {
+  return oldestFirst(loops).length + 2;
 }
 
-function headline(group: Watchable, inFlight: number, columns: number, paint: Paint): string {
-  const { phase, stop } = group.health();
+function headline(
+  { phase, stop }: HealthSnapshot,
+  inFlight: number,
+  columns: number,
+  paint: Paint,
+): string {
   const left = stop === undefined
     ? ""
     : stop.timeoutMs === Infinity
@@ -58,23 +69,23 @@ function headline(group: Watchable, inFlight: number, columns: number, paint: Pa
     : `${seconds(stop.remainingMs)} left of ${seconds(stop.timeoutMs)}`;
   const tail = [left, `${inFlight} in flight`, oneLine(stop?.reason ?? "")].filter(Boolean)
     .join(" · ");
-  const room = Math.min(LONGEST_BAR, columns - phase.length - tail.length - 3);
+  const room = Math.min(MAX_BAR_COLUMNS, columns - phase.length - tail.length - 3);
   const share = stop === undefined || stop.timeoutMs === Infinity
     ? 1
     : stop.remainingMs / (stop.timeoutMs || 1);
   const name = paint("bold", paint(PHASE_STYLES[phase], phase));
-  if (room < SHORTEST_BAR) return `${name} ${fit(tail, columns - phase.length - 1)}`;
+  if (room < MIN_BAR_COLUMNS) return `${name} ${fit(tail, columns - phase.length - 1)}`;
   return `${name} ${paint(PHASE_STYLES[phase], bar(share, room))} ${tail}`;
 }
 
-/** The oldest first: that is what everybody waits for. */
-function worksOf(group: Watchable): readonly Work[] {
-  return group.loops
+/** The oldest work comes first because it is what the stop waits for. */
+function oldestFirst(loops: readonly Runnable[]): readonly Work[] {
+  return loops
     .flatMap(({ name: loop, inFlight = [] }) => inFlight.map((work) => ({ loop, ...work })))
     .sort((a, b) => b.ageMs - a.ageMs);
 }
 
-function columnsOf(works: readonly Work[], columns: number): readonly string[] {
+function table(works: readonly Work[], columns: number): readonly string[] {
   const rows = works.map(({ loop, id, ageMs }) =>
     [oneLine(loop), oneLine(id), seconds(ageMs)] as const
   );
@@ -85,10 +96,9 @@ function columnsOf(works: readonly Work[], columns: number): readonly string[] {
   });
 }
 
-function hint(group: Watchable): string {
-  const { phase, stop } = group.health();
-  if (stop?.kind !== "signal") return "finishing what is in flight";
+function hint({ phase, stop }: HealthSnapshot): string {
+  if (stop?.kind !== "signal") return "finishing work in flight";
   return phase === "cancelling"
-    ? "press Ctrl+C again to end at once"
-    : "press Ctrl+C again to cancel what is in flight";
+    ? "press Ctrl+C again to exit now"
+    : "press Ctrl+C again to cancel work in flight";
 }

@@ -4,13 +4,13 @@ const SAVE_CURSOR = "\x1b7";
 const RESTORE_CURSOR = "\x1b8";
 const CLEAR_LINE = "\x1b[2K";
 const CLEAR_BELOW = "\x1b[J";
-const SCROLL_EVERYWHERE = "\x1b[r";
-/** Scrolls at the last line, and stays in its column: a line that was begun goes on. */
+const RESET_SCROLL_REGION = "\x1b[r";
+/** Moves down one line and scrolls at the bottom. It keeps the column, so a partly printed line continues. */
 const ONE_DOWN = "\x1bD";
 
 /**
- * The last lines of a terminal, kept for a view while the program goes on printing above them: the
- * terminal itself scrolls only what is above. Nothing of the program is intercepted or overwritten.
+ * Reserves the last lines of a terminal for a view. The terminal scrolls only the lines above, so the
+ * program keeps printing there, and nothing intercepts or overwrites its output.
  */
 export class PinnedArea {
   readonly #terminal: Terminal;
@@ -18,18 +18,18 @@ export class PinnedArea {
   #rows = 0;
   #height = 0;
 
-  /** Wants so many lines; it gets fewer where the terminal is small. */
+  /** Asks for `wanted` lines. A small terminal gives fewer. */
   constructor(terminal: Terminal, wanted: number) {
     this.#terminal = terminal;
     this.#wanted = wanted;
   }
 
-  /** How many lines it has. */
+  /** The number of lines at the current size of the terminal. */
   get height(): number {
     return this.#heightFor(this.#terminal.rows);
   }
 
-  /** Shows these lines at the bottom, the first ones where there are too many. */
+  /** Draws the lines at the bottom. Lines that do not fit are not drawn. */
   show(lines: readonly string[]): void {
     const { rows } = this.#terminal;
     const begin = rows === this.#rows ? "" : this.#pin(rows);
@@ -38,33 +38,32 @@ export class PinnedArea {
     const drawn = Array.from({ length: this.#height }, (_, at) => {
       return `${moveTo(first + at)}${CLEAR_LINE}${lines[at - blank] ?? ""}`;
     });
-    // In one piece, so that nothing can come between.
+    // One write, so that no output of the program can come between the escape sequences.
     this.#terminal.write(`${begin}${SAVE_CURSOR}${drawn.join("")}${RESTORE_CURSOR}`);
   }
 
-  /** Gives the lines back. */
+  /** Clears the lines and lets the whole terminal scroll again. */
   release(): void {
     if (this.#rows === 0) return;
     const first = this.#rows - this.#height + 1;
     this.#rows = 0;
     this.#terminal.write(
-      `${SAVE_CURSOR}${SCROLL_EVERYWHERE}${moveTo(first)}${CLEAR_BELOW}${RESTORE_CURSOR}`,
+      `${SAVE_CURSOR}${RESET_SCROLL_REGION}${moveTo(first)}${CLEAR_BELOW}${RESTORE_CURSOR}`,
     );
   }
 
-  /** Makes room below the cursor, then keeps it. Setting the region moves the cursor, so it is saved. */
+  /** Makes room below the cursor and sets the scroll region, which moves the cursor: save and restore it. */
   #pin(rows: number): string {
-    const again = this.#rows === 0 ? "" : SCROLL_EVERYWHERE;
+    const isFirst = this.#rows === 0;
     this.#rows = rows;
     this.#height = this.#heightFor(rows);
+    const reset = isFirst ? "" : `${SAVE_CURSOR}${RESET_SCROLL_REGION}${RESTORE_CURSOR}`;
     const room = ONE_DOWN.repeat(this.#height) + `\x1b[${this.#height}A`;
     const region = `\x1b[1;${rows - this.#height}r`;
-    return again === ""
-      ? `${room}${SAVE_CURSOR}${region}${RESTORE_CURSOR}`
-      : `${SAVE_CURSOR}${again}${RESTORE_CURSOR}${room}${SAVE_CURSOR}${region}${RESTORE_CURSOR}`;
+    return `${reset}${room}${SAVE_CURSOR}${region}${RESTORE_CURSOR}`;
   }
 
-  /** The program keeps half of the terminal, and two lines at least. */
+  /** Leaves at least half of the terminal, and at least two lines, to the program. */
   #heightFor(rows: number): number {
     return Math.max(1, Math.min(this.#wanted, Math.floor(rows / 2), rows - 2));
   }

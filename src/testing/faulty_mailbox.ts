@@ -2,7 +2,7 @@ import { systemClock } from "../clock.ts";
 import { identityCodec } from "../mailbox/codec.ts";
 import { EngineMailbox } from "../mailbox/engine_mailbox.ts";
 import type { InMemoryMailboxOptions } from "../mailbox/in_memory_mailbox.ts";
-import { MemoryEngine } from "../mailbox/memory_engine.ts";
+import { MemoryEngine } from "../mailbox/in_memory_mailbox.ts";
 import { type EngineOperation, FaultyEngine, type LostConnection } from "./faulty_engine.ts";
 
 /**

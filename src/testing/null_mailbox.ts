@@ -2,7 +2,7 @@ import { identityCodec } from "../mailbox/codec.ts";
 import type { Engine } from "../mailbox/engine.ts";
 import { EngineMailbox } from "../mailbox/engine_mailbox.ts";
 import { FULL_CAPABILITIES } from "../mailbox/mailbox.ts";
-import type { MailboxOptions } from "../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../mailbox/mailbox.ts";
 
 /**
  * A mailbox that drops what is sent to it, for replies that nobody wants and loops that have nothing

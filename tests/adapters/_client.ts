@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
-/** A bare connection of which everything that comes is kept. */
+/** A TCP connection that keeps everything it receives. */
 export class Client implements AsyncDisposable {
   readonly #socket: Socket;
   readonly #closed: Promise<unknown>;

@@ -5,12 +5,12 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
 
 const runtime = detectRuntime();
-const skip = process.platform === "win32" && "signals are POSIX's";
+const skip = process.platform === "win32" && "Windows has no POSIX signals";
 
 // Under `node --test` a SIGUSR2 would write a diagnostic report as well.
 const signal = "SIGHUP";
 
-/** Counts its calls. */
+/** A signal listener that counts its calls. */
 class Listener {
   calls = 0;
   #wake: () => void = () => {};
@@ -20,11 +20,11 @@ class Listener {
     this.#wake();
   });
 
-  /** Sends the signal to this very process and waits until this listener has heard it. */
+  /** Sends the signal to this process and waits until this listener is called. */
   async send(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      // A listener does not hold the process open; this does, and is the safety bound.
-      const limit = setTimeout(() => reject(new Error(`${signal} was not heard`)), 20_000);
+      // Signal listeners do not keep the process alive; this timer does.
+      const limit = setTimeout(() => reject(new Error(`${signal} was not delivered`)), 20_000);
       this.#wake = () => {
         clearTimeout(limit);
         resolve();
@@ -35,7 +35,7 @@ class Listener {
 }
 
 describe(`the adapter of ${runtime.name}`, () => {
-  it("is the one of the runtime that hosts this test", () => {
+  it("is detected by detectRuntime", () => {
     const { bun, deno } = process.versions;
     assertEquals(runtime.name, deno ? "deno" : bun ? "bun" : "node");
   });
@@ -71,15 +71,15 @@ describe(`the adapter of ${runtime.name}`, () => {
     kept.remove();
   });
 
-  it("refuses a signal that the platform does not have, and names it", { skip }, () => {
+  it("refuses a signal that the platform does not have", { skip }, () => {
     assertThrows(() => runtime.onSignal("SIGBREAK", () => {})(), Error, "SIGBREAK");
   });
 
-  it("starts and ends a thread that watches the event loop", async () => {
+  it("starts and stops the thread that watches the event loop", async () => {
     const watch = runtime.watchEventLoop!({ thresholdMs: 60_000, intervalMs: 10 });
     watch.beat([{ name: "loop", ageMs: 0 }]);
     await watch.stop();
-    // Late words and a second stop hurt nobody.
+    // A late beat and a second stop have no effect.
     watch.beat([{ name: "loop", ageMs: 0 }]);
     await watch.stop();
   });

@@ -18,7 +18,7 @@ function start(handler: RequestHandler): Promise<HttpServer> {
   return serve!(handler, { port: 0, hostname: "127.0.0.1" });
 }
 
-/** A handler that answers when it is told to, and a promise of being asked. */
+/** Makes a handler that reports its call and waits for `answer`. */
 function onDemand(): {
   readonly handler: RequestHandler;
   readonly asked: Deferred<void>;
@@ -34,7 +34,7 @@ function onDemand(): {
 }
 
 describe(`a server on ${runtimeName}`, () => {
-  it("answers at the port that it got, and not any more when it is closed", async () => {
+  it("answers on its port until it is closed", async () => {
     const server = await start((request) => new Response(new URL(request.url).pathname));
     const url = `http://127.0.0.1:${server.port}/tea`;
     assertEquals(await (await fetch(url)).text(), "/tea");
@@ -42,7 +42,7 @@ describe(`a server on ${runtimeName}`, () => {
     await assertRejects(() => fetch(url));
   });
 
-  it("answers HTTP/1.0 without a Host, and the address of the request is a URL", async () => {
+  it("answers HTTP/1.0 requests without a Host header", async () => {
     const server = await start((request) => new Response(`at ${new URL(request.url)}`));
     const path = "/health/live?tea=green";
     for (const head of ["", "Host:\r\n"]) {
@@ -54,7 +54,7 @@ describe(`a server on ${runtimeName}`, () => {
     await server.close({ signal: never });
   });
 
-  it("says when its port is taken", async () => {
+  it("rejects when its port is in use", async () => {
     const first = await start(() => new Response());
     const { port, hostname } = first;
     await assertRejects(() => serve!(() => new Response(), { port, hostname }), Error);
@@ -95,7 +95,7 @@ describe(`a server on ${runtimeName}`, () => {
     await server.close({ signal: AbortSignal.abort() });
   });
 
-  it("closes a connection that is kept alive and idle", async () => {
+  it("closes an idle keep-alive connection", async () => {
     const server = await start(() => new Response("tea"));
     await using client = await Client.to(server.port, get("/"));
     await client.until("tea");
@@ -103,7 +103,7 @@ describe(`a server on ${runtimeName}`, () => {
     await client.ended();
   });
 
-  it("lets an answer be finished, to the last byte, and takes nobody new", async () => {
+  it("finishes a running response before it closes", async () => {
     const { handler, asked, answer } = onDemand();
     const server = await start(handler);
     await using client = await Client.to(server.port, get("/"));
@@ -117,7 +117,7 @@ describe(`a server on ${runtimeName}`, () => {
   for (
     const [kind, sent] of [["nothing", ""], ["half a request", get("/").slice(0, 20)]] as const
   ) {
-    it(`is not held up by a connection that has sent ${kind}`, async () => {
+    it(`closes although a connection has sent ${kind}`, async () => {
       const server = await start(() => new Response());
       await using client = await Client.to(server.port, sent);
       assertEquals(await (await fetch(`http://127.0.0.1:${server.port}`)).text(), "");
@@ -126,7 +126,7 @@ describe(`a server on ${runtimeName}`, () => {
     });
   }
 
-  it("ends at the signal although an answer has no end", async () => {
+  it("closes when the signal aborts, although a response has no end", async () => {
     const asked = deferred();
     const server = await start(() => {
       asked.resolve();

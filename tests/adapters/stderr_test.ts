@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import { StderrQueue } from "../../runtime_adapters/_stderr.ts";
 
-/** A pipe that takes so many bytes until it is read. */
+/** A pipe that accepts `room` bytes. */
 class Pipe {
   taken = "";
   room: number;
@@ -19,8 +19,8 @@ class Pipe {
   }
 }
 
-describe("standard error", () => {
-  it("has everything that fits when write returns", () => {
+describe("StderrQueue", () => {
+  it("has written text that fits when write returns", () => {
     const pipe = new Pipe(100);
     const stderr = new StderrQueue((bytes) => pipe.take(bytes));
     stderr.write("one\n");
@@ -28,7 +28,7 @@ describe("standard error", () => {
     assertEquals(pipe.taken, "one\ntwo\n");
   });
 
-  it("gets the rest in order when a full pipe is read", async () => {
+  it("writes the rest in order when a full pipe has room again", async () => {
     const pipe = new Pipe(6);
     const stderr = new StderrQueue((bytes) => pipe.take(bytes));
     stderr.write("one\n");
@@ -40,7 +40,7 @@ describe("standard error", () => {
     assertEquals(pipe.taken, "one\ntwo\nthree\n");
   });
 
-  it("loses what a pipe does not take for a second, and works again afterwards", async () => {
+  it("drops text after a second without room, and works again afterwards", async () => {
     const pipe = new Pipe(0);
     const stderr = new StderrQueue((bytes) => pipe.take(bytes));
     stderr.write("lost\n");
@@ -50,7 +50,7 @@ describe("standard error", () => {
     assertEquals(pipe.taken, "later\n");
   });
 
-  it("keeps 64 KiB at most for a reader that has stopped reading", async () => {
+  it("keeps at most 64 KiB", async () => {
     const pipe = new Pipe(0);
     const stderr = new StderrQueue((bytes) => pipe.take(bytes));
     for (let line = 0; line < 10_000; line++) stderr.write(`a line of some length, ${line}\n`);
@@ -59,7 +59,7 @@ describe("standard error", () => {
     assert(pipe.taken.length > 60_000 && pipe.taken.length <= 65_536, `${pipe.taken.length} bytes`);
   });
 
-  it("writes one text after another where the runtime writes asynchronously", async () => {
+  it("writes texts in order if the runtime writes asynchronously", async () => {
     const pipe = new Pipe(100);
     const stderr = new StderrQueue(async (bytes) => {
       await Promise.resolve();

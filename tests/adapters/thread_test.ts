@@ -6,7 +6,7 @@ import { detectRuntime } from "../../runtime_adapters/detect.ts";
 const { startThread, keepAlive } = detectRuntime() as Required<Runtime>;
 const adder = new URL("fixtures/adder.ts", import.meta.url).href;
 
-/** What a thread answers that is asked for something that it cannot do. */
+/** Returns the error of a thread that cannot handle a message. */
 async function failureOf(address: string, stopped = false): Promise<string> {
   const letEnd = keepAlive();
   const thread = startThread(address);
@@ -19,30 +19,34 @@ async function failureOf(address: string, stopped = false): Promise<string> {
   return message;
 }
 
-describe("a module on a thread of its own", () => {
-  it("gets what is posted, in order, although this thread is blocked from the start", async () => {
+describe("startThread", () => {
+  it("delivers messages in order while the main thread is blocked", async () => {
     const memory = new SharedArrayBuffer(4);
     const sum = new Int32Array(memory);
     const thread = startThread(adder);
     const done = Promise.all([1, 2, 3].map((add) => thread.post({ memory, add })));
     for (let seen = 0; seen !== 123; seen = Atomics.load(sum, 0)) {
-      assertEquals(Atomics.wait(sum, 0, seen, 20_000) === "timed-out", false, "nothing came");
+      assertEquals(
+        Atomics.wait(sum, 0, seen, 20_000) === "timed-out",
+        false,
+        "no message was delivered",
+      );
     }
-    const letEnd = keepAlive(); // which a thread does not
+    const letEnd = keepAlive(); // a thread does not
     await done;
     letEnd();
     await thread.stop();
   });
 
-  it("says why it cannot be loaded", async () => {
+  it("rejects with the reason when the module cannot be loaded", async () => {
     assertStringIncludes(await failureOf(adder.replace("adder", "nothing")), "nothing.ts");
   });
 
-  it("answers nothing any more when it was stopped", async () => {
+  it("rejects messages after stop", async () => {
     assertStringIncludes(await failureOf(adder, true), "has ended");
   });
 
-  it("tells of what it throws, and does not end the process by it", async () => {
+  it("rejects with the error that the module throws", async () => {
     assertStringIncludes(await failureOf(adder), "not a number");
   });
 });

@@ -8,12 +8,12 @@ import { runtimeName } from "../signals/_child.ts";
 const fixture = fileURLToPath(new URL("fixtures/without_runtime.ts", import.meta.url));
 const address = new URL("../../mod.ts", import.meta.url).href;
 
-it("the package can be imported where there is no process, Deno or Bun, and says what a group lacks", async () => {
+it("the package can be imported without process, Deno and Bun; only a group needs a runtime", async () => {
   const program = runtimeBinary(runtimeName as RuntimeName);
   const flags = runtimeName === "deno" ? ["run", "-A", "--no-check"] : [];
   const { code, output } = await run(program, [...flags, fixture, address]);
   assertEquals(code, 0, output);
   assertMatch(output, /^acknowledged tea\nran a loop\na group: /);
-  // The global of Bun cannot be removed.
+  // The fixture cannot remove the global of Bun.
   if (runtimeName !== "bun") assertMatch(output, /No runtime is known here: .*`runtime`/);
 });

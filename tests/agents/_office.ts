@@ -6,7 +6,7 @@ import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
 import type { Log } from "../../src/log.ts";
 import { CollectingMailbox, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 
-/** A request mailbox on a virtual clock, the replies to it, and agents that work there. */
+/** A request mailbox and a reply mailbox on a virtual clock, and agent loops that use them. */
 export class Office {
   readonly clock: VirtualClock = new VirtualClock();
   readonly requests: FaultyMailbox<AgentRequest<string>, AgentResult<string>> = new FaultyMailbox(
@@ -16,7 +16,7 @@ export class Office {
   readonly replies: CollectingMailbox<AgentResult<string>> = new CollectingMailbox("replies", {
     clock: this.clock,
   });
-  /** What was logged, without its properties. */
+  /** Messages of all warnings and errors, without their properties. */
   readonly logged: string[] = [];
   readonly log: Log = {
     debug: () => {},
@@ -25,7 +25,7 @@ export class Office {
     error: (message) => void this.logged.push(message),
   };
 
-  /** A model that says the same thing again, after `delayMs`. */
+  /** Returns a model that repeats the prompt after `delayMs`. */
   parrot(delayMs = 0): Adapter {
     const { clock } = this;
     return scriptedAdapter(({ messages }) => `${messages[0]!.content}!`, { delayMs, clock });
@@ -47,24 +47,24 @@ export class Office {
     return await this.requests.send({ request, ...more }, { replyTo: this.replies });
   }
 
-  /** Runs a loop until nothing is left to do. */
+  /** Runs a loop until the mailbox is empty. */
   async workOff(loop: AgentLoop<string>): Promise<void> {
     const run = loop.run();
     for (let i = 0; await this.requests.approximateCount() > 0; i++) {
-      if (i > 1_000) throw new Error("there is no end of it");
+      if (i > 1_000) throw new Error("the mailbox does not get empty");
       await this.clock.advance(1_000);
     }
     await this.clock.until(loop.shutdown());
     await run;
   }
 
-  /** Outputs, and names of errors, as they were replied. */
+  /** The output or the error name of each reply, in order. */
   get heard(): (string | undefined)[] {
     return this.replies.bodies.map(({ output, error }) => output ?? error?.name);
   }
 }
 
-/** A model that never answers, and does not listen either. */
+/** A model that never answers and ignores its signal. */
 export const deafAdapter: Adapter = {
   name: "deaf",
   evaluate: () => ({

@@ -2,15 +2,15 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What a provider was asked. */
+/** A request that the provider received. */
 export interface Asked {
   readonly path: string;
   readonly headers: IncomingMessage["headers"];
-  // deno-lint-ignore no-explicit-any -- whatever JSON was sent
+  // deno-lint-ignore no-explicit-any -- any JSON
   readonly body: any;
 }
 
-/** A server on this machine that stands for a provider. */
+/** A local HTTP server in place of a model provider. */
 export class Provider implements AsyncDisposable {
   readonly asked: Asked[] = [];
   readonly #server: ReturnType<typeof createServer>;
@@ -25,7 +25,7 @@ export class Provider implements AsyncDisposable {
     });
   }
 
-  /** Starts one that answers in this way. */
+  /** Starts a provider with this request handler. */
   static async start(
     answer: (response: ServerResponse) => Promise<void> | void,
   ): Promise<Provider> {
@@ -35,7 +35,7 @@ export class Provider implements AsyncDisposable {
     return provider;
   }
 
-  /** Starts one that sends these events, and then ends. */
+  /** Starts a provider that sends these events and ends the stream. */
   static streaming(...events: readonly unknown[]): Promise<Provider> {
     return Provider.start((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
@@ -58,7 +58,7 @@ export class Provider implements AsyncDisposable {
   }
 }
 
-/** A piece of an answer. */
+/** Returns an event with a piece of an answer. */
 export function piece(content: string, finish_reason: string | null = null): unknown {
   return { choices: [{ delta: { content }, finish_reason }] };
 }

@@ -16,7 +16,7 @@ describe("AgentLoop", () => {
       }));
   }
 
-  it("answers a request and acknowledges it", async () => {
+  it("replies to a request and acknowledges it", async () => {
     const office = new Office();
     const id = await office.ask("tea", { sessionId: "s1" });
     const loop = office.loop({ finalize: (output) => output.toUpperCase(), workerId: "w1" });
@@ -38,7 +38,7 @@ describe("AgentLoop", () => {
     assertEquals(office.clock.pending, 0);
   });
 
-  it("has ended the extension of the lease before it replies", async () => {
+  it("stops extending the lease before it replies", async () => {
     const office = new Office();
     const loop = office.loop({
       adapter: office.parrot(2_500),
@@ -60,7 +60,7 @@ describe("AgentLoop", () => {
     assertEquals(loop.figures.acknowledged, 1);
   });
 
-  it("keeps a message whose work takes longer than its visibility, and works on it once", async () => {
+  it("extends the lease of a message that takes longer than its visibility timeout", async () => {
     const office = new Office();
     const calls: string[] = [];
     const adapter = scriptedAdapter(async ({ messages }) => {
@@ -72,12 +72,12 @@ describe("AgentLoop", () => {
     const loop = office.loop({ adapter, lease: { intervalMs: 500, extensionMs: 10_000 } });
     const run = loop.run({ maxIterations: 1, visibilityTimeoutMs: 2_000 });
     await office.clock.advance(4_000);
-    assertEquals(await office.requests.receive(), [], "nobody else gets it");
+    assertEquals(await office.requests.receive(), [], "no other consumer receives it");
     await office.clock.until(run);
     assertEquals([calls.length, office.heard], [1, ["done"]]);
   });
 
-  it("warns where nobody waits for the answer, and acknowledges", async () => {
+  it("warns and acknowledges when a request has no reply address", async () => {
     const office = new Office();
     await office.requests.send({ request: "tea", requestId: "r1" });
     const loop = office.loop();
@@ -86,7 +86,7 @@ describe("AgentLoop", () => {
     assertEquals(loop.figures.acknowledged, 1);
   });
 
-  it("answers with the error where there are no dead letters, and acknowledges", async () => {
+  it("replies with the error and acknowledges without a dead-letter policy", async () => {
     const office = new Office();
     await office.ask("tea");
     const loop = office.loop({ adapter: scriptedAdapter([new TypeError("no")]) });
@@ -95,7 +95,7 @@ describe("AgentLoop", () => {
     assertEquals([loop.figures.acknowledged, loop.figures.nacked], [1, 0]);
   });
 
-  it("with dead letters tries again, and answers only when the outcome is final", async () => {
+  it("with a dead-letter policy retries and replies only once, with the final outcome", async () => {
     const office = new Office();
     const adapter = scriptedAdapter([new Error("busy"), new Error("busy"), "at last"]);
     await office.ask("tea");
@@ -103,8 +103,8 @@ describe("AgentLoop", () => {
     assertEquals(office.heard, ["at last"]);
 
     await office.ask("cake");
-    const hopeless = scriptedAdapter([new Error("no cake")]);
-    const loop = office.loop({ adapter: hopeless, deadLetter: { maxDeliveries: 3 } });
+    const failing = scriptedAdapter([new Error("no cake")]);
+    const loop = office.loop({ adapter: failing, deadLetter: { maxDeliveries: 3 } });
     await office.workOff(loop);
     assertEquals([loop.figures.nacked, loop.figures.deadLettered], [2, 1]);
     assertEquals(office.replies.bodies.slice(1).map(({ error }) => error?.message), [
@@ -113,10 +113,10 @@ describe("AgentLoop", () => {
     assertEquals(await office.requests.deadLetters.approximateCount(), 1);
   });
 
-  it("answers for a request that ends its process again and again", async () => {
+  it("replies with an error for a request that repeatedly kills its process", async () => {
     const office = new Office();
     await office.ask("poison");
-    for (let i = 0; i < 3; i++) { // the third time alone
+    for (let i = 0; i < 3; i++) { // from the third on, the loop handles it alone
       const [message] = await office.requests.receive();
       await office.requests.expire(message!);
     }
@@ -125,7 +125,7 @@ describe("AgentLoop", () => {
     assert(office.replies.bodies[0]?.error?.message.includes("delivered 4 times"));
   });
 
-  it("buries a malformed request with the reasons, and says so to whoever sent it", async () => {
+  it("dead-letters an invalid request and replies with the reasons", async () => {
     const office = new Office();
     const malformed = [
       "tea",
@@ -141,7 +141,7 @@ describe("AgentLoop", () => {
     assertEquals(loop.figures.deadLettered, malformed.length);
     assertEquals(office.replies.bodies.map(({ error }) => error?.message), [
       'expected an object with a "request"',
-      "requestId: expected a text",
+      "requestId: expected a non-empty string",
       "deadlineMs: expected a number above 0",
       "budget: expected limits that are whole numbers from 1",
       "trace: expected a traceparent",
@@ -149,7 +149,7 @@ describe("AgentLoop", () => {
     ]);
   });
 
-  it("checks requests with the schema that it is given", async () => {
+  it("checks requests with the schema option", async () => {
     const office = new Office();
     const schema = {
       "~standard": {
@@ -170,7 +170,7 @@ describe("AgentLoop", () => {
     ]);
   });
 
-  it("has a new run for every attempt at the same request, and carries its trace", async () => {
+  it("gives each attempt a new run id and passes on the trace of the request", async () => {
     const office = new Office();
     const runs: AgentResult<string>["runContext"][] = [];
     const trace = { traceparent: "00-1-2-01" };
@@ -187,7 +187,7 @@ describe("AgentLoop", () => {
     assertEquals(office.replies.bodies[0]?.runContext, runs[2]);
   });
 
-  it("goes on with the trace of the message when the request names none", async () => {
+  it("continues the trace of the message when the request has none", async () => {
     const office = new Office();
     const span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const options = { replyTo: office.replies, trace: { traceparent: span } };
@@ -198,7 +198,7 @@ describe("AgentLoop", () => {
     assertEquals(traces, [span, "own"]);
   });
 
-  it("hands progress from one attempt to the next", async () => {
+  it("passes saved progress to the next attempt", async () => {
     const office = new Office();
     const seen: unknown[] = [];
     await office.ask("tea");
@@ -215,7 +215,7 @@ describe("AgentLoop", () => {
     assertEquals(seen, [undefined, { step: 1 }]);
   });
 
-  it("executes a request without a mailbox; a failure is in the result", async () => {
+  it("execute works without a mailbox and returns a failure in the result", async () => {
     const office = new Office();
     const loop = office.loop();
     const result = await loop.execute({ request: "tea", requestId: "r1" });
@@ -229,7 +229,7 @@ describe("AgentLoop", () => {
     assertEquals(error?.message, "never mind");
   });
 
-  it("gives a message back when a stop cuts its work short, and answers nothing", async () => {
+  it("releases a message without a reply when a stop cancels its attempt", async () => {
     const office = new Office();
     await office.ask("tea");
     const loop = office.loop({ adapter: deafAdapter });
@@ -242,7 +242,7 @@ describe("AgentLoop", () => {
     assertEquals([message?.body.request, message?.deliveryCount], ["tea", 1]);
   });
 
-  it("gives back at the mailbox what it received and had not begun", async () => {
+  it("releases unstarted messages on a stop", async () => {
     const office = new Office();
     for (const name of ["one", "two", "three"]) await office.ask(name);
     const loop = office.loop({ adapter: office.parrot(1_000), prefetch: 2 });
@@ -258,7 +258,7 @@ describe("AgentLoop", () => {
     ]);
   });
 
-  it("tells the lease and the watchdog of every piece of an answer", async () => {
+  it("reports each piece of an answer to the lease and the watchdog", async () => {
     const office = new Office();
     const pieces = ["a", "b", "c", "d"];
     await office.ask("talkative");
@@ -279,12 +279,12 @@ describe("AgentLoop", () => {
     });
     const stuck = silent.run({ visibilityTimeoutMs: 1_000 });
     await office.clock.advance(3_000);
-    assert(silent.leases.counters.withheld > 0, "a silent one loses its message");
+    assert(silent.leases.counters.withheld > 0, "without heartbeats the lease expires");
     await office.clock.until(silent.shutdown({ timeoutMs: 1_000 }));
     await stuck;
   });
 
-  it("refuses options that make no sense, before anything starts", () => {
+  it("rejects invalid options in the constructor", () => {
     const office = new Office();
     const make = (options: object) => () => office.loop(options);
     assertThrows(make({ adapter: {} }), TypeError, 'Invalid adapter of loop "requests"');
@@ -293,5 +293,5 @@ describe("AgentLoop", () => {
     assertThrows(make({ budget: { maxInputTokens: 0 } }), RangeError, "maxInputTokens");
   });
 
-  it("is also called MainLoop", () => assertEquals(MainLoop, AgentLoop));
+  it("is also exported as MainLoop", () => assertEquals(MainLoop, AgentLoop));
 });

@@ -2,8 +2,8 @@ import { describe, it } from "node:test";
 import { assertEquals, assertThrows } from "@std/assert";
 import { type Budget, BudgetExceededError, BudgetTracker } from "../../src/agents/budget.ts";
 
-describe("a budget", () => {
-  it("without limits is never used up", () => {
+describe("BudgetTracker", () => {
+  it("without limits never throws", () => {
     const tracker = new BudgetTracker();
     tracker.spend({ inputTokens: 1e9, outputTokens: 1e9 });
     tracker.check();
@@ -17,7 +17,7 @@ describe("a budget", () => {
     [{ maxInputTokens: 5, maxTotalTokens: 10 }, [1, 3]],
   ];
   for (const [budget, [inputTokens, outputTokens]] of cases) {
-    it(`tells what is left of ${JSON.stringify(budget)}`, () => {
+    it(`returns the tokens left of ${JSON.stringify(budget)}`, () => {
       const tracker = new BudgetTracker(budget);
       tracker.spend({ inputTokens: 4, outputTokens: 3 });
       assertEquals(tracker.left, { inputTokens, outputTokens });
@@ -25,14 +25,14 @@ describe("a budget", () => {
     });
   }
 
-  it("may be used up to the last token, and not beyond", () => {
+  it("allows the last token of a budget and throws beyond it", () => {
     const tracker = new BudgetTracker({ maxTotalTokens: 10 });
     tracker.spend({ inputTokens: 5, outputTokens: 5 });
     assertThrows(() => tracker.check(), BudgetExceededError, "maxTotalTokens 10");
     assertThrows(() => tracker.spend({ inputTokens: 0, outputTokens: 1 }), BudgetExceededError);
   });
 
-  it("refuses limits that are none", () => {
+  it("rejects limits that are not whole numbers from 1", () => {
     for (const limit of [0, -1, 1.5, NaN, "5" as unknown as number]) {
       assertThrows(
         () => new BudgetTracker({ maxInputTokens: limit }),

@@ -26,8 +26,8 @@ async function ask(provider: Provider, more: Partial<AdapterContext> = {}): Prom
   return pieces;
 }
 
-describe("the chat adapter", () => {
-  it("asks as providers expect it, and gives the answer piece by piece", async () => {
+describe("chatAdapter", () => {
+  it("sends a chat completions request and yields the answer in pieces", async () => {
     await using provider = await Provider.streaming(
       piece(""),
       piece("Earl "),
@@ -50,7 +50,7 @@ describe("the chat adapter", () => {
     });
   });
 
-  it("gives a piece before the next one is there", async () => {
+  it("yields each piece as soon as it arrives", async () => {
     let goOn: () => void = () => {};
     const going = new Promise<void>((resolve) => goOn = resolve);
     await using provider = await Provider.start(async (response) => {
@@ -63,12 +63,12 @@ describe("the chat adapter", () => {
     const seen: string[] = [];
     for await (const text of adapter.evaluate(prompt, context())) {
       seen.push(text);
-      goOn(); // had it not come yet, nothing would
+      goOn(); // the provider waits for this before it sends the second piece
     }
     assertEquals(seen, ["first", "second"]);
   });
 
-  it("puts together characters and events that come in parts", async () => {
+  it("decodes characters and events that arrive in parts", async () => {
     await using provider = await Provider.start(async (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       const bytes = new TextEncoder().encode(
@@ -83,7 +83,7 @@ describe("the chat adapter", () => {
     assertEquals((await ask(provider)).join(""), "☕é");
   });
 
-  it("tells the budget what it has cost, and asks for no more than is left", async () => {
+  it("reports usage to the budget and requests at most the tokens left", async () => {
     const usage = { prompt_tokens: 7, completion_tokens: 5 };
     await using provider = await Provider.streaming(piece("x", "stop"), { choices: [], usage });
     const budget = new BudgetTracker({ maxTotalTokens: 20 });
@@ -91,10 +91,14 @@ describe("the chat adapter", () => {
     assertEquals(budget.used, { inputTokens: 7, outputTokens: 5 });
     await assertRejects(() => ask(provider, { budget }), BudgetExceededError);
     await assertRejects(() => ask(provider, { budget }), BudgetExceededError);
-    assertEquals(provider.asked.map(({ body }) => body.max_tokens), [20, 8], "not asked any more");
+    assertEquals(
+      provider.asked.map(({ body }) => body.max_tokens),
+      [20, 8],
+      "no further call without budget",
+    );
   });
 
-  it("says what the provider says when it refuses, and never the key", async () => {
+  it("reports the response of a rejected call without the API key", async () => {
     await using provider = await Provider.start((response) => {
       response.writeHead(429).end('{"error":{"message":"slow down"}}');
     });
@@ -103,13 +107,13 @@ describe("the chat adapter", () => {
     assert(!`${error.stack}`.includes("secret"));
   });
 
-  it("fails when the provider breaks off, in whichever way", async () => {
+  it("throws when the provider ends the stream early", async () => {
     const half = piece("half");
     const ways: readonly (readonly [Promise<Provider>, string])[] = [
-      [Provider.streaming(half), "in the middle"],
-      [Provider.streaming(half, "[DONE]"), "in the middle"],
+      [Provider.streaming(half), "before the answer was complete"],
+      [Provider.streaming(half, "[DONE]"), "before the answer was complete"],
       [Provider.streaming(half, { error: { message: "overloaded" } }), "overloaded"],
-      [Provider.streaming(half, "{ half"), "no JSON: { half"],
+      [Provider.streaming(half, "{ half"), "invalid JSON: { half"],
     ];
     for (const [starting, message] of ways) {
       await using provider = await starting;
@@ -117,7 +121,7 @@ describe("the chat adapter", () => {
     }
   });
 
-  it("fails when the connection breaks", async () => {
+  it("throws when the connection breaks", async () => {
     await using provider = await Provider.start((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(`data: ${JSON.stringify(piece("half"))}\n\n`, () => response.destroy());
@@ -125,7 +129,7 @@ describe("the chat adapter", () => {
     await assertRejects(() => ask(provider));
   });
 
-  it("lets go of the provider when the deadline passes", async () => {
+  it("closes the connection when the deadline passes", async () => {
     let closed: () => void = () => {};
     const letGo = new Promise<void>((resolve) => closed = resolve);
     await using provider = await Provider.start((response) => {
@@ -143,7 +147,7 @@ describe("the chat adapter", () => {
     await letGo;
   });
 
-  it("refuses a base URL that is none", () => {
+  it("rejects an invalid base URL", () => {
     assertThrows(() => chatAdapter({ baseUrl: "nowhere", model: "m1" }), TypeError, '"nowhere"');
   });
 });

@@ -7,25 +7,28 @@ import type { AgentResult } from "../../src/agents/agent_request.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";
 import { deafAdapter, Office } from "./_office.ts";
 
-/** Says half of it and breaks off. */
+/** Yields half an answer and throws. */
 const brokenAdapter: Adapter = {
   name: "broken",
   async *evaluate() {
     yield await Promise.resolve("half of ");
-    throw new Error("the line is dead");
+    throw new Error("connection lost");
   },
 };
 
-/** Every way an attempt can go, and what the requester hears of it. */
+/** All outcomes of an attempt, and the reply to the requester. */
 const PATHS: Readonly<
   Record<string, Partial<AgentLoopOptions<string, string>> & { readonly heard: string }>
 > = {
-  "an output": { heard: "tea!" },
+  "a success": { heard: "tea!" },
   "an adapter that throws": { adapter: scriptedAdapter([new TypeError("no")]), heard: "TypeError" },
   "an adapter that hangs": { adapter: deafAdapter, heard: "DeadlineExceededError" },
-  "an adapter that returns nothing": { adapter: scriptedAdapter([""]), heard: "NoAnswerError" },
-  "an adapter that breaks off": { adapter: brokenAdapter, heard: "Error" },
-  "an output that cannot be finished": {
+  "an adapter that returns an empty answer": {
+    adapter: scriptedAdapter([""]),
+    heard: "NoAnswerError",
+  },
+  "an adapter that stops early": { adapter: brokenAdapter, heard: "Error" },
+  "a finalize that throws": {
     finalize: () => {
       throw new RangeError("no");
     },
@@ -35,12 +38,12 @@ const PATHS: Readonly<
     finalize: () => new Promise<never>(() => {}),
     heard: "DeadlineExceededError",
   },
-  "a budget that is used up": { budget: { maxTotalTokens: 1 }, heard: "BudgetExceededError" },
+  "an exceeded budget": { budget: { maxTotalTokens: 1 }, heard: "BudgetExceededError" },
 };
 
-describe("an attempt of an agent", () => {
+describe("an attempt of an AgentLoop", () => {
   for (const [path, { heard, ...options }] of Object.entries(PATHS)) {
-    it(`captures, then cleans up, once, after ${path}`, async () => {
+    it(`captures the bundle and then cleans up once after ${path}`, async () => {
       const office = new Office();
       const events: string[] = [];
       const loop = office.loop({
@@ -63,7 +66,7 @@ describe("an attempt of an agent", () => {
     });
   }
 
-  it("answers with an error that cannot be parsed away", async () => {
+  it("replies with the error of a parse that throws", async () => {
     const office = new Office();
     let cleaned = 0;
     await office.ask("tea");
@@ -80,7 +83,7 @@ describe("an attempt of an agent", () => {
     assertEquals([office.heard, cleaned], [["SyntaxError"], 1]);
   });
 
-  it("cleans up a prompt that comes after its deadline", async () => {
+  it("cleans up a prompt that prepare returns after the deadline", async () => {
     const office = new Office();
     let cleaned = 0;
     const loop = office.loop({
@@ -99,7 +102,7 @@ describe("an attempt of an agent", () => {
     assertEquals(cleaned, 1);
   });
 
-  it("cleans up once when a stop cuts it short", async () => {
+  it("cleans up once when a stop cancels the attempt", async () => {
     const office = new Office();
     let cleaned = 0;
     await office.ask("tea");
@@ -116,7 +119,7 @@ describe("an attempt of an agent", () => {
     assertEquals(cleaned, 1);
   });
 
-  it("gives its output although the cleanup throws and the bundle cannot be captured", async () => {
+  it("replies with the output when cleanup and captureBundle fail", async () => {
     const office = new Office();
     await office.ask("tea", { requestId: "r1" });
     const loop = office.loop({
@@ -131,12 +134,12 @@ describe("an attempt of an agent", () => {
     await office.workOff(loop);
     assertEquals(office.heard, ["tea!"]);
     assertEquals(office.logged, [
-      "the bundle of request r1 was not captured",
-      "the prompt of request r1 was not cleaned up",
+      "bundle capture failed",
+      "prompt cleanup failed",
     ]);
   });
 
-  it("captures what was said and what it cost, half an answer too, unless it is not wanted", async () => {
+  it("captures turns and usage, also of half an answer, unless the request opts out", async () => {
     const office = new Office();
     const bundles: AgentBundle<string, string>[] = [];
     const captureBundle = (bundle: AgentBundle<string, string>) => void bundles.push(bundle);
@@ -153,7 +156,7 @@ describe("an attempt of an agent", () => {
     assertEquals(bundles[0]?.session.id, "s1");
   });
 
-  it("has the deadline and the budget of the request where it brings its own", async () => {
+  it("prefers the deadline and the budget of the request over its own", async () => {
     const office = new Office();
     const loop = office.loop({
       adapter: office.parrot(2_000),
@@ -168,8 +171,8 @@ describe("an attempt of an agent", () => {
   });
 });
 
-describe("the answer of an agent", () => {
-  /** Replies go to a mailbox that can be away. */
+describe("the reply of an AgentLoop", () => {
+  /** Returns an office whose reply mailbox can lose its connection. */
   async function awayOffice() {
     const office = new Office();
     const replies = new FaultyMailbox<AgentResult<string>>("away", { clock: office.clock });
@@ -179,13 +182,13 @@ describe("the answer of an agent", () => {
     return { office, replies, adapter, calls: () => calls };
   }
 
-  it("is tried again without the work, by another loop too, until its mailbox is back", async () => {
+  it("is retried without repeating the work, also by another loop, until the mailbox is back", async () => {
     const { office, replies, adapter, calls } = await awayOffice();
     replies.loseConnection({ operations: ["push"] });
     const first = office.loop({ adapter, deadLetter: { maxDeliveries: 2 } });
     const run = first.run();
     await office.clock.advance(30_000);
-    assert(first.figures.nacked > 2, "it was put off several times");
+    assert(first.figures.nacked > 2, "the message was nacked several times");
     await office.clock.until(first.shutdown());
     await run;
     replies.restoreConnection();
@@ -196,7 +199,7 @@ describe("the answer of an agent", () => {
     assertEquals([second.figures.acknowledged, second.figures.deadLettered], [1, 0]);
   });
 
-  it("survives a short absence within the same delivery", async () => {
+  it("is retried within the same delivery after a short outage", async () => {
     const { office, replies, adapter, calls } = await awayOffice();
     replies.loseConnection({ operations: ["push"], calls: 2 });
     const loop = office.loop({ adapter });
@@ -205,7 +208,7 @@ describe("the answer of an agent", () => {
     assertEquals(await replies.approximateCount(), 1);
   });
 
-  it("is given up where its mailbox is closed for good", async () => {
+  it("is dropped when its mailbox is closed", async () => {
     const { office, replies, adapter } = await awayOffice();
     await replies.close();
     const loop = office.loop({ adapter });
@@ -214,7 +217,7 @@ describe("the answer of an agent", () => {
     assert(office.logged.some((line) => line.startsWith("nobody can be told the result")));
   });
 
-  it("is not waited for when the message is buried", async () => {
+  it("does not delay dead-lettering when it cannot be sent", async () => {
     const { office, replies } = await awayOffice();
     replies.loseConnection({ operations: ["push"] });
     const loop = office.loop({

@@ -1,20 +1,20 @@
-// A command line without a process: what a command reads is given, what it writes is kept.
+// Runs a command in this process with given input, and collects its output.
 
 import type { Io } from "../../cli/mod.ts";
 import { main } from "../../cli/mod.ts";
 import type { Runtime } from "../../mod.ts";
 
-/** What the command finds around it. */
+/** The input and the environment of the command. */
 export interface Surroundings {
   readonly env?: Readonly<Record<string, string>>;
-  /** The lines of standard input; without any it is a terminal with a person at it. */
+  /** The lines of standard input; without any it is a terminal. */
   readonly lines?: Iterable<string> | AsyncIterable<string>;
-  /** What the person answers; without any nobody is there, and nothing is a terminal. */
+  /** The answer to questions. With one, standard output and standard error are terminals. */
   readonly answer?: string;
   /** Whether standard output and standard error are terminals. */
   readonly interactive?: boolean;
   readonly runtime?: Runtime;
-  /** Hears what is written to standard output, as it is written. */
+  /** Called with each text that is written to standard output. */
   readonly onOut?: (text: string) => void;
   /** The same for standard error. */
   readonly onErr?: (text: string) => void;
@@ -23,7 +23,7 @@ export interface Surroundings {
   readonly rows?: number;
 }
 
-/** How it ended and what it wrote. */
+/** The exit code and the output of the command. */
 export interface Ended {
   readonly code: number;
   readonly out: string;
@@ -52,7 +52,7 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
       err += question;
       return Promise.resolve(around.answer);
     },
-    // A watchdog would go on after what is only the end of a fake process.
+    // A fake process does not end, so a watchdog would keep running.
     ...(around.runtime ? { group: { runtime: around.runtime, watchdogThresholdMs: null } } : {}),
   };
   const code = await main(args, io);

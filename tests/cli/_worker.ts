@@ -1,24 +1,24 @@
-// A group that answers probes, with work that goes on until the test says so.
+// A group with a health port, whose handlers run until the test finishes them.
 
 import type { HealthOptions } from "../../src/health/mod.ts";
 import { InMemoryMailbox, LoopGroup, MailboxLoop, silentLog } from "../../mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { freePort } from "../engines/_servers.ts";
 
-/** The token of workers that have one. */
+/** The token for workers that need one. */
 export const TOKEN = "a-token-for-the-tests";
 
-/** A worker at work. */
+/** A running worker. */
 export interface Worker extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly group: LoopGroup;
   readonly mailbox: InMemoryMailbox<string>;
-  /** Ends one piece of work, the oldest first. */
+  /** Finishes the oldest handler. */
   finish(): void;
 }
 
-/** Starts one that works on these orders, each until {@linkcode Worker.finish}. */
+/** Starts a worker that handles these orders, each until {@linkcode Worker.finish}. */
 export async function startWorker(
   orders: readonly string[] = [],
   health: HealthOptions = {},

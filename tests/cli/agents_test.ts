@@ -20,7 +20,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 const notice = { id: "n", reason: "deploy", agents: ["b", "c"] };
 
-/** Two agents: one at work, one that stops and says so. */
+/** Adds two agents: one is running, one has announced its shutdown. */
 async function populate(board: Board): Promise<void> {
   await board.setState("a", "running", { zone: "west" });
   await board.setState("b", "shutting_down", {}, { notice });
@@ -34,7 +34,7 @@ async function boardIn(name: string): Promise<string> {
 }
 
 describe("lastcall agents", () => {
-  it("lists a directory's agents with state, age and what they announced", async () => {
+  it("lists the agents of a directory with state, age and notice", async () => {
     const path = await boardIn("list");
     for (const address of [path, `dir:${path}`, `dir://${path}`]) {
       const { code, out, err } = await lastcall(["agents", address]);
@@ -45,23 +45,23 @@ describe("lastcall agents", () => {
     }
   });
 
-  it("tells unknown, corrupt and stale apart", async () => {
+  it("distinguishes unknown, corrupt and stale", async () => {
     const path = await boardIn("apart");
     writeFileSync(join(path, "broken.json"), "{not json");
     utimesSync(join(path, "a.json"), 0, 0);
     const { out } = await lastcall(["agents", path]);
     assertMatch(out, /\na +stale, was running /);
-    assertMatch(out, /\nbroken +corrupt +cannot be read: \{not json\n/);
-    const asked = await lastcall(["agents", path, "b", "nobody", "--json"]);
+    assertMatch(out, /\nbroken +corrupt +unreadable: \{not json\n/);
+    const asked = await lastcall(["agents", path, "b", "absent", "--json"]);
     assertEquals(asked.code, 1);
     assertEquals(asked.json.map(({ status }) => status), ["shutting_down", "unknown"]);
     assertEquals(JSON.parse(asked.err).error, {
-      message: "Not on the board: nobody",
+      message: "Not on the board: absent",
       code: "not_found",
     });
   });
 
-  it("takes for dead who was silent for as long as it is told", async () => {
+  it("calls an agent stale after --stale-after", async () => {
     const path = await boardIn("silent");
     const ago = Date.now() / 1_000 - 60;
     utimesSync(join(path, "a.json"), ago, ago);
@@ -71,22 +71,22 @@ describe("lastcall agents", () => {
     assertEquals(await status("--stale-after", "2m"), "running");
   });
 
-  it("finds the board by LASTCALL_BOARD, and wants one", async () => {
+  it("takes the board from LASTCALL_BOARD, and refuses to run without a board", async () => {
     const path = await boardIn("env");
     const found = await lastcall(["agents", "--json"], { env: { LASTCALL_BOARD: path } });
     assertEquals(found.json.map(({ agentId }) => agentId), ["a", "b"]);
     assertEquals((await lastcall(["agents"])).code, 2);
   });
 
-  it("makes no board that is not there", async () => {
+  it("does not create a board", async () => {
     const path = join(folder, "absent");
     const { code, err } = await lastcall(["agents", path]);
     assertEquals(code, 1);
-    assertStringIncludes(err, "There is no directory");
+    assertStringIncludes(err, "No directory");
     assertEquals(existsSync(path), false);
   });
 
-  it("refuses what makes no sense as wrong usage", async () => {
+  it("refuses invalid arguments with exit code 2", async () => {
     const path = await boardIn("usage");
     const file = join(folder, "file");
     writeFileSync(file, "");
@@ -109,7 +109,7 @@ describe("lastcall agents", () => {
     }
   });
 
-  it("says so when the server is away, and names no password", async () => {
+  it("reports an unreachable server without its password", async () => {
     const url = `redis://:secret@127.0.0.1:${await freePort()}`;
     const { code, err } = await lastcall(["agents", url, "--json"]);
     assertEquals(code, 1);
@@ -151,7 +151,7 @@ describe("lastcall agents --watch", () => {
 });
 
 describe("lastcall agents on Redis", redis.gate, () => {
-  it("lists the board of a name, and has nothing to say of an empty one", async () => {
+  it("lists the board of --name, and no agents of an empty one", async () => {
     const name = redis.uniqueName();
     const board = await openRedisBoard(redis.url, { name });
     await populate(board);
@@ -173,12 +173,12 @@ describe("lastcall agents on Redis", redis.gate, () => {
 describe("lastcall agents on PostgreSQL", postgres.options, () => {
   const schema = postgres.ownSchema();
 
-  it("makes no board where there is none, and lists one that is there", async () => {
+  it("does not create a board, and lists an existing one", async () => {
     const args = ["agents", postgres.url!, "--schema", schema, "--json"];
     const absent = await lastcall(args);
     assertEquals(absent.code, 1);
     assertEquals(JSON.parse(absent.err).error.code, "not_found");
-    assertEquals((await lastcall(args)).code, 1, "the first look has made nothing");
+    assertEquals((await lastcall(args)).code, 1, "the first call has created nothing");
     const board = await openPostgresBoard(postgres.url!, { schema });
     await populate(board);
     await board.close();

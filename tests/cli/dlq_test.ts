@@ -5,7 +5,7 @@ import { FakeRuntime } from "../../src/testing/mod.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { lastcall } from "./_io.ts";
 
-/** A mailbox in which these failed for good: the ids, each with its reason. */
+/** Makes a mailbox with these dead letters: the ids, each with its reason. */
 async function withLetters(
   folder: TempFolder,
   letters: Readonly<Record<string, string>>,
@@ -26,7 +26,7 @@ const ids = async (url: string) => {
 };
 
 describe("dlq list and show", () => {
-  it("list what failed, and why", async () => {
+  it("list dead letters with their reasons", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "max_deliveries", b: "schema" });
     const { out } = await lastcall(["dlq", "list", url]);
@@ -40,13 +40,13 @@ describe("dlq list and show", () => {
     ]);
   });
 
-  it("say when there is nothing", async () => {
+  it("say when there are no dead letters", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, {});
     assertEquals((await lastcall(["dlq", "list", url])).out, "no dead letters\n");
   });
 
-  it("show all that is known of one", async () => {
+  it("show all details of one", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema", b: "schema" });
     const { out } = await lastcall(["dlq", "show", url, "b"]);
@@ -61,12 +61,12 @@ describe("dlq list and show", () => {
     assertEquals(json[0].body, { order: "b" });
   });
 
-  it("say when the id is missing, or is nobody's", async () => {
+  it("refuse a missing or an unknown id", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema" });
     const missing = await lastcall(["dlq", "show", url]);
     assertEquals(missing.code, 2);
-    assertStringIncludes(missing.err, "Which one?");
+    assertStringIncludes(missing.err, "No id: give one");
     const unknown = await lastcall(["dlq", "show", url, "z", "--json"]);
     assertEquals(unknown.code, 1);
     assertEquals(JSON.parse(unknown.err), {
@@ -76,7 +76,7 @@ describe("dlq list and show", () => {
 });
 
 describe("dlq redrive", () => {
-  it("sends all back, under their old ids", async () => {
+  it("redrives all, with their old ids", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema", b: "max_deliveries" });
     const { code, out } = await lastcall(["dlq", "redrive", url]);
@@ -90,13 +90,13 @@ describe("dlq redrive", () => {
   });
 
   const letters = { a: "schema", b: "max_deliveries", c: "schema" };
-  // deno-fmt-ignore -- a table: a choice, and who is left
+  // deno-fmt-ignore -- a table: a choice, and the ids that are left
   const choices: readonly (readonly [name: string, args: readonly string[], left: readonly string[]])[] = [
     ["by id", ["b"], ["a", "c"]],
     ["by several ids", ["c", "a"], ["b"]],
     ["by reason", ["--reason", "schema"], ["b"]],
     ["by several reasons", ["--reason", "schema", "max_deliveries"], []],
-    ["at most so many", ["--limit", "1"], ["b", "c"]],
+    ["at most --limit", ["--limit", "1"], ["b", "c"]],
   ];
   for (const [name, args, left] of choices) {
     it(`chooses ${name}`, async () => {
@@ -108,7 +108,7 @@ describe("dlq redrive", () => {
     });
   }
 
-  it("sends back those that are there, and fails for those that are not", async () => {
+  it("redrives the ids that exist, and fails for the others", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { code, out, err } = await lastcall(["dlq", "redrive", url, "a", "z"]);
@@ -117,20 +117,20 @@ describe("dlq redrive", () => {
     assertEquals(await ids(url), ["b", "c"]);
   });
 
-  it("shows a person how far it is", async () => {
+  it("shows progress on a terminal", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { err } = await lastcall(["dlq", "redrive", url], { interactive: true });
     assertStringIncludes(err, "redriving  ━━━━━━━━────────────────  1 of 3");
   });
 
-  it("gives back on Ctrl+C what it was looking at", async () => {
+  it("releases on Ctrl+C the dead letters that it holds", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const runtime = new FakeRuntime();
     const ended = await lastcall(["dlq", "redrive", url, "--reason", "nothing like that"], {
       interactive: true,
-      // The progress of the first letter is the moment.
+      // The first progress line sends the signal.
       onErr: () => runtime.send("SIGINT"),
       runtime,
     });
@@ -139,52 +139,55 @@ describe("dlq redrive", () => {
     assertEquals((await lastcall(["dlq", "redrive", url])).out, "sent 3 dead letters back\n");
   });
 
-  it("tells on a signal how many went back, and ends like one that was interrupted", async () => {
+  it("reports on a signal how many it has redriven, with the exit code of the signal", async () => {
     for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
       using folder = new TempFolder();
       const url = await withLetters(folder, letters);
       const runtime = new FakeRuntime();
       const ended = await lastcall(["dlq", "redrive", url], {
         interactive: true,
-        // The progress of the first letter, which still goes back, is the moment.
+        // The first progress line sends the signal; the first dead letter is still redriven.
         onErr: () => runtime.send(signal),
         runtime,
       });
       assertEquals(ended.code, code);
-      assertStringIncludes(ended.err, `Stopped by ${signal}; sent back before it: 1 dead letter\n`);
+      assertStringIncludes(
+        ended.err,
+        `Stopped by ${signal}; sent back before that: 1 dead letter\n`,
+      );
       assertEquals(ended.out, "");
       assertEquals(await ids(url), ["b", "c"]);
     }
   });
 
-  it("tells how many went back when the engine refuses one", async () => {
+  it("reports how many it has redriven when the engine refuses one", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { code, out, err } = await lastcall(["dlq", "redrive", `${url}?maxSize=2`]);
     assertEquals({ code, out }, { code: 1, out: "" });
-    assertMatch(err, /^error: .*is full.*; sent back before it: 2 dead letters\n$/);
+    assertMatch(err, /^error: .*is full.*; sent back before that: 2 dead letters\n$/);
     assertEquals(await ids(url), ["c"]);
     const again = await lastcall(["dlq", "redrive", `${url}?maxSize=3`, "--json"]);
     assertEquals([again.code, again.json], [0, [{ redriven: 1 }]]);
   });
 
-  it("tells programs how many went back when the engine refuses one", async () => {
+  it("reports the same with --json", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { json, err } = await lastcall(["dlq", "redrive", `${url}?maxSize=1`, "--json"]);
     assertEquals(json, [{ redriven: 1 }]);
-    assertMatch(JSON.parse(err).error.message, /; sent back before it: 1 dead letter$/);
+    assertMatch(JSON.parse(err).error.message, /; sent back before that: 1 dead letter$/);
   });
 
-  it("refuses a limit that is none", async () => {
+  it("refuses --limit 0", async () => {
     const { code, err } = await lastcall(["dlq", "redrive", "sqlite:./a.db", "--limit", "0"]);
     assertEquals(code, 2);
-    assertStringIncludes(err, "Write a whole number from 1 on");
+    assertStringIncludes(err, "Write a whole number of 1 or more");
   });
 });
 
 describe("dlq purge", () => {
-  it("asks, and deletes the letters and nothing else", async () => {
+  it("asks, and deletes only the dead letters", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema" });
     await lastcall(["send", url, "1"]);
@@ -197,18 +200,18 @@ describe("dlq purge", () => {
 });
 
 describe("dlq", () => {
-  it("without a word of its own shows its help and is wrong usage", async () => {
+  it("without a subcommand shows its help and exits 2", async () => {
     const { code, err } = await lastcall(["dlq"]);
     assertEquals(code, 2);
     assertStringIncludes(err, "Usage: lastcall dlq");
   });
 
   for (const command of ["list", "redrive", "purge"]) {
-    it(`${command} does not make the file that it looks into`, async () => {
+    it(`${command} does not create the file of the mailbox`, async () => {
       using folder = new TempFolder();
       const { code, err } = await lastcall(["dlq", command, `sqlite:${folder.file()}`]);
       assertEquals(code, 1);
-      assertStringIncludes(err, "There is no file");
+      assertStringIncludes(err, "No file");
     });
   }
 });

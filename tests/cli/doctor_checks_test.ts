@@ -3,22 +3,23 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { LoopGroup, silentLog, StepLoop } from "../../mod.ts";
 import { FULL_CAPABILITIES } from "../../src/mailbox/mailbox.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
-import { graceFor, headroomMs, timeoutFor, workTimeMs } from "../../cli/doctor/budget.ts";
-import { checkCapabilities } from "../../cli/doctor/check_capabilities.ts";
-import { checkDrain } from "../../cli/doctor/check_drain.ts";
-import { checkGrace } from "../../cli/doctor/check_grace.ts";
-import { checkLease } from "../../cli/doctor/check_lease.ts";
-import { checkPlatform } from "../../cli/doctor/check_platform.ts";
-import { checkRuntime } from "../../cli/doctor/check_runtime.ts";
-import { checkUnready } from "../../cli/doctor/check_unready.ts";
-import { checkVisibility } from "../../cli/doctor/check_visibility.ts";
-import { checkWatchdog } from "../../cli/doctor/check_watchdog.ts";
-import type { Finding, Level } from "../../cli/doctor/finding.ts";
-import { detectPlatform, platformOf, PLATFORMS } from "../../cli/doctor/platforms.ts";
-import type { Settings } from "../../cli/doctor/settings.ts";
-import { asFlag, spell } from "../../cli/doctor/times.ts";
+import { checkCapabilities } from "../../cli/doctor/engine_check.ts";
+import { checkRuntime } from "../../cli/doctor/environment_checks.ts";
+import { durationText, type Finding, flagValue, type Level } from "../../cli/doctor/finding.ts";
+import { detectPlatform, platformOf, PLATFORMS, type Settings } from "../../cli/doctor/settings.ts";
+import {
+  checkDrain,
+  checkGrace,
+  checkPlatform,
+  checkUnready,
+  graceFor,
+  headroomMs,
+  timeoutFor,
+  workTimeMs,
+} from "../../cli/doctor/stop_checks.ts";
+import { checkLease, checkVisibility, checkWatchdog } from "../../cli/doctor/work_checks.ts";
 
-/** What holds where nobody has said anything. */
+/** The settings of a worker without any flag. */
 const DEFAULTS: Settings = {
   platform: platformOf("none"),
   shutdownTimeoutMs: 30_000,
@@ -34,31 +35,31 @@ function on(name: string, more: Partial<Settings> = {}): Partial<Settings> {
   return { platform, graceMs: platform.graceMs!, ...more };
 }
 
-/** A case: what is set, how bad that is, and what the finding says to change. */
+/** The settings, the expected level, and a pattern of what to change. */
 type Case = readonly [set: Partial<Settings>, level: Level | "nothing", says?: RegExp];
 
 function table(check: (settings: Settings) => readonly Finding[], cases: readonly Case[]): void {
   for (const [set, level, says] of cases) {
     const { platform, ...rest } = set;
     const name = JSON.stringify({ ...(platform && { platform: platform.name }), ...rest });
-    it(`${name} is ${level === "nothing" ? "nothing to say" : level}`, () => {
+    it(`${name} is ${level === "nothing" ? "not reported" : level}`, () => {
       const [finding, ...others] = check({ ...DEFAULTS, ...set });
       assertEquals(others, []);
       assertEquals(finding?.level ?? "nothing", level);
       if (says !== undefined) assertMatch(finding?.change ?? finding?.found ?? "", says);
-      // What is not well says why, and what to do.
+      // Every warning and problem says why, and what to change.
       if (level === "warning" || level === "problem") assert(finding?.why && finding.change);
     });
   }
 }
 
-describe("the time of a stop", () => {
+describe("doctor: the time of a shutdown", () => {
   const cases = [[30_000, 0], [30_000, 5_000], [5_000, 0], [4_500, 1_000], [800, 0], [
     90_000,
     60_000,
   ]];
   for (const [timeoutMs = 0, delayMs = 0] of cases) {
-    it(`${timeoutMs} ms with ${delayMs} ms unready is spent as a real group spends it`, async () => {
+    it(`${timeoutMs} ms with ${delayMs} ms unready is divided as a real group divides it`, async () => {
       const clock = new VirtualClock();
       const runtime = new FakeRuntime();
       let cancelledAt: number | undefined;
@@ -84,7 +85,7 @@ describe("the time of a stop", () => {
     });
   }
 
-  it("is found for work and for a delay, and so is the grace for it", () => {
+  it("timeoutFor and graceFor return the shortest values that are enough", () => {
     for (const workMs of [100, 900, 5_000, 9_900, 28_000, 600_000]) {
       for (const delayMs of [0, 5_000]) {
         const timeoutMs = timeoutFor(workMs, delayMs);
@@ -96,17 +97,17 @@ describe("the time of a stop", () => {
     }
   });
 
-  it("is said exactly, and as flags take it", () => {
+  it("durations are exact, also as flag values", () => {
     const cases = [[0, "0 s"], [500, "500 ms"], [4_500, "4.5 s"], [90_000, "90 s"]] as const;
     for (const [ms, text] of [...cases, [300_000, "5 min"], [43_200_000, "12 h"]] as const) {
-      assertEquals(spell(ms), text);
+      assertEquals(durationText(ms), text);
     }
-    assertEquals([28_000, 4_500, 500, 300_000].map(asFlag), ["28s", "4.5s", "500ms", "5m"]);
+    assertEquals([28_000, 4_500, 500, 300_000].map(flagValue), ["28s", "4.5s", "500ms", "5m"]);
   });
 });
 
-describe("the platform", () => {
-  it("has the signal and the grace that it has by default", () => {
+describe("doctor: platform", () => {
+  it("knows the signal and the grace period of each platform", () => {
     const facts = PLATFORMS.map(({ name, signal, graceMs }) => [name, signal, graceMs]);
     assertEquals(facts, [
       ["fly", "SIGINT", 5_000],
@@ -120,7 +121,7 @@ describe("the platform", () => {
     ]);
   });
 
-  it("is told by the environment", () => {
+  it("detects the platform by its environment variable", () => {
     for (const { name, variable } of PLATFORMS) {
       if (variable !== undefined) assertEquals(detectPlatform({ [variable]: "x" }).name, name);
     }
@@ -128,15 +129,15 @@ describe("the platform", () => {
   });
 
   table(checkPlatform, [
-    [{}, "ok", /name yours by --platform/],
+    [{}, "ok", /set --platform$/],
     [on("fly"), "ok", /Fly.io sends SIGINT and kills after 5 s$/],
-    [on("kubernetes", { graceMs: 60_000 }), "ok", /after 60 s, as you say/],
+    [on("kubernetes", { graceMs: 60_000 }), "ok", /after 60 s \(--grace\)/],
     [on("ecs", { detectedBy: "ECS_X" }), "ok", /\(ECS_X is set\)/],
     [{ graceMs: 20_000 }, "ok", /the supervisor sends SIGTERM and kills after 20 s/],
   ]);
 });
 
-describe("the stop against the grace", () => {
+describe("doctor: grace", () => {
   table(checkGrace, [
     [{}, "ok"],
     [on("kubernetes"), "problem", /^--shutdown-timeout 28s; or terminationGracePeriodSeconds: 32 /],
@@ -152,19 +153,19 @@ describe("the stop against the grace", () => {
     [on("systemd", { shutdownTimeoutMs: 120_000 }), "problem", /TimeoutStopSec=122/],
     [on("fly"), "problem", /^--shutdown-timeout 4.5s; or kill_timeout = 32/],
     [on("ecs"), "problem", /"stopTimeout": 32/],
-    // Nobody can change these.
+    // These platforms have a fixed grace period.
     [on("deno-deploy"), "problem", /^--shutdown-timeout 4.5s$/],
     [on("cloud-run"), "problem", /^--shutdown-timeout 9s$/],
-    [{ graceMs: 20_000 }, "problem", /^--shutdown-timeout 18s; or a grace of 32 s$/],
+    [{ graceMs: 20_000 }, "problem", /^--shutdown-timeout 18s; or a grace period of 32 s$/],
   ]);
 });
 
-describe("the unready delay", () => {
+describe("doctor: unready", () => {
   const five = { unreadyDelayMs: 5_000 };
   table(checkUnready, [
     [{}, "ok"],
-    [on("kubernetes", { healthPort: 8080 }), "ok", /a service that takes requests needs some/],
-    [on("kubernetes", { ...five, healthPort: 8080 }), "ok", /red for 5 s/],
+    [on("kubernetes", { healthPort: 8080 }), "ok", /a service that takes requests needs a few/],
+    [on("kubernetes", { ...five, healthPort: 8080 }), "ok", /not ready for 5 s before/],
     [on("kubernetes", five), "warning", /--health-port 8080, or --unready-delay 0s/],
     [on("docker", { ...five, healthPort: 8080 }), "warning", /^--unready-delay 0s$/],
     [{ unreadyDelayMs: 30_000 }, "problem", /^--shutdown-timeout 62s, or a shorter/],
@@ -172,10 +173,10 @@ describe("the unready delay", () => {
   ]);
 });
 
-describe("the longest work against the stop", () => {
+describe("doctor: drain", () => {
   const work = (processingTimeMs: number) => ({ processingTimeMs });
   table(checkDrain, [
-    [{}, "ok", /^0 s unready \+ 28 s for work \+ 2 s reserve = 30 s; --processing-time/],
+    [{}, "ok", /^0 s unready \+ 28 s for work \+ 2 s reserve = 30 s; set --processing-time/],
     [work(28_000), "ok"],
     [work(28_001), "problem", /^--shutdown-timeout 31s; or save/],
     [{ ...work(20_000), unreadyDelayMs: 10_000 }, "problem", /^--shutdown-timeout 32s; /],
@@ -188,45 +189,45 @@ describe("the longest work against the stop", () => {
     [
       on("cloud-run", work(60_000)),
       "problem",
-      /^shorter work, since Cloud Run never gives more than 10 s/,
+      /^shorter handlers, since Cloud Run never gives more than 10 s/,
     ],
     [
       { graceMs: 20_000, ...work(40_000) },
       "problem",
-      /^--shutdown-timeout 42s with a grace of 44 s;/,
+      /^--shutdown-timeout 42s with a grace period of 44 s;/,
     ],
     [{ unreadyDelayMs: 40_000 }, "nothing"],
   ]);
 });
 
-describe("the visibility timeout against the longest work", () => {
+describe("doctor: visibility", () => {
   const alone = { leases: false };
   table(checkVisibility, [
     [{}, "ok"],
-    [{ processingTimeMs: 3_600_000 }, "ok", /for as long as it is worked on/],
+    [{ processingTimeMs: 3_600_000 }, "ok", /extended while a handler runs/],
     [alone, "warning", /--processing-time/],
     [{ ...alone, processingTimeMs: 150_000 }, "ok"],
-    [{ ...alone, processingTimeMs: 150_001 }, "warning", /^--visibility-timeout 301s, or keep/],
-    [{ ...alone, processingTimeMs: 300_000 }, "problem", /^--visibility-timeout 10m, or keep/],
+    [{ ...alone, processingTimeMs: 150_001 }, "warning", /^--visibility-timeout 301s, or extend/],
+    [{ ...alone, processingTimeMs: 300_000 }, "problem", /^--visibility-timeout 10m, or extend/],
     [{ visibilityTimeoutMs: 0 }, "problem"],
     [{ visibilityTimeoutMs: 43_200_001 }, "problem"],
   ]);
 });
 
-describe("the interval of leases against the visibility timeout", () => {
+describe("doctor: lease", () => {
   table(checkLease, [
     [{}, "ok", /every 60 s/],
     [{ leases: false }, "nothing"],
     [{ visibilityTimeoutMs: 60_000 }, "ok", /every 24 s/],
     [{ leaseIntervalMs: 120_000 }, "ok"],
-    [{ leaseIntervalMs: 120_001 }, "warning", /^--lease-interval 2m at the most/],
+    [{ leaseIntervalMs: 120_001 }, "warning", /^--lease-interval 2m or less/],
     [{ leaseIntervalMs: 300_000 }, "problem", /^--lease-interval 2m/],
     [{ visibilityTimeoutMs: 5_000 }, "warning", /^--visibility-timeout 10s or more/],
     [{ visibilityTimeoutMs: 10_000 }, "ok"],
   ]);
 });
 
-describe("the watchdog against the longest work", () => {
+describe("doctor: watchdog", () => {
   table(checkWatchdog, [
     [{}, "ok"],
     [{ processingTimeMs: 360_000 }, "ok"],
@@ -236,21 +237,22 @@ describe("the watchdog against the longest work", () => {
   ]);
 });
 
-describe("what an engine can do", () => {
+describe("doctor: capabilities", () => {
   const level = (lacks: Partial<typeof FULL_CAPABILITIES>) =>
     checkCapabilities({ ...FULL_CAPABILITIES, ...lacks })[0]?.level;
 
-  it("is nothing to speak of where it is everything", () => assertEquals(level({}), undefined));
+  it("reports nothing for an engine with all capabilities", () =>
+    assertEquals(level({}), undefined));
 
-  it("is mentioned where order is all it lacks", () => assertEquals(level({ fifo: false }), "ok"));
+  it("mentions an engine without order", () => assertEquals(level({ fifo: false }), "ok"));
 
-  it("is a warning where a stale receipt or a stop can do harm", () => {
+  it("warns about stale receipt handles and lost attempts", () => {
     assertEquals(level({ fencedAck: false, fifo: false }), "warning");
     assertEquals(level({ restoresAttempts: false }), "warning");
   });
 });
 
-describe("the runtime", () => {
+describe("doctor: runtime", () => {
   const node = (version: string, pid = 7, moduleExists = true) =>
     checkRuntime({ ...DEFAULTS, module: "worker.ts" }, {
       name: "node",
@@ -259,7 +261,7 @@ describe("the runtime", () => {
       moduleExists,
     });
 
-  it("must be able to load the module", () => {
+  it("finds a Node that cannot load TypeScript", () => {
     const level = (version: string) => node(version)[0]?.level;
     assertEquals(["20.20.2", "22.17.1", "23.5.0"].map(level), Array(3).fill("problem"));
     assertEquals(["22.18.0", "23.6.0", "24.0.0"].map(level), Array(3).fill("ok"));
@@ -269,11 +271,11 @@ describe("the runtime", () => {
     assertEquals(checkRuntime({ ...DEFAULTS, module: "w.ts" }, bun)[0]?.level, "ok");
   });
 
-  it("finds no module where there is none", () => {
-    assertMatch(node("24.0.0", 7, false)[0]?.found ?? "", /there is no module worker\.ts/);
+  it("finds a missing module", () => {
+    assertMatch(node("24.0.0", 7, false)[0]?.found ?? "", /no module worker\.ts/);
   });
 
-  it("warns the first process of a container", () => {
+  it("warns when it is PID 1", () => {
     assertEquals(node("24.0.0").length, 1);
     assertEquals(node("24.0.0", 1)[1]?.level, "warning");
   });

@@ -16,34 +16,34 @@ import { startWorker } from "./_worker.ts";
 const folder = mkdtempSync(join(tmpdir(), "lastcall-cli-doctor-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What the doctor finds about one thing. */
+/** Returns the finding of one check. */
 async function find(check: string, ...args: readonly string[]) {
   const { json } = await lastcall(["doctor", "--json", ...args]);
   return json.find((it) => it.check === check);
 }
 
 describe("lastcall doctor", () => {
-  it("finds the defaults well where nobody kills, and exits 0", async () => {
+  it("exits 0 with the defaults on no platform", async () => {
     const { code, out, err } = await lastcall(["doctor"]);
     assertEquals({ code, err }, { code: 0, err: "" });
-    assertMatch(out, /^ok +platform +none is known/);
+    assertMatch(out, /^ok +platform +none detected/);
     assertMatch(out, /\nok +drain +0 s unready \+ 28 s for work \+ 2 s reserve = 30 s/);
-    assertMatch(out, /\n\nall well\n$/);
+    assertMatch(out, /\n\nall checks passed\n$/);
   });
 
-  it("says what is wrong, why and what to change, and exits 1", async () => {
+  it("prints each problem with the reason and the change, and exits 1", async () => {
     const { code, out, err } = await lastcall(["doctor", "--platform", "kubernetes"]);
     assertEquals({ code, err }, { code: 1, err: "error: 1 problem: grace\n" });
     assertMatch(
       out,
-      /problem +grace +a stop may take 30 s, and the process is killed after 30 s\n/,
+      /problem +grace +a shutdown may take 30 s, but the process is killed after 30 s\n/,
     );
-    assertMatch(out, / +why: what is not given back/);
+    assertMatch(out, / +why: messages that are not released/);
     assertMatch(out, / +change: --shutdown-timeout 28s; or terminationGracePeriodSeconds: 32/);
     assertMatch(out, /\n1 problem, 0 warnings\n$/);
   });
 
-  it("is content with what it said to change", async () => {
+  it("passes after the changes that it recommends", async () => {
     const args = ["--platform", "kubernetes", "--processing-time", "40s"];
     assertMatch(
       (await find("drain", ...args)).change,
@@ -53,17 +53,17 @@ describe("lastcall doctor", () => {
       ["doctor", ...args, "--shutdown-timeout", "42s", "--grace", "44s"],
     );
     assertEquals(code, 0, out);
-    assertStringIncludes(out, "all well");
+    assertStringIncludes(out, "all checks passed");
   });
 
-  it("exits 0 with warnings alone", async () => {
+  it("exits 0 with warnings only", async () => {
     const { code, out } = await lastcall(["doctor", "--mailbox", "memory:"]);
     assertEquals(code, 0);
     assertMatch(out, /warning +engine +memory: is a mailbox of one process/);
     assertMatch(out, /0 problems, 1 warning\n$/);
   });
 
-  it("gives programs one finding a line with --json", async () => {
+  it("writes one finding a line with --json", async () => {
     const { code, json, err } = await lastcall(["doctor", "--grace", "10s", "--json"]);
     assertEquals(code, 1);
     assertEquals(json.map(({ check }) => check), [
@@ -72,7 +72,7 @@ describe("lastcall doctor", () => {
     assertEquals(JSON.parse(err).error, { message: "1 problem: grace", code: "failed" });
   });
 
-  it("finds the platform by its variable, and believes the flag before that", async () => {
+  it("detects the platform by its variable, and prefers the flag", async () => {
     const env = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
     const found = await lastcall(["doctor"], { env });
     assertStringIncludes(found.out, "(KUBERNETES_SERVICE_HOST is set)");
@@ -80,7 +80,7 @@ describe("lastcall doctor", () => {
     assertMatch(named.out, /systemd sends SIGTERM and kills after 90 s\n/);
   });
 
-  it("takes settings from the environment that run has too", async () => {
+  it("takes settings from the environment variables of run", async () => {
     process.env["LASTCALL_SHUTDOWN_TIMEOUT"] = "7s";
     try {
       assertStringIncludes((await find("drain")).found, "= 7 s");
@@ -89,19 +89,19 @@ describe("lastcall doctor", () => {
     }
   });
 
-  it("knows leases that are not kept, and a watchdog that is off", async () => {
+  it("warns about --no-lease and a watchdog that is off", async () => {
     assertEquals((await find("visibility", "--no-lease")).level, "warning");
     assertEquals((await find("watchdog", "--watchdog-threshold", "off")).level, "warning");
   });
 
-  it("looks for the module and does not load it", async () => {
+  it("checks the module without loading it", async () => {
     const path = join(folder, "worker.mjs");
     writeFileSync(path, "throw new Error('loaded');");
     assertEquals((await find("runtime", path)).level, "ok");
     assertEquals((await find("runtime", join(folder, "none.mjs"))).level, "problem");
   });
 
-  it("refuses what it does not understand as wrong usage", async () => {
+  it("refuses invalid arguments with exit code 2", async () => {
     for (
       const args of [
         ["--platform", "mainframe"],
@@ -112,7 +112,7 @@ describe("lastcall doctor", () => {
     ) assertEquals((await lastcall(["doctor", ...args])).code, 2, args.join(" "));
   });
 
-  it("is coloured for a person alone", async () => {
+  it("uses colours only on a terminal without NO_COLOR", async () => {
     const { out } = await lastcall(["doctor"], { interactive: true });
     assertStringIncludes(out, "\x1b[32mok     \x1b[0m");
     const plain = await lastcall(["doctor"], { interactive: true, env: { NO_COLOR: "1" } });
@@ -120,35 +120,35 @@ describe("lastcall doctor", () => {
   });
 });
 
-describe("lastcall doctor, of the port", () => {
+describe("lastcall doctor --health-port", () => {
   const at = (port: number) =>
     find("port", "--health-host", "127.0.0.1", "--health-port", `${port}`);
 
-  it("finds it free, and leaves it so", async () => {
+  it("reports a free port and leaves it free", async () => {
     const port = await freePort();
     for (let i = 0; i < 2; i++) assertEquals((await at(port)).level, "ok");
   });
 
-  it("tells a stranger that has it from a worker that does", async () => {
-    const stranger = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
-    await once(stranger, "listening");
-    const { port } = stranger.address() as { readonly port: number };
+  it("distinguishes a port used by a group from one used by another program", async () => {
+    const other = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port } = other.address() as { readonly port: number };
     assertEquals((await at(port)).level, "problem");
-    stranger.close();
-    await once(stranger, "close");
+    other.close();
+    await once(other, "close");
     await using worker = await startWorker();
     const finding = await at(worker.port);
     assertEquals(finding.level, "warning");
     assertStringIncludes(finding.found, "by a group of lastcall");
   });
 
-  it("finds an address that this machine does not have", async () => {
+  it("reports an address that this machine does not have", async () => {
     const finding = await find("port", "--health-host", "192.0.2.1", "--health-port", "0");
     assertEquals(finding.level, "problem");
   });
 });
 
-describe("lastcall doctor, of the engine", () => {
+describe("lastcall doctor --mailbox", () => {
   const of = (url: string) => find("engine", "--mailbox", url);
 
   it("counts the messages of a file", async () => {
@@ -161,7 +161,7 @@ describe("lastcall doctor, of the engine", () => {
     assertMatch(found, /answers in .*: 1 message, 0 dead letters/);
   });
 
-  it("does not make a file, and says whether it could be made", async () => {
+  it("does not create the file, and checks that the worker can", async () => {
     const path = join(folder, "new.db");
     assertEquals((await of(`sqlite:${path}`)).level, "ok");
     assertEquals(existsSync(path), false);
@@ -170,7 +170,7 @@ describe("lastcall doctor, of the engine", () => {
     assertMatch(nowhere.change, /^mkdir -p .*where$/);
   });
 
-  it("finds a folder that cannot be written to", {
+  it("reports a folder that is not writable", {
     skip: process.getuid?.() === 0 && "root may write everywhere",
   }, async () => {
     const locked = join(folder, "locked");
@@ -178,18 +178,18 @@ describe("lastcall doctor, of the engine", () => {
     chmodSync(locked, 0o500);
     assertStringIncludes(
       (await of(`sqlite:${join(locked, "x.db")}`)).found,
-      "cannot be written to",
+      "is not writable",
     );
     chmodSync(locked, 0o700);
   });
 
-  it("finds a server that is away, and names no password", async () => {
+  it("reports an unreachable server without its password", async () => {
     const { level, found } = await of(`redis://:secret@127.0.0.1:${await freePort()}`);
     assertEquals(level, "problem");
     assertEquals(found.includes("secret"), false);
   });
 
-  it("finds a URL that is none", async () => {
+  it("reports an invalid URL", async () => {
     for (const url of ["jobs.db", "ftp://host", "sqlite:x.db?size=1"]) {
       assertEquals((await of(url)).level, "problem", url);
     }
@@ -200,12 +200,12 @@ describe("lastcall doctor, of the engine", () => {
     assertEquals([level, /answers in .*: 0 messages/.test(found)], ["ok", true]);
   });
 
-  it("makes no tables in PostgreSQL", postgres.options, async () => {
+  it("creates no tables in PostgreSQL", postgres.options, async () => {
     const schema = postgres.ownSchema();
     for (let i = 0; i < 2; i++) {
       const { level, found } = await of(`${postgres.url}?schema=${schema}`);
       assertEquals(level, "ok");
-      assertStringIncludes(found, "its tables will be made");
+      assertStringIncludes(found, "creates its tables when it starts");
     }
   });
 });

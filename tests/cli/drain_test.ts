@@ -9,22 +9,22 @@ const env = { token: TOKEN };
 const withToken = ["--token", TOKEN];
 
 describe("lastcall drain", () => {
-  it("waits until nothing is in flight, tells what is left, and exits 0", async () => {
+  it("waits until nothing is in flight, shows what is left, and exits 0", async () => {
     await using worker = await startWorker(["tea", "soup"], env);
     const { code, out, err } = await lastcall(["drain", worker.url, ...withToken], {
-      // One is done at every line that tells of it.
+      // Each progress line finishes one handler.
       onErr: () => worker.finish(),
     });
     assertEquals(code, 0);
-    assertMatch(out, /is drained: nothing is in flight, after \d+ m?s\n$/);
+    assertMatch(out, /is drained: nothing in flight after \d+ m?s\n$/);
     assertMatch(
       err,
-      /^draining, 2 in flight: orders 2, the oldest for .*\ndraining, 1 in flight: /,
+      /^draining, 2 in flight: orders 2, oldest .*\ndraining, 1 in flight: /,
     );
     assertEquals(worker.group.health().drained, true);
   });
 
-  it("draws a bar on a terminal, and takes it away", async () => {
+  it("draws a bar on a terminal, and removes it", async () => {
     await using worker = await startWorker(["tea", "soup"], env);
     const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
       interactive: true,
@@ -36,7 +36,7 @@ describe("lastcall drain", () => {
     assertEquals(err.endsWith("\r\x1b[J"), true);
   });
 
-  it("gives programs one line with --json", async () => {
+  it("writes one line with --json", async () => {
     await using worker = await startWorker([], env);
     const { code, json, err } = await lastcall(["drain", worker.url, ...withToken, "--json"]);
     const [{ state, inFlight, waitedMs }] = json;
@@ -55,17 +55,17 @@ describe("lastcall drain", () => {
     assertEquals({ code, out }, { code: 0, out: `${worker.url} is draining\n` });
   });
 
-  it("exits 1 when the time is up, and says what is left", async () => {
+  it("exits 1 after --timeout, and says what is left", async () => {
     await using worker = await startWorker(["tea"], env);
     const { code, out, err } = await lastcall(
       ["drain", worker.url, ...withToken, "--timeout", "20ms"],
     );
     assertEquals({ code, out }, { code: 1, out: "" });
     assertStringIncludes(err, "error: Not drained within 20 ms: ");
-    assertStringIncludes(err, "goes on draining with 1 in flight");
+    assertStringIncludes(err, "is still draining with 1 in flight");
   });
 
-  it("stops waiting on Ctrl+C, and says that the drain goes on", async () => {
+  it("stops waiting on Ctrl+C, and says that the group is still draining", async () => {
     await using worker = await startWorker(["tea"], env);
     const runtime = new FakeRuntime();
     const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
@@ -73,20 +73,20 @@ describe("lastcall drain", () => {
       onErr: () => runtime.send("SIGINT"),
     });
     assertEquals(code, 130);
-    assertStringIncludes(err, "goes on draining with 1 in flight");
+    assertStringIncludes(err, "is still draining with 1 in flight");
     assertEquals(runtime.listening, 0);
   });
 
-  it("says so when somebody resumes it meanwhile", async () => {
+  it("fails when the group is resumed during the drain", async () => {
     await using worker = await startWorker(["tea"], env);
     const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
       onErr: () => worker.group.resume(),
     });
     assertEquals(code, 1);
-    assertStringIncludes(err, "was resumed by somebody");
+    assertStringIncludes(err, "was resumed during the drain");
   });
 
-  it("says so when it goes away meanwhile", async () => {
+  it("fails when the group stops answering", async () => {
     await using worker = await startWorker(["tea"], env);
     let stopped: Promise<unknown> | undefined;
     const { code, err } = await lastcall(["drain", worker.url, ...withToken], {
@@ -94,14 +94,14 @@ describe("lastcall drain", () => {
     });
     await stopped;
     assertEquals(code, 1);
-    assertStringIncludes(err, "does not answer any more, the last time with 1 in flight");
+    assertStringIncludes(err, "does not answer any more; the last answer had 1 in flight");
   });
 
-  it("refuses a wrong token, none, and one that cannot be one, and names none of them", async () => {
+  it("refuses a wrong, a missing and an invalid token, and prints none of them", async () => {
     await using worker = await startWorker([], env);
     const wrong = await lastcall(["drain", worker.url, "--token", "another-token-of-mine"]);
     assertEquals(wrong.code, 1);
-    assertStringIncludes(wrong.err, "refuses the token");
+    assertStringIncludes(wrong.err, "refused the token");
     const none = await lastcall(["drain", worker.url]);
     assertEquals(none.code, 2);
     assertStringIncludes(none.err, "LASTCALL_TOKEN");
@@ -111,22 +111,22 @@ describe("lastcall drain", () => {
     assertEquals(worker.group.health().drained, false);
   });
 
-  it("says what to do where the group was started without a token", async () => {
+  it("says what to do when the group was started without a token", async () => {
     await using worker = await startWorker();
     const { code, err } = await lastcall(["drain", worker.url, ...withToken]);
     assertEquals(code, 1);
-    assertStringIncludes(err, "does not drain for anybody: start it with a token");
+    assertStringIncludes(err, "cannot drain: start the group with a token");
   });
 
-  it("exits 1 when nobody is there", async () => {
+  it("exits 1 when there is no answer", async () => {
     const { code, err } = await lastcall(["drain", `:${await freePort()}`, ...withToken]);
     assertEquals(code, 1);
-    assertStringIncludes(err, "the connection is refused");
+    assertStringIncludes(err, "connection refused");
   });
 });
 
 describe("lastcall resume", () => {
-  it("lets a drained group take work again", async () => {
+  it("makes a drained group take work again", async () => {
     await using worker = await startWorker([], env);
     await lastcall(["drain", worker.url, ...withToken]);
     const { code, out } = await lastcall(["resume", worker.url, ...withToken]);
@@ -139,6 +139,6 @@ describe("lastcall resume", () => {
     assertEquals((await lastcall(["resume", worker.url])).code, 2);
     const { code, err } = await lastcall(["resume", worker.url, ...withToken]);
     assertEquals(code, 1);
-    assertStringIncludes(err, "does not resume for anybody");
+    assertStringIncludes(err, "cannot resume: start the group with a token");
   });
 });

@@ -1,4 +1,4 @@
-// `run --on-failure restart` while the server of its mailbox is away.
+// `run --on-failure restart` while the server of its mailbox is down.
 
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
@@ -15,7 +15,7 @@ const handler = fileURLToPath(new URL("fixtures/handler.ts", import.meta.url));
 /** The SDK of Amazon takes its keys from the environment; the servers of these tests accept any. */
 const KEYS = ["AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=very-secret"];
 
-/** A server of the test's own that keeps its data while it is stopped. */
+/** A private server that keeps its data while it is stopped. */
 interface Server extends AsyncDisposable {
   readonly url: string;
   stop(): Promise<void>;
@@ -75,7 +75,7 @@ function privateServer(
   };
 }
 
-/** Starts the command in a process of its own. */
+/** Starts the command in a child process. */
 function start(...args: readonly string[]): Child {
   return Child.start("../../../cli/mod", { args, wrapper: ["env", ...KEYS] });
 }
@@ -85,7 +85,7 @@ function startWorker(url: string, ...flags: readonly string[]): Child {
   return start("run", handler, "--mailbox", url, ...flags);
 }
 
-/** A server that breaks every connection, and after `hold` keeps the next one and says nothing. */
+/** Starts a server that closes every connection; after `hold` it keeps the next one open, silently. */
 async function silentServer(): Promise<
   { readonly port: number; hold(): Promise<void> } & Disposable
 > {
@@ -109,9 +109,9 @@ async function silentServer(): Promise<
   };
 }
 
-describe("run --on-failure restart, while the server of its mailbox is away,", () => {
+describe("run --on-failure restart, while the server is down,", () => {
   for (const { name, skip, at, serve } of engines) {
-    it(`keeps trying and works once the server is there: ${name}`, { skip }, async () => {
+    it(`keeps trying, and works once the server is up: ${name}`, { skip }, async () => {
       await using server = await serve();
       await using sender = start("send", server.url, "1");
       assertEquals((await sender.exit()).code, 0);
@@ -134,7 +134,7 @@ describe("run --on-failure restart, while the server of its mailbox is away,", (
     });
   }
 
-  it("stops at once on SIGTERM also while a server does not answer", async () => {
+  it("stops at once on SIGTERM while a server does not answer", async () => {
     using server = await silentServer();
     const url = redis.url(server.port);
     await using worker = startWorker(url, "--on-failure", "restart");
@@ -143,11 +143,11 @@ describe("run --on-failure restart, while the server of its mailbox is away,", (
     worker.kill("SIGTERM");
     const { code, told } = await worker.exit();
     assertEquals(code, 0);
-    // The attempt to connect, which nothing answers, would take 5 s.
+    // An attempt to connect without an answer takes 5 s.
     assert(Number(told.at(-1)?.["stopMs"]) < 2_500);
   });
 
-  it("answers probes: it is alive, and not ready", async () => {
+  it("answers probes as live and not ready", async () => {
     const port = await freePort();
     const flags = ["--on-failure", "restart", "--health-host", "127.0.0.1"];
     const url = redis.url(await freePort());
@@ -161,8 +161,8 @@ describe("run --on-failure restart, while the server of its mailbox is away,", (
   });
 });
 
-describe("run without --on-failure restart, while the server of its mailbox is away,", () => {
-  it("ends with 1 and tells why in one line", async () => {
+describe("run without --on-failure restart, while the server is down,", () => {
+  it("exits 1 with one line", async () => {
     await using worker = startWorker(redis.url(await freePort()));
     const { code, stderr } = await worker.exit();
     assertEquals(code, 1);

@@ -6,7 +6,7 @@ import * as postgres from "../engines/postgres/_shared.ts";
 import * as redis from "../engines/redis/_redis.ts";
 import { lastcall } from "./_io.ts";
 
-/** One way through all commands, which an engine answers as a file does. */
+/** Calls all mailbox commands, with the results that SQLite has. */
 async function useAllCommands(url: string): Promise<void> {
   await lastcall(["send", url, '{"dish":"soup"}', "--id", "first"]);
   assertEquals((await lastcall(["send", url], { lines: ["2", "3"] })).out, "sent 2 messages\n");
@@ -25,8 +25,8 @@ async function useAllCommands(url: string): Promise<void> {
   assertEquals((await lastcall(["purge", url, "--yes", "--json"])).json, [{ deleted: 3 }]);
 }
 
-describe("the commands on Redis", redis.gate, () => {
-  it("do what they do on a file", async () => {
+describe("mailbox commands on Redis", redis.gate, () => {
+  it("work as on SQLite", async () => {
     const name = redis.uniqueName();
     try {
       await useAllCommands(`${redis.url}?queue=${name}`);
@@ -36,16 +36,16 @@ describe("the commands on Redis", redis.gate, () => {
   });
 });
 
-describe("the commands on PostgreSQL", postgres.options, () => {
+describe("mailbox commands on PostgreSQL", postgres.options, () => {
   const schema = postgres.ownSchema();
-  it("do what they do on a file", async () => {
+  it("work as on SQLite", async () => {
     await useAllCommands(`${postgres.url}?queue=orders&schema=${schema}`);
   });
 });
 
-describe("an engine that is away", () => {
+describe("an unreachable engine", () => {
   for (const [scheme, path] of [["redis", ""], ["postgres", "/app"], ["nats", ""]]) {
-    it(`is told in one line: ${scheme}`, async () => {
+    it(`is reported in one line without the password: ${scheme}`, async () => {
       const url = `${scheme}://anna:s3cret@127.0.0.1:${await freePort()}${path}`;
       const { code, out, err } = await lastcall(["count", url, "--json"]);
       assertEquals({ code, out }, { code: 1, out: "" });

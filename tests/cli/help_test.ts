@@ -6,7 +6,7 @@ import { openMailbox } from "../../mod.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { lastcall } from "./_io.ts";
 
-/** Every command, as it is called: `dlq show`. */
+/** Returns all commands: `dlq show`. */
 async function commands(of = ""): Promise<readonly string[]> {
   const [, list = ""] = (await help(of)).split("\nCommands:\n");
   const [own = ""] = list.split("\n\n");
@@ -17,7 +17,7 @@ async function commands(of = ""): Promise<readonly string[]> {
   return (await Promise.all(below)).flat();
 }
 
-/** What `--help` says of a command. */
+/** Returns the help of a command. */
 async function help(command: string): Promise<string> {
   const { code, out } = await lastcall([...command.split(" ").filter(Boolean), "--help"]);
   assertEquals(code, 0);
@@ -33,7 +33,7 @@ const all = await commands();
 
 describe("--help", () => {
   for (const command of all) {
-    it(`of ${command} says in a sentence what it does, and teaches by example`, async () => {
+    it(`of ${command} has a description and examples`, async () => {
       const text = await help(command);
       const [, description = ""] = text.split("\n\n");
       assertMatch(description, /^[A-Z][^]*\.$/);
@@ -43,7 +43,7 @@ describe("--help", () => {
   }
 });
 
-test("the help of the command leads to all of them", () => {
+test("--help lists all commands", () => {
   for (const name of ["run", "send", "dlq redrive", "demo"]) assert(all.includes(name), name);
 });
 
@@ -59,7 +59,7 @@ describe("the examples of --help", () => {
     folder[Symbol.dispose]();
   });
 
-  // What runs until it is stopped, and what asks a server, is tried out elsewhere.
+  // Commands that run until a signal or need a server are tested elsewhere.
   const tried = [
     "send",
     "peek",
@@ -72,7 +72,7 @@ describe("the examples of --help", () => {
     "dlq purge",
   ];
   for (const command of tried) {
-    it(`work as they are written: ${command}`, async () => {
+    it(`work: ${command}`, async () => {
       writeFileSync("orders.jsonl", '{"dish":"soup"}\n{"dish":"cake"}\n');
       for (const line of examplesOf(await help(command))) {
         await bury("order-17");

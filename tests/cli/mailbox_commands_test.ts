@@ -6,7 +6,7 @@ import { FakeRuntime } from "../../src/testing/mod.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { lastcall } from "./_io.ts";
 
-/** The URL of a mailbox in a folder of its own. */
+/** Returns the URL of a mailbox in this folder. */
 function place(folder: TempFolder, query = ""): string {
   return `sqlite:${folder.file()}${query}`;
 }
@@ -17,7 +17,7 @@ async function bodies(url: string): Promise<unknown[]> {
 }
 
 describe("send", () => {
-  it("sends JSON values and tells their ids", async () => {
+  it("sends JSON values and prints their ids", async () => {
     using folder = new TempFolder();
     const { code, json } = await lastcall(["send", place(folder), '{"a":1}', "2", "--json"]);
     assertEquals(code, 0);
@@ -28,13 +28,13 @@ describe("send", () => {
     ]);
   });
 
-  it("tells people the same in words", async () => {
+  it("prints text without --json", async () => {
     using folder = new TempFolder();
     const { out } = await lastcall(["send", place(folder), "1", "--id", "first"]);
     assertEquals(out, "sent first\n");
   });
 
-  it("tells a duplicate, which was not stored, from a message that was sent", async () => {
+  it("distinguishes a duplicate from a stored message", async () => {
     using folder = new TempFolder();
     const send = (...args: string[]) => lastcall(["send", place(folder), ...args]);
     assertEquals((await send("1", "--id", "first", "--json")).json, [{
@@ -44,7 +44,7 @@ describe("send", () => {
     const { code, out } = await send("2", "--id", "first");
     assertEquals({ code, out }, {
       code: 0,
-      out: "not stored first: a message with this id is in the mailbox\n",
+      out: "not stored first: the mailbox has a message with this id\n",
     });
     const again = await send("2", "--id", "first", "--json");
     assertEquals(again.json, [{ id: "first", stored: false }]);
@@ -61,7 +61,7 @@ describe("send", () => {
     assertEquals(await bodies(place(folder)), ["hello", "{not json"]);
   });
 
-  it("passes on the delay and the reply address", async () => {
+  it("passes --delay and --reply-to to the mailbox", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "--delay", "1h", "--reply-to", "answers"]);
     await lastcall(["send", place(folder), "2", "--reply-to", "answers"]);
@@ -81,7 +81,7 @@ describe("send", () => {
     ]);
   });
 
-  it("prefers the mailbox that is given", async () => {
+  it("prefers the mailbox argument to the environment", async () => {
     using folder = new TempFolder();
     const env = { LASTCALL_MAILBOX: "redis://127.0.0.1:1" };
     assertEquals((await lastcall(["send", place(folder), "1"], { env })).code, 0);
@@ -95,12 +95,12 @@ describe("send", () => {
     assertEquals((await bodies(place(folder))).slice(598, 602), [598, 599, 600, 601]);
   });
 
-  it("sends a line when it comes, and does not wait for the end", async () => {
+  it("sends each line at once, without waiting for the end", async () => {
     using folder = new TempFolder();
     const url = place(folder);
     async function* lines() {
       yield "1";
-      // The next line is there only after the first one has arrived.
+      // The next line exists only after the first one has arrived.
       await using mailbox = await openMailbox(url);
       const [message] = await mailbox.receive({ waitTimeMs: 10_000 });
       await message!.acknowledge();
@@ -110,7 +110,7 @@ describe("send", () => {
     assertEquals(await bodies(url), [2]);
   });
 
-  it("waits for room where the mailbox is full, as a pipe does", async () => {
+  it("waits while the mailbox is full", async () => {
     using folder = new TempFolder();
     const url = place(folder, "?maxSize=2");
     const sending = lastcall(["send", url], { lines: ["1", "2", "3"] });
@@ -126,19 +126,19 @@ describe("send", () => {
     assertEquals((await sending).code, 0);
   });
 
-  it("tells which line is bad, and how many were sent before it", async () => {
+  it("reports the bad line, and how many messages it has sent", async () => {
     using folder = new TempFolder();
     const { code, err } = await lastcall(["send", place(folder)], { lines: ["1", "", "x", "2"] });
     assertEquals(code, 1);
     assertMatch(
       err,
-      /^error: Line 3 is not JSON: x\. Write one JSON value a line, or add --text; sent before it: 1 message\n/,
+      /^error: Line 3 is not JSON: x\. Write one JSON value a line, or add --text; sent before that: 1 message\n/,
     );
     assertEquals(err.includes("shell"), false, "standard input does not pass through the shell");
     assertEquals(await bodies(place(folder)), [1]);
   });
 
-  it("tells on Ctrl+C how many were sent, and ends like one that was interrupted", async () => {
+  it("reports on Ctrl+C how many it has sent, and exits 130", async () => {
     using folder = new TempFolder();
     const runtime = new FakeRuntime();
     async function* lines() {
@@ -146,15 +146,15 @@ describe("send", () => {
       await using mailbox = await openMailbox(place(folder));
       await mailbox.receive({ waitTimeMs: 10_000 }); // both have arrived
       runtime.send("SIGINT");
-      await new Promise(() => {}); // nothing comes any more, and nothing ends
+      await new Promise(() => {}); // never yields again, and never ends
     }
     const { code, err } = await lastcall(["send", place(folder)], { lines: lines(), runtime });
     assertEquals(code, 130);
-    assertEquals(err, "error: Stopped by SIGINT; sent before it: 2 messages\n");
+    assertEquals(err, "error: Stopped by SIGINT; sent before that: 2 messages\n");
     assertEquals(runtime.listening, 0);
   });
 
-  it("shows a person how far it is", async () => {
+  it("shows progress on a terminal", async () => {
     using folder = new TempFolder();
     const { err } = await lastcall(["send", place(folder)], { lines: ["1"], interactive: true });
     assertStringIncludes(err, "sending  1");
@@ -163,10 +163,10 @@ describe("send", () => {
 
   const refused: readonly (readonly [name: string, args: readonly string[], message: string])[] = [
     ["a body that is not JSON", ["{a:1}"], "Body 1 is not JSON: {a:1}"],
-    ["an id for several messages", ["1", "2", "--id", "x"], "--id names one message"],
-    ["a delay that is none", ["1", "--delay", "soon"], "Write 500ms, 30s, 2m, 1h"],
-    ["nothing at a terminal", [], "Nothing to send"],
-    ["an empty id", ["1", "--id", ""], "An id must not be empty"],
+    ["an id for several messages", ["1", "2", "--id", "x"], "--id needs exactly one body"],
+    ["an invalid delay", ["1", "--delay", "soon"], "Write 500ms, 30s, 2m, 1h"],
+    ["no body on a terminal", [], "Nothing to send"],
+    ["an empty id", ["1", "--id", ""], "Invalid --id: it must not be empty"],
   ];
   for (const [name, args, message] of refused) {
     it(`refuses ${name}`, async () => {
@@ -177,7 +177,7 @@ describe("send", () => {
     });
   }
 
-  it("makes no file for what it refuses", async () => {
+  it("creates no file for a refused body", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "{a:1}"]);
     assertEquals(existsSync(folder.file()), false);
@@ -185,7 +185,7 @@ describe("send", () => {
 });
 
 describe("peek and count", () => {
-  it("show messages without taking them", async () => {
+  it("show messages without receiving them", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), '{"a":1}', "--id", "one"]);
     for (const _ of [1, 2]) {
@@ -195,14 +195,14 @@ describe("peek and count", () => {
     assertEquals((await lastcall(["count", place(folder)])).out, "1 message, 0 dead letters\n");
   });
 
-  it("show no more than asked for, the oldest first", async () => {
+  it("show at most --limit messages, oldest first", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "2", "3"]);
     const { json } = await lastcall(["peek", place(folder), "-n", "2", "--json"]);
     assertEquals(json.map(({ body }) => body), [1, 2]);
   });
 
-  it("say when there is nothing, and nothing in JSON", async () => {
+  it("say that there are no messages, and write nothing with --json", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1"]);
     const other = place(folder, "?queue=other");
@@ -210,7 +210,7 @@ describe("peek and count", () => {
     assertEquals((await lastcall(["peek", other, "--json"])).out, "");
   });
 
-  it("let no message move the cursor or colour the terminal", async () => {
+  it("escape control characters of messages", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "--id", "a\x1b[31m\nb"]);
     const { out } = await lastcall(["peek", place(folder)], { env: { NO_COLOR: "1" } });
@@ -218,15 +218,15 @@ describe("peek and count", () => {
   });
 
   for (const command of ["peek", "count", "purge"]) {
-    it(`${command} refuses a file that is not there and does not make it`, async () => {
+    it(`${command} refuses a missing file and does not create it`, async () => {
       using folder = new TempFolder();
       const { code, err } = await lastcall([command, place(folder)]);
       assertEquals(code, 1);
-      assertStringIncludes(err, `There is no file ${folder.file()}`);
+      assertStringIncludes(err, `No file ${folder.file()}`);
       assertEquals(existsSync(folder.file()), false);
     });
 
-    it(`${command} refuses what is no mailbox of use`, async () => {
+    it(`${command} refuses an unusable mailbox`, async () => {
       const message = async (...args: string[]) => {
         const { code, err } = await lastcall([command, ...args]);
         assertEquals(code, 2, err);
@@ -239,7 +239,7 @@ describe("peek and count", () => {
       assertStringIncludes(await message("sqlite:.?quue=1"), 'Unknown parameter "quue"');
     });
 
-    it(`${command} refuses one argument too many`, async () => {
+    it(`${command} refuses a second mailbox`, async () => {
       const { code } = await lastcall([command, "sqlite:./a.db", "sqlite:./b.db"]);
       assertEquals(code, 2);
     });
@@ -267,12 +267,12 @@ describe("purge", () => {
     assertEquals(await bodies(place(folder)), [1]);
   });
 
-  it("refuses to guess where nobody can be asked", async () => {
+  it("refuses without a terminal", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1"]);
     const { code, err } = await lastcall(["purge", place(folder)], { lines: ["y"] });
     assertEquals(code, 2);
-    assertStringIncludes(err, "add --yes if you mean it");
+    assertStringIncludes(err, "add --yes to delete");
     assertEquals(await bodies(place(folder)), [1]);
   });
 

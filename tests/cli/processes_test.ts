@@ -9,16 +9,16 @@ import { lastcall } from "./_io.ts";
 
 const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
 
-const TOKEN = "a-token-that-nobody-guesses";
+const TOKEN = "a-token-that-is-hard-to-guess";
 
-/** Starts the command in a process of its own, with variables in its environment. */
+/** Starts the command in a child process, with environment variables. */
 function start(args: readonly string[], cwd: string, ...variables: readonly string[]): Child {
   const wrapper = variables.length === 0 ? [] : ["env", ...variables];
   return Child.start("../../../cli/mod", { args, cwd, wrapper });
 }
 
-describe("the command in a process of its own", () => {
-  it("runs a handler until SIGTERM, finishes what is in flight, and ends with 0", async () => {
+describe("lastcall in a process", () => {
+  it("runs a handler until SIGTERM, finishes the message in flight, and exits 0", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, '{"wait":true}', "2"]);
@@ -28,11 +28,11 @@ describe("the command in a process of its own", () => {
     const { code, stdout, stderr } = await worker.exit();
     assertEquals(code, 0, stderr);
     assertStringIncludes(stdout, 'did {"wait":true}');
-    // It was the only one in flight, and the other one waits.
+    // The other message was not in flight, so it waits.
     assertEquals((await lastcall(["count", url])).out, "1 message, 0 dead letters\n");
   });
 
-  it("takes its options from the environment, and gives back what was not finished", async () => {
+  it("takes its options from the environment, and releases unfinished messages", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, "1", "2"]);
@@ -51,7 +51,7 @@ describe("the command in a process of its own", () => {
     assertEquals(json.map(({ body }) => body), [1, 2]);
   });
 
-  it("ends by itself with LASTCALL_UNTIL_EMPTY=true, and not with false", async () => {
+  it("ends when empty with LASTCALL_UNTIL_EMPTY=true, and not with false", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     const args = ["run", fixture("handler"), "--mailbox", url];
@@ -74,7 +74,7 @@ describe("the command in a process of its own", () => {
     );
   });
 
-  it("runs the group of a module, and leaves the environment's group options to others", async () => {
+  it("runs the group of a module, and ignores the environment's group options", async () => {
     using folder = new TempFolder();
     const variables = ["LASTCALL_SHUTDOWN_TIMEOUT=5s", "LASTCALL_MAILBOX=sqlite:./jobs.db"];
     await using worker = start(["run", fixture("group")], folder.path, ...variables);
@@ -83,7 +83,7 @@ describe("the command in a process of its own", () => {
     assertEquals((await worker.exit()).code, 0);
   });
 
-  it("refuses what the environment says wrongly", async () => {
+  it("refuses an invalid environment variable", async () => {
     using folder = new TempFolder();
     await using worker = start(["run", fixture("loops")], folder.path, "LASTCALL_UNREADY_DELAY=x");
     const { code, stderr } = await worker.exit();
@@ -91,7 +91,7 @@ describe("the command in a process of its own", () => {
     assertStringIncludes(stderr, "LASTCALL_UNREADY_DELAY");
   });
 
-  it("answers probes with --health-port, and listens to its token", async () => {
+  it("serves probes with --health-port, and accepts its token", async () => {
     using folder = new TempFolder();
     const port = await freePort();
     const args = ["--health-port", String(port), "--health-host", "127.0.0.1"];
@@ -105,16 +105,16 @@ describe("the command in a process of its own", () => {
     assertEquals(await ready.json(), { status: "healthy" });
     const drain = (authorization: string) =>
       fetch(`http://127.0.0.1:${port}/drain`, { method: "POST", headers: { authorization } });
-    assertEquals((await drain("Bearer somebody-elses-token")).status, 401);
+    assertEquals((await drain("Bearer another-long-token")).status, 401);
     assertEquals((await drain(`Bearer ${TOKEN}`)).ok, true);
     worker.kill("SIGTERM");
     assertEquals((await worker.exit()).code, 0);
   });
 
-  it("writes one format to a pipe: every line of standard error is JSON", async () => {
+  it("writes only JSON lines to standard error in a pipe", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
-    await lastcall(["send", url, "0", '{"wait":true}']); // one fails, one is in flight at the stop
+    await lastcall(["send", url, "0", '{"wait":true}']); // the first fails, the second is in flight at SIGTERM
     const args = ["run", fixture("handler"), "--mailbox", url, "--max-deliveries", "1"];
     await using worker = Child.start("../../../cli/mod", { args, cwd: folder.path });
     await worker.line('began {"wait":true}');
@@ -132,16 +132,16 @@ describe("the command in a process of its own", () => {
     assertEquals(records.at(-1).event, "report");
   });
 
-  it("tells errors without a stack, and ends with their code", async () => {
+  it("prints errors without a stack, and exits with their code", async () => {
     using folder = new TempFolder();
     await using peek = start(["peek", "sqlite:./nowhere.db"], folder.path);
     const { code, stdout, stderr } = await peek.exit();
     assertEquals({ code, stdout }, { code: 1, stdout: "" });
-    assertEquals(stderr, "error: There is no file ./nowhere.db: nothing was sent there yet\n");
+    assertEquals(stderr, "error: No file ./nowhere.db: no message was sent to this mailbox yet\n");
   });
 
   for (const file of ["secret.db", "closed/jobs.db"]) {
-    it(`tells of missing permissions as such: ${file}`, { skip: unprivileged.skip }, async () => {
+    it(`reports missing permissions: ${file}`, { skip: unprivileged.skip }, async () => {
       using files = await ClosedFiles.make();
       for (const command of ["count", "send", "demo"]) {
         const rest = command === "send" ? ["1"] : [];
@@ -162,7 +162,7 @@ describe("the command in a process of its own", () => {
     });
   }
 
-  it("writes everything before it ends, also into a pipe", async () => {
+  it("writes all output to a pipe before it exits", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url], { lines: Array(1_000).fill(JSON.stringify("x".repeat(300))) });
@@ -174,12 +174,12 @@ describe("the command in a process of its own", () => {
 });
 
 describe("demo", () => {
-  it("opens, closes by itself, and goes on where it stopped", async () => {
+  it("closes after --for, and continues at the next start", async () => {
     using folder = new TempFolder();
     await using first = start(["demo", "--for", "500ms"], folder.path);
     const { code, stdout, stderr } = await first.exit();
     assertEquals(code, 0, stderr);
-    assertStringIncludes(stdout, "A new day, no orders yet in ./kitchen.db.");
+    assertStringIncludes(stdout, "No orders yet in ./kitchen.db.");
     assertStringIncludes(stdout, "drained in ");
     const url = `sqlite:${folder.file("kitchen.db")}?queue=orders`;
     await lastcall(["send", url, '{"dish":"tea","minutes":2}']);
@@ -192,7 +192,7 @@ describe("demo", () => {
     assertStringIncludes(ended.stdout, "for the next start.");
   });
 
-  it("has as many orders in the kitchen as it has cooks, three", async () => {
+  it("handles three orders at a time", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file("kitchen.db")}?queue=orders`;
     const lines = Array(6).fill('{"dish":"stew","minutes":1000}');

@@ -1,15 +1,38 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { healthUrl } from "../../cli/_health_client.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
-import { healthUrl } from "../../cli/_health_url.ts";
 import { deferred } from "../../src/_promises.ts";
 import { freePort } from "../engines/_servers.ts";
-import { answering } from "./_answering.ts";
 import { lastcall } from "./_io.ts";
 import { startWorker } from "./_worker.ts";
 
+/** Starts a server that answers `/status` with this body, or 404, and other paths with `others`. */
+async function answering(
+  status: unknown,
+  others: number = 200,
+): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = createServer(({ url }, response) => {
+    response.setHeader("connection", "close");
+    const asked = url === "/status";
+    response.statusCode = asked ? (status === undefined ? 404 : 200) : others;
+    response.end(asked ? JSON.stringify(status ?? {}) : "");
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { readonly port: number };
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
 describe("lastcall status", () => {
-  it("shows a group that is ready, with what is in flight, and exits 0", async () => {
+  it("shows a ready group with its work in flight, and exits 0", async () => {
     await using worker = await startWorker(["tea", "soup"]);
     const { code, out, err } = await lastcall(["status", worker.url]);
     assertEquals({ code, err }, { code: 0, err: "" });
@@ -19,7 +42,7 @@ describe("lastcall status", () => {
     assertEquals(out.includes("\x1b"), false);
   });
 
-  it("gives programs everything in one line with --json", async () => {
+  it("writes the whole status in one line with --json", async () => {
     await using worker = await startWorker(["tea"]);
     const { code, json } = await lastcall(["status", `127.0.0.1:${worker.port}`, "--json"]);
     assertEquals(code, 0);
@@ -28,7 +51,7 @@ describe("lastcall status", () => {
     assertEquals([loops[0].name, loops[0].inFlight], ["orders", 1]);
   });
 
-  it("exits 1 when it is not ready, and says why: drained", async () => {
+  it("exits 1 when the group is drained", async () => {
     await using worker = await startWorker();
     await worker.group.drain();
     const { code, out, err } = await lastcall(["status", worker.url]);
@@ -36,18 +59,18 @@ describe("lastcall status", () => {
     assertStringIncludes(out, "not ready: drained");
     assertEquals(
       err,
-      `error: ${worker.url} is not ready: drained, until it is resumed\n`,
+      `error: ${worker.url} is not ready: drained until resumed\n`,
     );
   });
 
-  it("takes the word of the group where there is no readiness probe", async () => {
+  it("uses the ready field of /status when there is no readiness probe", async () => {
     const status = { live: true, ready: true, phase: "running", drained: false, loops: [] };
     await using server = await answering(status, 404);
     const { code, out } = await lastcall(["status", server.url]);
     assertEquals({ code, out }, { code: 0, out: `${server.url}  ready, running\n` });
   });
 
-  it("exits 1 when a check of the health app fails, and names it", async () => {
+  it("exits 1 when a readiness check fails, and names the check", async () => {
     await using worker = await startWorker([], { checks: { database: () => false } });
     const { code, err, json } = await lastcall(["status", worker.url, "--json"]);
     assertEquals(code, 1);
@@ -55,7 +78,7 @@ describe("lastcall status", () => {
     assertEquals(JSON.parse(err).error.code, "failed");
   });
 
-  it("tells how far a stop is", async () => {
+  it("shows the time that is left of a shutdown", async () => {
     await using worker = await startWorker(["tea"]);
     const stopped = worker.group.shutdown();
     const { code, out } = await lastcall(["status", worker.url]);
@@ -68,7 +91,7 @@ describe("lastcall status", () => {
     await stopped;
   });
 
-  it("shows rates, mailboxes, work and agents where the health app tells of them", async () => {
+  it("shows rates, mailboxes, work and agents where /status has them", async () => {
     const loop = { name: "a", state: "running", ready: true, inFlight: 30, oldestMs: 65_000 };
     await using server = await answering({
       ...{ live: true, ready: true, phase: "running", drained: false, at: 10_000, runtime: "bun" },
@@ -90,35 +113,35 @@ describe("lastcall status", () => {
     assertMatch(out, /ready, running, on bun/);
     assertMatch(out, /a +running +yes +30 +1 min +5 +3 +4\.[23] +1 +jobs/);
     assertMatch(out, /order-7 +a +1 min\n… and 29 more/);
-    assertMatch(out, /jobs +12 +2\nmails +away/);
+    assertMatch(out, /jobs +12 +2\nmails +unreachable: no answer/);
     assertMatch(out, /w-1 +stale +3 s/);
   });
 
-  it("exits 1 when nobody answers, with another code for programs", async () => {
+  it("exits 1 when there is no answer, with the code unavailable", async () => {
     const port = await freePort();
     const { code, out, err } = await lastcall(["status", `:${port}`]);
     assertEquals({ code, out }, { code: 1, out: "" });
     assertEquals(
       err,
-      `error: Nothing answers at http://localhost:${port}: the connection is refused\n`,
+      `error: Cannot reach http://localhost:${port}: connection refused\n`,
     );
     const json = await lastcall(["status", `:${port}`, "--json"]);
     assertEquals(JSON.parse(json.err).error.code, "unavailable");
   });
 
-  it("exits 1 when what answers is no health app", async () => {
+  it("exits 1 when the server is not a health app", async () => {
     await using other = await answering({ hello: "world" });
     const { code, err } = await lastcall(["status", other.url]);
     assertEquals(code, 1);
     assertStringIncludes(
       err,
-      "is no health app of lastcall: its /status answers 200 with something",
+      "is not a health app of lastcall: /status answered 200 with an unknown format",
     );
     await using none = await answering(undefined);
-    assertStringIncludes((await lastcall(["status", none.url])).err, "its /status answers 404");
+    assertStringIncludes((await lastcall(["status", none.url])).err, "/status answered 404");
   });
 
-  it("refuses what is no address before it asks anybody", async () => {
+  it("refuses an invalid address before it sends a request", async () => {
     for (const url of ["redis://localhost", "http://", "a b", "http://me:secret@host"]) {
       const { code, err } = await lastcall(["status", url]);
       assertEquals(code, 2, url);
@@ -128,7 +151,7 @@ describe("lastcall status", () => {
     assertEquals((await lastcall(["status", ":8080", "--watch", "--every", "0s"])).code, 2);
   });
 
-  it("takes the address in every form that people write", () => {
+  it("accepts the address in several forms", () => {
     const cases = [
       ["localhost:8080", "http://localhost:8080"],
       [":8080", "http://localhost:8080"],
@@ -143,7 +166,7 @@ describe("lastcall status", () => {
 });
 
 describe("lastcall status --watch", () => {
-  it("writes a line at every change until Ctrl+C, and exits 0", async () => {
+  it("writes one line a change until Ctrl+C, and exits 0", async () => {
     const [looked, drained] = [deferred(), deferred()];
     let looks = 0;
     await using worker = await startWorker(["tea"], {
@@ -165,12 +188,12 @@ describe("lastcall status --watch", () => {
     assertEquals((await watching).code, 0);
     assertEquals(lines, [
       "ready, running, 1 loop, 1 in flight\n",
-      "not ready: drained, until it is resumed, 1 loop, 1 in flight\n",
+      "not ready: drained until resumed, 1 loop, 1 in flight\n",
     ]);
     assertEquals(runtime.listening, 0);
   });
 
-  it("goes on while nobody answers", async () => {
+  it("continues while there is no answer", async () => {
     const runtime = new FakeRuntime();
     const port = await freePort();
     const { code, json } = await lastcall(
@@ -181,7 +204,7 @@ describe("lastcall status --watch", () => {
     assertEquals(json.map(({ error }) => error.code), ["unavailable"]);
   });
 
-  it("draws over itself on a terminal, no wider and no higher than that", async () => {
+  it("redraws a terminal within its width and height", async () => {
     await using worker = await startWorker(["tea"]);
     const runtime = new FakeRuntime();
     let draws = 0;
@@ -193,7 +216,7 @@ describe("lastcall status --watch", () => {
       onOut: () => ++draws === 2 && runtime.send("SIGINT"),
     });
     const [, second = ""] = out.split("\x1b[3A\r\x1b[J");
-    // deno-lint-ignore no-control-regex -- colours take no place
+    // deno-lint-ignore no-control-regex -- matches colour codes
     const shown = second.replace(/\x1b\[\d+m/g, "").split("\n").slice(0, 3);
     assertMatch(shown[2] ?? "", /^… and \d more lines$/);
     assertEquals(shown.every((line) => line.length <= 30), true, second);

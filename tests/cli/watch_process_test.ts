@@ -3,10 +3,10 @@ import { assertEquals } from "@std/assert";
 import { freePort } from "../engines/_servers.ts";
 import { Child } from "../signals/_child.ts";
 
-it("a watch in a process of its own goes on until Ctrl+C, and ends with 0", async () => {
+it("lastcall status --watch in a process runs until Ctrl+C and exits 0", async () => {
   const url = `http://127.0.0.1:${await freePort()}`;
   const args = ["status", url, "--watch", "--every", "10ms", "--json"];
-  const message = `Nothing answers at ${url}: the connection is refused`;
+  const message = `Cannot reach ${url}: connection refused`;
   await using watching = Child.start("../../../cli/mod", { args });
   await watching.line(JSON.stringify({ error: { message, code: "unavailable" } }));
   watching.kill("SIGINT");

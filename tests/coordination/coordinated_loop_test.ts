@@ -11,9 +11,9 @@ import {
 } from "../../src/coordination/mod.ts";
 import { agentMailboxLoop } from "../../src/coordination/_agent_mailbox_loop.ts";
 import { StoppingSet } from "../../src/coordination/_stopping_set.ts";
-import { isBalanced } from "../../src/lifecycle/figures.ts";
+import { isBalanced } from "../../src/lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { StepLoop } from "../../src/loops/step_loop.ts";
 import { silentLog } from "../../src/log.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";

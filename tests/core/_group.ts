@@ -1,6 +1,6 @@
 import { silentLog } from "../../src/log.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
-import type { LoopGroupOptions } from "../../src/lifecycle/group_options.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
+import type { LoopGroupOptions } from "../../src/group/loop_group.ts";
 import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { type Step, StepLoop } from "../../src/loops/step_loop.ts";
 import type { LoopOptions } from "../../src/lifecycle/base_loop.ts";

@@ -3,10 +3,10 @@ import { assertEquals, assertInstanceOf, assertRejects, assertStringIncludes } f
 import { errorText } from "../../src/errors.ts";
 import { safeLog } from "../../src/library_log.ts";
 import { type Log, silentLog } from "../../src/log.ts";
-import { GroupFailedError } from "../../src/lifecycle/group_failed_error.ts";
+import { GroupFailedError } from "../../src/lifecycle/drain_report.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { Watchdog } from "../../src/lifecycle/watchdog.ts";
-import { Heartbeat } from "../../src/lifecycle/heartbeat.ts";
+import { Heartbeat } from "../../src/lifecycle/watchdog.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FakeRuntime } from "../../src/testing/fake_runtime.ts";

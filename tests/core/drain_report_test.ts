@@ -5,7 +5,7 @@ import {
   type DrainReportInit,
   type LoopReport,
 } from "../../src/lifecycle/drain_report.ts";
-import { NO_FIGURES } from "../../src/lifecycle/figures.ts";
+import { NO_FIGURES } from "../../src/lifecycle/runnable.ts";
 import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { Bench } from "./_group.ts";
 

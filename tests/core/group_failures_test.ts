@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
-import { RestartBudget } from "../../src/lifecycle/restart.ts";
-import { GroupFailedError } from "../../src/lifecycle/group_failed_error.ts";
+import { RestartBudget } from "../../src/lifecycle/group_options.ts";
+import { GroupFailedError } from "../../src/lifecycle/drain_report.ts";
 import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { Bench } from "./_group.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import type { Runnable, RunOptions } from "../../src/lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { lifecycleCases } from "../../src/testing/lifecycle_cases.ts";

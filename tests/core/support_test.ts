@@ -1,7 +1,7 @@
 import { afterEach, describe, it } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
-import type { Support } from "../../src/lifecycle/support.ts";
+import type { Support } from "../../src/lifecycle/resources.ts";
 import { Bench } from "./_group.ts";
 
 describe("support", () => {

@@ -1,6 +1,6 @@
 import { afterEach, describe, it } from "node:test";
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { Heartbeat } from "../../src/lifecycle/heartbeat.ts";
+import { Heartbeat } from "../../src/lifecycle/watchdog.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { Watchdog } from "../../src/lifecycle/watchdog.ts";
 import { silentLog } from "../../src/log.ts";

@@ -11,14 +11,14 @@ import {
 
 export type Options = EvaluateOptions<number, string, string>;
 
-/** How many samples there are, and how many trials: there are two experiments. */
+/** The number of samples, and of trials: each sample runs in two experiments. */
 export const SAMPLES = 200;
 export const TRIALS: number = 2 * SAMPLES;
 
-/** Hears what is done, and of what. */
+/** Called for each model call and each score. */
 export type Witness = (what: "asked" | "scored", trial: string) => void;
 
-/** An evaluation of two slow calculators, one of which cannot count to ten. */
+/** Returns an evaluation of two slow calculators. One of them fails at every tenth sum. */
 export function arithmetic(witness: Witness): Pick<
   Options,
   "id" | "dataset" | "experiments" | "agent" | "evaluator" | "concurrency"

@@ -3,22 +3,21 @@ import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
 import type { AgentLoopOptions } from "../../src/agents/agent_options.ts";
 import { Dataset } from "../../src/evals/dataset.ts";
-import { EvalLoop } from "../../src/evals/eval_loop.ts";
-import type { EvalLoopOptions } from "../../src/evals/eval_options.ts";
+import { EvalLoop, type EvalLoopOptions } from "../../src/evals/eval_loop.ts";
 import type { EvalRequest, EvalResult } from "../../src/evals/eval_request.ts";
-import { exactMatch } from "../../src/evals/evaluators/match.ts";
+import { exactMatch } from "../../src/evals/builtin_evaluators.ts";
 import { submitDataset } from "../../src/evals/submit.ts";
 import type { Log } from "../../src/log.ts";
 import { FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 
 export type Options = Partial<EvalLoopOptions<string, string, string>>;
 
-/** Mailboxes on a virtual clock, an agent that shouts, and loops that evaluate it. */
+/** Mailboxes on a virtual clock, an agent that answers in upper case, and loops that evaluate it. */
 export class Lab {
   readonly clock: VirtualClock = new VirtualClock();
   readonly requests: FaultyMailbox<EvalRequest<string, string>, EvalResult<string>>;
   readonly results: FaultyMailbox<EvalResult<string>>;
-  /** What was logged, without its properties. */
+  /** Messages of all warnings and errors, without their properties. */
   readonly logged: string[] = [];
   readonly log: Log = {
     debug: () => {},
@@ -26,9 +25,9 @@ export class Lab {
     warn: (message) => void this.logged.push(message),
     error: (message) => void this.logged.push(message),
   };
-  /** What the model was asked. */
+  /** The prompts that the model received. */
   readonly asked: string[] = [];
-  /** How long it takes to answer. */
+  /** The delay of each answer. */
   delayMs = 0;
 
   constructor() {
@@ -37,7 +36,7 @@ export class Lab {
     this.results = new FaultyMailbox("results", { clock, log });
   }
 
-  /** `s1`, `s2`, …, each with its own name as the input; odd ones expect what the agent will say. */
+  /** Returns samples `s1`, `s2`, … whose input is their id. Odd ones expect the output of the agent. */
   static samples(count: number): Dataset<string, string> {
     return new Dataset(Array.from({ length: count }, (_, i) => {
       const id = `s${i + 1}`;
@@ -86,25 +85,25 @@ export class Lab {
     });
   }
 
-  /** Runs a loop until nothing is left to do. */
+  /** Runs a loop until the mailbox is empty. */
   async workOff(loop: EvalLoop<string, string, string>): Promise<void> {
     const run = loop.run();
     for (let i = 0; await this.requests.approximateCount() > 0; i++) {
-      if (i > 1_000) throw new Error("there is no end of it");
+      if (i > 1_000) throw new Error("the mailbox does not get empty");
       await this.clock.advance(1_000);
     }
     await this.clock.until(loop.shutdown());
     await run;
   }
 
-  /** The results that were sent, in order; they are gone then. */
+  /** Receives and acknowledges all results, in order. */
   async heard(): Promise<EvalResult<string>[]> {
     const messages = await this.results.receive({ maxMessages: 1_000 });
     await this.results.acknowledgeMany(messages);
     return messages.map(({ body }) => body);
   }
 
-  /** The samples that wait, in order. */
+  /** Returns the ids of the waiting samples, in order. */
   async waiting(): Promise<string[]> {
     const messages = await this.requests.receive({ maxMessages: 1_000 });
     await this.requests.releaseMany(messages);

@@ -27,8 +27,8 @@ function result(sampleId: string, more: Partial<EvalResult<string>> = {}): EvalR
 
 const ids = (results: readonly EvalResult[]) => results.map(({ sampleId }) => sampleId);
 
-describe("submitting", () => {
-  it("sends every sample for every experiment, with an id of its own, in order", async () => {
+describe("submitDataset and submitExperiments", () => {
+  it("send every sample in every experiment, in order and with unique ids", async () => {
     const lab = new Lab();
     const experiments = [{ name: "a", variables: { t: 1 } }, { name: "b" }];
     const dataset = Lab.samples(20);
@@ -44,7 +44,7 @@ describe("submitting", () => {
     assertEquals(messages.every((message) => message.replyTo === "results"), true);
   });
 
-  it("again does not send twice what still waits or is in flight", async () => {
+  it("do not duplicate requests that wait or are in flight", async () => {
     const lab = new Lab();
     await lab.submit(3);
     const [first] = await lab.requests.receive();
@@ -54,7 +54,7 @@ describe("submitting", () => {
     assertEquals(await lab.waiting(), ["s2", "s3", "s4"]);
   });
 
-  it("leaves out what is finished, and ends when it is told to", async () => {
+  it("skip finished trials and stop on their signal", async () => {
     const lab = new Lab();
     const controller = new AbortController();
     const dataset = Lab.samples(100);
@@ -70,13 +70,13 @@ describe("submitting", () => {
     assertEquals([sent, (await lab.waiting()).slice(0, 2)], [49, ["s1", "s3"]]);
   });
 
-  it("tells names apart, whatever is in them", () => {
+  it("derive different ids from names with slashes and percent signs", () => {
     const names = [["a/b", "c", "d"], ["a", "b/c", "d"], ["a", "b", "c/d"], ["a", "b", "c%2Fd"]];
     const all = names.map(([evaluation, experiment, id]) => trialId(evaluation!, experiment!, id!));
     assertEquals(new Set(all).size, 4);
   });
 
-  it("refuses what makes no sense before anything is sent", async () => {
+  it("reject invalid options before anything is sent", async () => {
     const lab = new Lab();
     const dataset = Lab.samples(1);
     const submit = (more: object) => () =>
@@ -90,13 +90,13 @@ describe("submitting", () => {
     await assertRejects(submit({ experiments: [] }), TypeError, "at least one");
     await assertRejects(submit({ experiments: [{}] }), TypeError, "Invalid experiment");
     const twins = [{ name: "a" }, { name: "a" }];
-    await assertRejects(submit({ experiments: twins }), TypeError, 'two are called "a"');
+    await assertRejects(submit({ experiments: twins }), TypeError, 'duplicate name "a"');
     assertEquals(await lab.requests.approximateCount(), 0);
   });
 });
 
-describe("collecting", () => {
-  it("takes every result once, the first that came, and tells how far it is", async () => {
+describe("collectResults", () => {
+  it("counts the first result of each trial and reports progress", async () => {
     const lab = new Lab();
     const { clock, log } = lab;
     const told: EvalProgress[] = [];
@@ -121,7 +121,7 @@ describe("collecting", () => {
     assertEquals([await lab.results.approximateCount(), clock.pending], [0, 0]);
   });
 
-  it("waits so long for the next one, and so long for all", async () => {
+  it("ends after idleMs without a result and after timeoutMs", async () => {
     const lab = new Lab();
     const { clock, log } = lab;
     const collect = (more: object) =>
@@ -142,7 +142,7 @@ describe("collecting", () => {
     assertEquals([clock.monotonic(), clock.pending], [110_000, 0]);
   });
 
-  it("is ended by a signal, and by the end of its mailbox; what is there comes along", async () => {
+  it("returns the results so far when its signal aborts or its mailbox closes", async () => {
     for (const end of ["abort", "close"] as const) {
       const lab = new Lab();
       const { clock, log } = lab;
@@ -159,7 +159,7 @@ describe("collecting", () => {
     }
   });
 
-  it("writes down before it acknowledges, and gives back what it could not write down", async () => {
+  it("releases results that the journal cannot store", async () => {
     const lab = new Lab();
     const { clock, log } = lab;
     await lab.results.send(result("s1"));
@@ -173,7 +173,7 @@ describe("collecting", () => {
     assertEquals(ids(await lab.heard()), ["s1"]);
   });
 
-  it("begins with what the journal has, and keeps there what it takes", async () => {
+  it("loads the journal and stores new results in it", async () => {
     const lab = new Lab();
     const { clock, log } = lab;
     const journal = new MemoryJournal();
@@ -186,11 +186,11 @@ describe("collecting", () => {
     await assertRejects(
       () => collectResults(lab.results, other),
       Error,
-      'that of the evaluation "e"',
+      'belongs to the evaluation "e"',
     );
   });
 
-  it("leaves the results of others, and buries what is none", async () => {
+  it("leaves results of other evaluations and dead-letters messages that are not results", async () => {
     const lab = new Lab();
     const { clock, log } = lab;
     await lab.results.send(result("s1", { evaluationId: "other" }));
@@ -207,7 +207,7 @@ describe("collecting", () => {
     assertEquals(await lab.results.deadLetters.approximateCount(), 1);
   });
 
-  it("goes on when its mailbox is back", async () => {
+  it("continues when its mailbox is connected again", async () => {
     const lab = new Lab();
     const { clock, log } = lab;
     await lab.results.send(result("s1"));
@@ -216,10 +216,10 @@ describe("collecting", () => {
     await clock.advance(10_000);
     lab.results.restoreConnection();
     assertEquals(ids((await clock.until(collecting)).results), ["s1"]);
-    assertEquals(lab.logged[0], 'could not receive from "results"; trying again');
+    assertEquals(lab.logged[0], "receive failed, retrying");
   });
 
-  it("refuses what makes no sense", async () => {
+  it("rejects invalid options", async () => {
     const { results } = new Lab();
     const collect = (more: object) => () =>
       collectResults(results, { evaluationId: "e", count: 1, ...more });

@@ -14,8 +14,8 @@ function problemsOf(act: () => unknown): readonly string[] {
   return problems.map(({ line, why }) => `${line}: ${why}`);
 }
 
-describe("a dataset", () => {
-  it("comes out of JSON lines as it went in", () => {
+describe("Dataset", () => {
+  it("reads and writes JSON Lines without changes", () => {
     const dataset = Dataset.parse<{ country: string }, string>(text);
     assertEquals([...dataset][0], {
       id: "fr",
@@ -26,13 +26,13 @@ describe("a dataset", () => {
     assertEquals([dataset.size, dataset.toJsonl()], [3, text]);
   });
 
-  it("does not mind empty lines, line ends of other systems and a mark at the beginning", () => {
+  it("accepts empty lines, CRLF line ends and a byte order mark", () => {
     const foreign = `\uFEFF${text.replaceAll("\n", "\r\n\r\n")}  \n`;
     assertEquals(Dataset.parse(foreign).toJsonl(), text);
     assertEquals(Dataset.parse("").size, 0);
   });
 
-  it("names every bad line, and why", () => {
+  it("reports every invalid line and the reason", () => {
     const lines = [
       '{"id":"a","input":1}',
       "",
@@ -48,36 +48,36 @@ describe("a dataset", () => {
       "null",
     ];
     const problems = problemsOf(() => Dataset.parse(lines.join("\n")));
-    assertEquals(problems[0]?.slice(0, 10), "3: no JSON");
+    assertEquals(problems[0]?.slice(0, 15), "3: invalid JSON");
     assertEquals(problems.slice(1), [
       "4: expected an object, got an array",
-      '5: expected an "id" that is a text, got undefined',
-      '6: expected an "id" that is a text, got ""',
-      '7: expected an "id" that is a text, got 7',
+      '5: expected "id" to be a non-empty string, got undefined',
+      '6: expected "id" to be a non-empty string, got ""',
+      '7: expected "id" to be a non-empty string, got 7',
       '8: expected an "input" in an object with keys [id]',
-      '9: expected "tags" to be a list of texts, got "x"',
-      '10: expected "tags" to be a list of texts, got an array',
-      '11: the id "a" is that of line 1',
+      '9: expected "tags" to be an array of strings, got "x"',
+      '10: expected "tags" to be an array of strings, got an array',
+      '11: duplicate id "a", first used in line 1',
       "12: expected an object, got null",
     ]);
   });
 
-  it("says in one message what is wrong, and no more than one can read", () => {
+  it("lists at most ten problems in the error message", () => {
     const bad = (count: number) => () => Dataset.parse("{}\n".repeat(count));
-    const why = 'expected an "id" that is a text, got undefined';
-    assertThrows(bad(1), DatasetError, `The dataset has 1 bad line: line 1: ${why}`);
+    const why = 'expected "id" to be a non-empty string, got undefined';
+    assertThrows(bad(1), DatasetError, `Invalid dataset: 1 invalid line: line 1: ${why}`);
     assertThrows(bad(12), DatasetError, `line 10: ${why}; and 2 more`);
   });
 
-  it("is checked without lines too", () => {
+  it("checks samples that the constructor gets", () => {
     const samples = [{ id: "a", input: 1 }, { id: "a", input: 2 }, { input: 3 } as never];
     assertEquals(problemsOf(() => new Dataset(samples)), [
-      '2: the id "a" is that of sample 1',
-      '3: expected an "id" that is a text, got undefined',
+      '2: duplicate id "a", first used in sample 1',
+      '3: expected "id" to be a non-empty string, got undefined',
     ]);
   });
 
-  it("can be narrowed, in its order", () => {
+  it("take and filter keep the order", () => {
     const dataset = Dataset.parse(text);
     const ids = (some: Iterable<{ readonly id: string }>) => Array.from(some, ({ id }) => id);
     assertEquals(ids(dataset.take(2)), ["fr", "jp"]);

@@ -1,15 +1,15 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
-import { llmJudge } from "../../src/evals/evaluators/llm_judge.ts";
-import { contains } from "../../src/evals/evaluators/match.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { llmJudge } from "../../src/evals/llm_judge.ts";
+import { contains } from "../../src/evals/builtin_evaluators.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { FakeRuntime, lifecycleCases } from "../../src/testing/mod.ts";
 import { Lab } from "./_lab.ts";
 
-describe("an agent whose finalize returns nothing", () => {
-  it("is scored by its output, and not taken for failed", async () => {
+describe("EvalLoop with a finalize that returns nothing", () => {
+  it("scores the unchanged output", async () => {
     const lab = new Lab();
     const seen: string[] = [];
     await lab.submit(1);
@@ -30,11 +30,11 @@ describe("EvalLoop", () => {
       }));
   }
 
-  it("is a mailbox loop", () => {
+  it("extends MailboxLoop", () => {
     assert(new Lab().loop() instanceof MailboxLoop);
   });
 
-  it("has each sample worked on and scored, and tells its result", async () => {
+  it("runs the agent on each sample, scores the output and sends the result", async () => {
     const lab = new Lab();
     lab.delayMs = 40;
     await lab.submit(2);
@@ -64,7 +64,7 @@ describe("EvalLoop", () => {
     assertEquals([lab.logged, lab.clock.pending], [[], 0]);
   });
 
-  it("an idle one stops at once, in the middle of its long poll", async () => {
+  it("stops immediately while it waits for messages", async () => {
     const lab = new Lab();
     const loop = lab.loop();
     const run = loop.run();
@@ -74,7 +74,7 @@ describe("EvalLoop", () => {
     assertEquals([loop.running, lab.clock.monotonic(), lab.clock.pending], [false, 7_000, 0]);
   });
 
-  it("a stop waits for the sample in flight, and its result is told", async () => {
+  it("finishes the sample in flight and sends its result on a stop", async () => {
     const lab = new Lab();
     lab.delayMs = 2_000;
     await lab.submit(1);
@@ -87,7 +87,7 @@ describe("EvalLoop", () => {
     assertEquals([lab.clock.monotonic(), await lab.requests.approximateCount()], [2_000, 0]);
   });
 
-  it("a stop between the samples of a batch gives back the rest, in order and untouched", async () => {
+  it("releases the unstarted samples of a batch in order on a stop", async () => {
     const lab = new Lab();
     lab.delayMs = 1_000;
     await lab.submit(5);
@@ -105,7 +105,7 @@ describe("EvalLoop", () => {
     assertEquals([lab.asked, loop.figures.released], [["s1"], 4]);
   });
 
-  it("a stop that runs out of time gives the sample back, and nothing is told", async () => {
+  it("releases the sample without a result when a stop runs out of time", async () => {
     const lab = new Lab();
     lab.delayMs = 60_000;
     await lab.submit(1);
@@ -118,7 +118,7 @@ describe("EvalLoop", () => {
     assertEquals(loop.figures.released, 1);
   });
 
-  it("a stop cuts an evaluator short too", async () => {
+  it("cancels a hanging evaluator when a stop runs out of time", async () => {
     const lab = new Lab();
     await lab.submit(1);
     const loop = lab.loop({ evaluator: () => new Promise<boolean>(() => {}) });
@@ -129,7 +129,7 @@ describe("EvalLoop", () => {
     assertEquals([await lab.waiting(), await lab.heard()], [["s1"], []]);
   });
 
-  it("a stop that cannot end in time says so", async () => {
+  it("shutdown resolves with false when the loop cannot end in time", async () => {
     const lab = new Lab();
     await lab.submit(1);
     let letGo = () => {};
@@ -145,7 +145,7 @@ describe("EvalLoop", () => {
     assertEquals(loop.running, false);
   });
 
-  it("stops at the end of its block, and runs again", async () => {
+  it("stops at the end of an await using block and can run again", async () => {
     const lab = new Lab();
     const loop = lab.loop();
     for (const round of [1, 2]) {
@@ -161,7 +161,7 @@ describe("EvalLoop", () => {
     }
   });
 
-  it("runs in a group beside an agent loop", async () => {
+  it("runs in a group with an AgentLoop", async () => {
     const lab = new Lab();
     const [loop, agent] = [lab.loop(), lab.agent()];
     const runtime = new FakeRuntime();
@@ -174,7 +174,7 @@ describe("EvalLoop", () => {
     assertEquals([agent.running, loop.running], [false, false]);
   });
 
-  it("makes one agent for each experiment", async () => {
+  it("creates one agent for each experiment", async () => {
     const lab = new Lab();
     const made: string[] = [];
     const agent = ({ name, variables }: { name: string; variables?: object }) => {
@@ -198,7 +198,7 @@ describe("EvalLoop", () => {
     ]);
   });
 
-  it("only acknowledges what is finished already", async () => {
+  it("acknowledges finished samples without evaluating them", async () => {
     const lab = new Lab();
     await lab.submit(3);
     await lab.workOff(lab.loop({ isFinished: (id) => id === "e/default/s2" }));
@@ -206,7 +206,7 @@ describe("EvalLoop", () => {
     assertEquals((await lab.heard()).map(({ sampleId }) => sampleId), ["s1", "s3"]);
   });
 
-  it("keeps a sample that takes longer than its visibility timeout, and tries it once", async () => {
+  it("extends the lease of a sample that takes longer than its visibility timeout", async () => {
     const lab = new Lab();
     lab.delayMs = 10_000;
     await lab.submit(1);
@@ -218,7 +218,7 @@ describe("EvalLoop", () => {
     assertEquals([lab.asked, (await lab.heard()).length], [["s1"], 1]);
   });
 
-  it("beats with every piece of an answer and of a judgement, and keeps the lease by that", async () => {
+  it("reports each piece of an answer and of a score to the heartbeat and the lease", async () => {
     const lab = new Lab();
     const { clock } = lab;
     await lab.submit(1);
@@ -244,7 +244,7 @@ describe("EvalLoop", () => {
     assertEquals(loop.figures.acknowledged, 1);
   });
 
-  it("refuses options that make no sense", async () => {
+  it("rejects invalid options", async () => {
     const lab = new Lab();
     assertThrows(() => lab.loop({ agent: {} as never }), TypeError, "Invalid agent");
     assertThrows(() => lab.loop({ evaluator: 1 as never }), TypeError, "Invalid evaluator");

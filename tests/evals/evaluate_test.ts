@@ -16,7 +16,7 @@ type Options = EvaluateOptions<string, string, string>;
 
 const EXPERIMENTS = [{ name: "a" }, { name: "b" }];
 
-/** What is the same for all evaluations of a lab. */
+/** Returns the options that all evaluations of a lab share. */
 function optionsOf(lab: Lab): Options {
   const { clock, log, requests, results } = lab;
   return {
@@ -39,13 +39,13 @@ async function run(lab: Lab, options: Partial<Options> = {}): Promise<Evaluation
   return await lab.clock.until(evaluate({ ...optionsOf(lab), ...options }));
 }
 
-/** The report of an evaluation that nobody interrupts. */
-async function undisturbed(): Promise<string> {
+/** Returns the report of an uninterrupted evaluation. */
+async function uninterrupted(): Promise<string> {
   return String((await run(new Lab())).report.withoutTimings());
 }
 
 describe("evaluate", () => {
-  it("tries every sample in every experiment once, and reports", async () => {
+  it("evaluates every sample in every experiment once and reports", async () => {
     const lab = new Lab();
     const { report, complete, results, drained } = await run(lab, { concurrency: 4 });
     assertEquals([complete, results.length, lab.asked.length], [true, 40, 40]);
@@ -56,7 +56,7 @@ describe("evaluate", () => {
     assertEquals([left, lab.clock.pending, lab.logged], [[0, 0], 0, []]);
   });
 
-  it("needs no more than a dataset, an agent and an evaluator", async () => {
+  it("needs only a dataset, an agent and an evaluator", async () => {
     const lab = new Lab();
     const { complete, report } = await lab.clock.until(evaluate({
       id: "small",
@@ -71,8 +71,8 @@ describe("evaluate", () => {
     ShutdownCoordinator.reset();
   });
 
-  it("stopped in the middle and started again tries nothing twice, and reports the same", async () => {
-    const expected = await undisturbed();
+  it("continues after a stop without repeating samples and reports the same", async () => {
+    const expected = await uninterrupted();
     for (const stopAfterMs of [0, 5, 45, 85]) {
       const lab = new Lab();
       lab.delayMs = 10;
@@ -89,7 +89,11 @@ describe("evaluate", () => {
       const stopped = await lab.clock.until(first);
       assertEquals(stopped.complete, false);
       assertLess(stopped.results.length, 40);
-      assertEquals(stopped.results.length, lab.asked.length, "what was in flight is kept");
+      assertEquals(
+        stopped.results.length,
+        lab.asked.length,
+        "samples in flight are finished and stored",
+      );
 
       const second = await run(lab, { journal, concurrency: 4 });
       assertEquals([second.complete, lab.asked.length], [true, 40]);
@@ -97,7 +101,7 @@ describe("evaluate", () => {
     }
   });
 
-  it("goes on from the journal alone when its mailboxes are gone", async () => {
+  it("continues from the journal alone when its mailboxes are lost", async () => {
     const lab = new Lab();
     lab.delayMs = 10;
     const journal = new MemoryJournal();
@@ -117,16 +121,16 @@ describe("evaluate", () => {
     };
     const second = await run(fresh, { journal });
     assertEquals([second.complete, sent, fresh.asked.length], [true, 34, 34]);
-    assertEquals(String(second.report.withoutTimings()), await undisturbed());
+    assertEquals(String(second.report.withoutTimings()), await uninterrupted());
   });
 
-  it("takes first what lies in the results, and waits for what a crash has left in flight", async () => {
+  it("first receives waiting results, and results that a crash left in flight", async () => {
     for (const inFlight of [0, 7, 20]) {
       const lab = new Lab();
       const journal = new MemoryJournal();
       await lab.submit(20);
       await lab.workOff(lab.loop());
-      // A collector takes some, and dies before it writes them down.
+      // A collector receives some results and crashes before it stores them.
       const crashed = { maxMessages: inFlight, visibilityTimeoutMs: 5_000 };
       if (inFlight > 0) await lab.results.receive(crashed);
       const since = lab.clock.monotonic();
@@ -137,18 +141,18 @@ describe("evaluate", () => {
     }
   });
 
-  it("does not try again what is in the journal and comes again from a queue", async () => {
+  it("does not repeat samples that are in the journal and are redelivered", async () => {
     const lab = new Lab();
     const journal = new MemoryJournal();
     const only = { experiments: [{ name: "default" }], journal, dataset: Lab.samples(3) };
     await run(lab, only);
-    await lab.submit(3); // as by a process that died before it could acknowledge
+    await lab.submit(3); // like a process that crashed before it acknowledged
     const { complete } = await run(lab, { ...only, dataset: Lab.samples(4) });
     assertEquals([complete, lab.asked], [true, ["s1", "s2", "s3", "s4"]]);
     assertEquals(await lab.requests.approximateCount(), 0);
   });
 
-  it("that is finished does nothing, and reports again", async () => {
+  it("only reports when all results are in the journal", async () => {
     const lab = new Lab();
     const journal = new MemoryJournal();
     const first = await run(lab, { journal });
@@ -157,7 +161,7 @@ describe("evaluate", () => {
     assertEquals(String(second.report), String(first.report));
   });
 
-  it("reports on its dataset, whatever else the journal has", async () => {
+  it("ignores results in the journal that are not part of its dataset", async () => {
     const lab = new Lab();
     const journal = new MemoryJournal();
     await run(lab, { journal });
@@ -168,7 +172,7 @@ describe("evaluate", () => {
     assertEquals([second.complete, second.results.length, lab.asked.length], [true, 2, 42]);
   });
 
-  it("stops by a signal, and what is in flight is kept", async () => {
+  it("finishes and stores samples in flight on SIGTERM", async () => {
     const lab = new Lab();
     lab.delayMs = 10;
     const runtime = new FakeRuntime();
@@ -183,7 +187,7 @@ describe("evaluate", () => {
     assertEquals(runtime.listening, 0);
   });
 
-  it("without an agent leaves the work to others", async () => {
+  it("leaves the work to other loops without an agent", async () => {
     const lab = new Lab();
     const { agent: _, evaluator: __, ...options } = optionsOf(lab);
     const worker = lab.loop({ evaluator: () => true });
@@ -194,7 +198,7 @@ describe("evaluate", () => {
     await working;
   });
 
-  it("ends when its time is up, with what there is", async () => {
+  it("ends after timeoutMs or idleMs with the results so far", async () => {
     const lab = new Lab();
     lab.delayMs = 1_000;
     const { complete, results } = await run(lab, { timeoutMs: 5_500 });
@@ -208,7 +212,7 @@ describe("evaluate", () => {
     );
   });
 
-  it("goes on after its mailboxes were away, and tries nothing twice", async () => {
+  it("continues after a lost connection without repeating samples", async () => {
     const lab = new Lab();
     lab.delayMs = 100;
     const evaluating = evaluate({ ...optionsOf(lab), concurrency: 2 });
@@ -223,7 +227,7 @@ describe("evaluate", () => {
     assertEquals(lab.asked.length, 40);
   });
 
-  it("waits while there is no room for more samples", async () => {
+  it("waits while the request mailbox is full", async () => {
     const lab = new Lab();
     const { send } = lab.requests;
     let most = 0;
@@ -240,7 +244,7 @@ describe("evaluate", () => {
     assertGreater(most, 4);
   });
 
-  it("shows how far it is", async () => {
+  it("shows its progress", async () => {
     const lab = new Lab();
     const seen: string[] = [];
     const progress = {
@@ -252,12 +256,12 @@ describe("evaluate", () => {
     assertEquals([seen[0], seen.at(-2), seen.at(-1)], ["0/2", "2/2", "end"]);
   });
 
-  it("has nothing to do for an empty dataset", async () => {
+  it("completes immediately with an empty dataset", async () => {
     const { complete, report } = await run(new Lab(), { dataset: new Dataset([]) });
     assertEquals([complete, report.experiments[0]?.finished], [true, 0]);
   });
 
-  it("refuses what makes no sense before anything starts", async () => {
+  it("rejects invalid options before anything starts", async () => {
     const lab = new Lab();
     let loaded = 0;
     const journal = {
@@ -279,8 +283,8 @@ describe("evaluate", () => {
     await refused({ idleMs: -1 }, "Invalid idleMs");
     await refused({ timeoutMs: NaN }, "Invalid timeoutMs");
     await refused({ visibilityTimeoutMs: -1 }, "Invalid visibilityTimeoutMs");
-    const nobody = { agent: undefined, evaluator: undefined };
-    await refused({ ...nobody, results: undefined }, "other processes do the work");
+    const noAgent = { agent: undefined, evaluator: undefined };
+    await refused({ ...noAgent, results: undefined }, "other processes do the work");
     assertEquals([loaded, await lab.requests.approximateCount()], [0, 0]);
   });
 });

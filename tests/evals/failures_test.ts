@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertGreater } from "@std/assert";
 import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
-import { exactMatch } from "../../src/evals/evaluators/match.ts";
+import { exactMatch } from "../../src/evals/builtin_evaluators.ts";
 import { SerializationError } from "../../src/mailbox/errors.ts";
 import { Lab } from "./_lab.ts";
 
@@ -9,8 +9,8 @@ const noLuck = () => {
   throw new RangeError("no luck");
 };
 
-describe("a sample that fails", () => {
-  it("by its agent has a failed result with the error, and is done", async () => {
+describe("a failed sample", () => {
+  it("has a failed result with the error of its agent and is acknowledged", async () => {
     const lab = new Lab();
     await lab.submit(1);
     const agent = lab.agent({ adapter: scriptedAdapter([new RangeError("no luck")]) });
@@ -22,14 +22,14 @@ describe("a sample that fails", () => {
     assertEquals([result?.output, loop.figures.acknowledged], [undefined, 1]);
   });
 
-  it("by an agent that cannot be made has one too", async () => {
+  it("has a failed result when its agent cannot be created", async () => {
     const lab = new Lab();
     await lab.submit(1);
     await lab.workOff(lab.loop({ agent: noLuck }));
     assertEquals((await lab.heard())[0]?.error?.name, "RangeError");
   });
 
-  it("by its evaluator has one too, with the output and what it cost", async () => {
+  it("has a failed result with output and usage when its evaluator throws", async () => {
     const lab = new Lab();
     await lab.submit(1);
     await lab.workOff(lab.loop({ evaluator: noLuck }));
@@ -38,7 +38,7 @@ describe("a sample that fails", () => {
     assertEquals(result?.usage, { inputTokens: 1, outputTokens: 1 });
   });
 
-  it("by a score that is none has one that says so", async () => {
+  it("has a failed result when its evaluator returns an invalid score", async () => {
     for (const score of [{ value: 2, passed: true }, { value: NaN, passed: true }, "good"]) {
       const lab = new Lab();
       await lab.submit(1);
@@ -48,7 +48,7 @@ describe("a sample that fails", () => {
     }
   });
 
-  it("does not hold up the others", async () => {
+  it("does not affect other samples", async () => {
     const lab = new Lab();
     await lab.submit(5);
     await lab.workOff(lab.loop({ evaluator: (output) => output === "S3" ? noLuck() : true }));
@@ -56,7 +56,7 @@ describe("a sample that fails", () => {
     assertEquals(passed, [true, true, false, true, true]);
   });
 
-  it("is tried again where there are dead letters, and told when that was no use", async () => {
+  it("is retried with a dead-letter policy and has a failed result after the last attempt", async () => {
     const lab = new Lab();
     await lab.submit(2);
     const loop = lab.loop({
@@ -74,7 +74,7 @@ describe("a sample that fails", () => {
     assertEquals(loop.figures.deadLettered, 1);
   });
 
-  it("with an error that the policy knows is buried at once", async () => {
+  it("is dead-lettered after one attempt when the policy includes its error class", async () => {
     const lab = new Lab();
     await lab.submit(1);
     const agent = lab.agent({ adapter: scriptedAdapter([new RangeError("no luck")]) });
@@ -84,7 +84,7 @@ describe("a sample that fails", () => {
     assertEquals((await lab.heard()).length, 1);
   });
 
-  it("gets no score after its failure was told, when it could not be dead-lettered", async () => {
+  it("gets no score after its failed result when dead-lettering fails", async () => {
     const lab = new Lab();
     await lab.submit(1);
     lab.requests.loseConnection({ operations: ["bury"], calls: 5 });
@@ -92,12 +92,12 @@ describe("a sample that fails", () => {
     const loop = lab.loop({ agent, deadLetter: { maxDeliveries: 9, include: [RangeError] } });
     await lab.workOff(loop);
     const results = await lab.heard();
-    assertGreater(results.length, 0, "the collector is told");
+    assertGreater(results.length, 0, "a failed result was sent");
     assertEquals(results.map(({ output }) => output).filter(Boolean), []);
     assertEquals([loop.figures.deadLettered, loop.figures.acknowledged], [1, 0]);
   });
 
-  it("because it is malformed is buried, and told where anybody can tell what it was", async () => {
+  it("is dead-lettered when its request is invalid, with a failed result if its ids are readable", async () => {
     const lab = new Lab();
     const { requests, results: replyTo } = lab;
     const known = { evaluationId: "e", sample: { id: "s1" }, experiment: { name: "x" } };
@@ -115,8 +115,8 @@ describe("a sample that fails", () => {
   });
 });
 
-describe("a result that cannot be sent", () => {
-  it("is sent without scoring again, by another loop too, when its mailbox is back", async () => {
+describe("an unsent result", () => {
+  it("is sent without scoring again, also by another loop, when its mailbox is back", async () => {
     const lab = new Lab();
     await lab.submit(1);
     let scored = 0;
@@ -140,7 +140,7 @@ describe("a result that cannot be sent", () => {
     assertEquals([scored, lab.asked], [1, ["s1"]]);
   });
 
-  it("because nobody said where to is dropped with a warning, and goes where the loop says", async () => {
+  it("is dropped with a warning without a reply address, unless the loop has a results mailbox", async () => {
     const lab = new Lab();
     const [sample] = Lab.samples(1);
     const request = { evaluationId: "e", sample: sample!, experiment: { name: "x" } };
@@ -152,7 +152,7 @@ describe("a result that cannot be sent", () => {
     assertEquals((await lab.heard()).length, 1);
   });
 
-  it("as it is is sent without its output", async () => {
+  it("is sent without its output when the output cannot be serialized", async () => {
     const lab = new Lab();
     await lab.submit(1);
     const { send } = lab.results;

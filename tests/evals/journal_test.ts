@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type EvalResult, FileJournal, type Journal, MemoryJournal } from "../../src/evals/mod.ts";
 
-/** A folder with a journal, which is removed with everything in it. */
+/** A temporary folder for a journal. */
 class Folder implements Disposable {
   readonly #path: string = mkdtempSync(join(tmpdir(), "lastcall-evals-"));
 
@@ -32,8 +32,8 @@ function result(sampleId: string): EvalResult {
 
 const ids = async (journal: Journal) => (await journal.load()).map(({ sampleId }) => sampleId);
 
-describe("a journal", () => {
-  it("has what was appended, in order, also in memory", async () => {
+describe("FileJournal and MemoryJournal", () => {
+  it("load all appended results in order", async () => {
     using folder = new Folder();
     for (const journal of [new FileJournal(folder.file), new MemoryJournal()]) {
       assertEquals(await journal.load(), []);
@@ -44,14 +44,14 @@ describe("a journal", () => {
     assertEquals(await ids(new FileJournal(folder.file)), ["s1", "s2", "s3"]);
   });
 
-  it("loses a line that a crash has left half written, and no other", async () => {
+  it("FileJournal drops only a last line that a crash left incomplete", async () => {
     using folder = new Folder();
     const journal = new FileJournal(folder.file);
     await journal.load();
     await journal.append([result("s1"), result("s2")]);
     const whole = readFileSync(folder.file, "utf8");
     const last = `${JSON.stringify(result("s3"))}\n`;
-    // Also in the middle of a character, and when only the end of the line is missing.
+    // Includes a cut within a character, and a line that lacks only its line break.
     const bytes = new TextEncoder().encode(last);
     for (let length = 1; length < bytes.length; length++) {
       writeFileSync(folder.file, whole);
@@ -63,17 +63,22 @@ describe("a journal", () => {
     }
   });
 
-  it("that has only half a line is empty", async () => {
+  it("FileJournal with only an incomplete line is empty", async () => {
     using folder = new Folder();
     writeFileSync(folder.file, '{"evalua');
     assertEquals(await ids(new FileJournal(folder.file)), []);
     assertEquals(readFileSync(folder.file, "utf8"), "");
   });
 
-  it("with a line that is no result is refused by its number, and left as it is", async () => {
+  it("FileJournal rejects an invalid line by its number and leaves the file unchanged", async () => {
     using folder = new Folder();
     const good = JSON.stringify(result("s1"));
-    for (const [line, why] of [["{", "JSON"], ['{"score":1}', "evaluationId: expected a text"]]) {
+    for (
+      const [line, why] of [["{", "JSON"], [
+        '{"score":1}',
+        "evaluationId: expected a non-empty string",
+      ]]
+    ) {
       const text = `${good}\n\n${line}\n${good}\n`;
       writeFileSync(folder.file, text);
       const loading = () => new FileJournal(folder.file).load();
@@ -82,7 +87,7 @@ describe("a journal", () => {
     }
   });
 
-  it("that cannot be written is refused before anything starts", async () => {
+  it("FileJournal load rejects when the file cannot be written", async () => {
     using folder = new Folder();
     await assertRejects(() => new FileJournal(join(folder.file, "within")).load(), Error);
     assertThrows(() => new FileJournal(""), TypeError, "Invalid path");

@@ -9,7 +9,7 @@ import { cleanUp, gate, uniqueName, url } from "../engines/redis/_redis.ts";
 import { Child } from "../signals/_child.ts";
 import { arithmetic, SAMPLES, TRIALS } from "./_arithmetic.ts";
 
-/** The folder of an evaluation, the processes that run it, and what they have noted. */
+/** The folder of an evaluation, the processes that run it, and their records. */
 class Site implements Disposable {
   readonly folder: string = mkdtempSync(join(tmpdir(), "lastcall-evals-"));
   readonly name: string = uniqueName();
@@ -23,7 +23,7 @@ class Site implements Disposable {
     return Child.start("../../evals/fixtures/evaluation", { args });
   }
 
-  /** How often each trial was asked for or scored. */
+  /** Returns how often each trial was sent to the model or scored. */
   counts(what: string): Map<string, number> {
     const counts = new Map<string, number>();
     for (const line of this.#lines("notes")) {
@@ -33,7 +33,7 @@ class Site implements Disposable {
     return counts;
   }
 
-  /** The trials of the journal, in the order they were written. */
+  /** The trials in the journal, in order. */
   get journal(): string[] {
     return this.#lines("journal.jsonl").map((line) => {
       const { experiment, sampleId } = JSON.parse(line);
@@ -54,21 +54,21 @@ const trials = ["clumsy", "careful"].flatMap((experiment) =>
   Array.from({ length: SAMPLES }, (_, i) => `arithmetic/${experiment}/n${i}`)
 ).sort();
 
-/** Those that give no output are not scored. */
+/** Trials without an output are not scored. */
 const scorable = trials.filter((trial) => (Number(/\d+$/.exec(trial)) + 1) % 50 !== 0);
 
-/** A random point, not too near to either end. */
+/** Returns a random number of results, not too close to either end. */
 const somewhere = () => 20 + Math.floor(Math.random() * TRIALS * 0.7);
 
-async function end(child: Child): Promise<readonly [verdict: string, report: unknown]> {
+async function end(child: Child): Promise<readonly [state: string, report: unknown]> {
   const { code, stdout, stderr } = await child.exit();
   assertEquals(code, 0, `${stdout}\n${stderr}`);
-  const [verdict = "", report = ""] = stdout.trim().split("\n").slice(-2);
-  return [verdict, JSON.parse(report)];
+  const [state = "", report = ""] = stdout.trim().split("\n").slice(-2);
+  return [state, JSON.parse(report)];
 }
 
-/** The report of an evaluation that nobody interrupts, in memory. */
-const undisturbed = (async () => {
+/** The report of an uninterrupted evaluation in memory. */
+const uninterrupted = (async () => {
   const group = { runtime: detectRuntime() };
   const options = {
     ...arithmetic(() => {}),
@@ -80,7 +80,7 @@ const undisturbed = (async () => {
   return JSON.parse(JSON.stringify(report.withoutTimings()));
 })();
 
-async function stopAndGoOn(site: Site, url: string): Promise<void> {
+async function stopAndContinue(site: Site, url: string): Promise<void> {
   const point = somewhere();
   await using first = site.start(url, point);
   await first.line("reached");
@@ -97,16 +97,16 @@ async function stopAndGoOn(site: Site, url: string): Promise<void> {
   assertEquals([...site.counts("asked")].sort(), trials.map((trial) => [trial, 1]));
   assertEquals([...site.counts("scored")].sort(), scorable.map((trial) => [trial, 1]));
   assertEquals(site.journal.sort(), trials);
-  assertEquals(report, await undisturbed);
+  assertEquals(report, await uninterrupted);
 }
 
-describe("an evaluation in a process", () => {
-  it("that is stopped and started again on SQLite scores everything once, and reports the same", async () => {
+describe("an evaluation in its own process", () => {
+  it("scores every sample once on SQLite when it is stopped and started again", async () => {
     using site = new Site();
-    await stopAndGoOn(site, site.sqlite);
+    await stopAndContinue(site, site.sqlite);
   });
 
-  it("that is killed and started again on SQLite loses nothing, and reports the same", async () => {
+  it("loses no sample on SQLite when it is killed and started again", async () => {
     using site = new Site();
     const point = somewhere();
     await using first = site.start(site.sqlite, point, 1_000);
@@ -118,17 +118,17 @@ describe("an evaluation in a process", () => {
     assertEquals(complete, "complete", `killed at ${point}`);
     const asked = [...site.counts("asked").values()];
     const again = asked.reduce((sum, count) => sum + count, 0) - TRIALS;
-    assertLess(again, 2 * 8 + 1, "no more than what was in flight, or not yet acknowledged");
+    assertLess(again, 2 * 8 + 1, "only samples in flight or not yet acknowledged are repeated");
     assertEquals([asked.length, site.journal.sort()], [TRIALS, trials]);
-    assertEquals(report, await undisturbed);
+    assertEquals(report, await uninterrupted);
   });
 });
 
-describe("an evaluation in a process", gate, () => {
-  it("that is stopped and started again on Redis scores everything once, and reports the same", async () => {
+describe("an evaluation in its own process", gate, () => {
+  it("scores every sample once on Redis when it is stopped and started again", async () => {
     using site = new Site();
     const names = ["requests", "results"].map((part) => `${site.name}.${part}`);
     after(async () => await Promise.all(names.map((name) => cleanUp(name))));
-    await stopAndGoOn(site, url);
+    await stopAndContinue(site, url);
   });
 });

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { type EvalProgress, showProgress } from "../../src/evals/mod.ts";
 import { VirtualClock } from "../../src/testing/mod.ts";
 
-/** A stream that remembers, and a view on it. */
+/** A stream that records its text, and a view that writes to it. */
 class Screen {
   readonly clock: VirtualClock = new VirtualClock();
   readonly written: string[] = [];
@@ -27,8 +27,8 @@ class Screen {
   }
 }
 
-describe("progress", () => {
-  it("is a line in its place where a person looks, drawn no more often than one can see", async () => {
+describe("showProgress", () => {
+  it("updates one line of a terminal at most every 100 ms", async () => {
     const screen = new Screen(true);
     await screen.show(0, 0);
     await screen.show(1, 99);
@@ -44,7 +44,7 @@ describe("progress", () => {
     ]);
   });
 
-  it("is a line now and then otherwise: every tenth, or after some time", async () => {
+  it("writes a line every 10 percent and every 10 seconds elsewhere", async () => {
     const screen = new Screen();
     await screen.show(0, 0);
     for (let finished = 1; finished <= 40; finished++) await screen.show(finished, 100);
@@ -61,7 +61,7 @@ describe("progress", () => {
     ]);
   });
 
-  it("reckons the time by what was done since it began, not by what was there before", async () => {
+  it("estimates the time left from results since its first update", async () => {
     const screen = new Screen();
     await screen.show(100, 0);
     await screen.show(120, 20 * 60_000);
@@ -71,7 +71,7 @@ describe("progress", () => {
     );
   });
 
-  it("that never began ends without a word", () => {
+  it("writes nothing when it ends without an update", () => {
     const screen = new Screen(true);
     screen.view.end();
     assertEquals(screen.written, []);

@@ -1,4 +1,4 @@
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import type { Log } from "../../src/log.ts";
 import { healthApp } from "../../src/health/mod.ts";

@@ -1,6 +1,6 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { StepLoop } from "../../src/loops/step_loop.ts";
 import { healthApp } from "../../src/health/mod.ts";
 import type { HealthOptions } from "../../src/health/mod.ts";

@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import { Board } from "../../src/coordination/mod.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import type { InFlight, Runnable } from "../../src/lifecycle/runnable.ts";
 import { healthApp, type Inspectable, type Status } from "../../src/health/mod.ts";
 import { silentLog } from "../../src/log.ts";

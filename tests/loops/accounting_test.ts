@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { isBalanced } from "../../src/lifecycle/figures.ts";
+import { isBalanced } from "../../src/lifecycle/runnable.ts";
 import type { Handler } from "../../src/loops/handler.ts";
 import { Worker } from "./_worker.ts";
 

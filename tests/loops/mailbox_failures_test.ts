@@ -1,10 +1,10 @@
 import { describe, it } from "node:test";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { assert, assertEquals } from "@std/assert";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { silentLog } from "../../src/log.ts";
 import { MailboxConnectionError } from "../../src/mailbox/errors.ts";
-import { redrive } from "../../src/mailbox/dead_letter.ts";
+import { redrive } from "../../src/loops/redrive.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import type { StandardSchema } from "../../src/loops/schema.ts";
 import { FakeRuntime } from "../../src/testing/fake_runtime.ts";

@@ -3,10 +3,10 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { backoffMs } from "../../src/_backoff.ts";
 import { RetryLaterError } from "../../src/errors.ts";
 import { LeaseExtender } from "../../src/lease/lease_extender.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { MailboxLoop, type MailboxLoopOptions } from "../../src/loops/mailbox_loop.ts";
-import { redrive } from "../../src/mailbox/dead_letter.ts";
-import { DeadLetterPolicy } from "../../src/mailbox/dead_letter_policy.ts";
+import { redrive } from "../../src/loops/redrive.ts";
+import { DeadLetterPolicy } from "../../src/mailbox/dead_letters.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
 

@@ -1,6 +1,6 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { isBalanced } from "../../src/lifecycle/figures.ts";
+import { isBalanced } from "../../src/lifecycle/runnable.ts";
 import { LeaseExtender } from "../../src/lease/lease_extender.ts";
 import { silentLog } from "../../src/log.ts";
 import type { Message } from "../../src/mailbox/mailbox.ts";

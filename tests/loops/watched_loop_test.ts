@@ -1,7 +1,7 @@
 import { afterEach, describe, it } from "node:test";
 import { assertEquals, assertGreater } from "@std/assert";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
-import type { LoopGroupOptions } from "../../src/lifecycle/group_options.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
+import type { LoopGroupOptions } from "../../src/group/loop_group.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { silentLog } from "../../src/log.ts";
 import type { MailboxLoop } from "../../src/loops/mailbox_loop.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { identityCodec } from "../../src/mailbox/codec.ts";
-import { redrive } from "../../src/mailbox/dead_letter.ts";
+import { redrive } from "../../src/loops/redrive.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { isMailboxError } from "../../src/mailbox/errors.ts";

@@ -8,8 +8,8 @@ import { jsonCodec } from "../../src/mailbox/codec.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import type { Mailbox } from "../../src/mailbox/mailbox.ts";
-import type { MailboxOptions } from "../../src/mailbox/mailbox_options.ts";
-import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
+import type { MailboxOptions } from "../../src/mailbox/mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import {
   type MailboxCase,

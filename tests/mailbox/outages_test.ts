@@ -5,7 +5,7 @@ import { jsonCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
-import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
+import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FaultyEngine, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 
 /** A mailbox that fails on demand, and a second view of what it stores that does not. */

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { Heap } from "../../src/_heap.ts";
 import { Fifo } from "../../src/mailbox/_fifo.ts";
-import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
+import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { ManualClock } from "./_manual_clock.ts";
 
 class Item {

@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { type Codec, jsonCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
-import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
+import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
 
 const trace = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" };

@@ -171,9 +171,9 @@ test("a Node without TypeScript and SQLite says what to do, and opens the demo i
   assertEquals(demo.code, 0, demo.output);
   assertMatch(
     demo.output,
-    /every order is in memory\.\nThey are gone at the end: keeping them needs/,
+    /every order is in memory\.\nThe orders are lost at the end: keeping them needs/,
   );
-  assertMatch(demo.output, /\d orders? forgotten: .*Node 22\.13 or later/);
+  assertMatch(demo.output, /\d orders? lost: .*Node 22\.13 or newer/);
   assertMatch(output, /^error: Node 20\..* TypeScript needs Node 22\.18 or newer, Bun or Deno/);
 });
 

@@ -106,7 +106,7 @@ function isWanted(warning: string): boolean {
   if (place === null) return false;
   const path = relative(root, place[1]!).replaceAll("\\", "/");
   // A thread gets modules of the package by their address; the command gets those of its user.
-  if (path === "src/lease/_keeper_thread.ts" || path.startsWith("cli/")) return true;
+  if (path === "src/lease/_lease_thread_main.ts" || path.startsWith("cli/")) return true;
   const [, name = ""] = /^const MODULE: string = "(.+)";$/m.exec(
     readFileSync(join(root, path), "utf8"),
   ) ?? [];

@@ -1,6 +1,6 @@
 /// <reference lib="dom" />
 
-// A browser that looks at the live page of a group, and notes what the page should not do.
+// Opens the live page of a group in a browser, and records errors and requests to other hosts.
 
 import { assertEquals } from "@std/assert";
 import axe from "axe-core";
@@ -10,10 +10,10 @@ import type { HealthOptions } from "../../src/health/mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { freePort } from "../engines/_servers.ts";
 
-/** Right, and long enough. */
+/** A valid token. */
 export const TOKEN = "0123456789abcdef";
 
-/** A group that runs and serves its page. */
+/** A running group that serves its page. */
 export class Stage implements AsyncDisposable {
   readonly group: LoopGroup;
   readonly port: number;
@@ -54,7 +54,7 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-/** One look at a page, in a context of its own. */
+/** A page in a browser context of its own. */
 export class Look implements AsyncDisposable {
   readonly page: Page;
   readonly #requests: string[] = [];
@@ -75,7 +75,7 @@ export class Look implements AsyncDisposable {
     });
   }
 
-  /** Opens the page. `expected` are errors that belong to what is tried out. */
+  /** Opens the page. `expected` matches errors that the test causes. */
   static async at(
     browser: Browser,
     url: string,
@@ -91,13 +91,13 @@ export class Look implements AsyncDisposable {
     return look;
   }
 
-  /** The row of a table that begins with this. */
+  /** Returns the row of a table with this header. */
   row(table: string | RegExp, name: string): ReturnType<Page["locator"]> {
     const row = this.page.getByRole("table", { name: table }).getByRole("row");
     return row.filter({ has: this.page.getByRole("rowheader", { name, exact: false }) });
   }
 
-  /** Gives the token, by the keyboard alone. */
+  /** Enters the token, by keyboard only. */
   async unlock(token: string): Promise<void> {
     const { page } = this;
     await page.getByRole("button", { name: "Unlock controls" }).press("Enter");
@@ -106,7 +106,7 @@ export class Look implements AsyncDisposable {
     await page.keyboard.press("Enter");
   }
 
-  /** Whether it kept to itself: no other host was asked, and nothing went wrong. */
+  /** Closes the page, and fails if it has logged an error or requested another host. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.page.context().close();
     const { origin } = new URL(this.#url);
@@ -116,7 +116,7 @@ export class Look implements AsyncDisposable {
   }
 }
 
-/** What keeps people from using the page as it stands, by axe: the rule, and where. */
+/** Returns the accessibility violations that axe finds. */
 export async function flaws(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source);
   return await page.evaluate(async () => {

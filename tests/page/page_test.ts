@@ -13,16 +13,14 @@ import { findChromium, launchChromium } from "../../tools/chromium.ts";
 import { flaws, Look, Stage, TOKEN } from "./_browser.ts";
 
 const path = findChromium();
-const skip = path === undefined
-  ? "there is no Chromium here: name one in LASTCALL_CHROMIUM"
-  : false;
+const skip = path === undefined ? "no Chromium found: set LASTCALL_CHROMIUM" : false;
 const browser = path === undefined ? undefined! : await launchChromium(path);
 after(async () => await browser?.close());
 
 const REFUSED = /401/;
 const idle = (name: string) => new StepLoop(name, ({ pause }) => pause(60_000));
 
-/** A loop whose handler waits until it is let go, or fails. */
+/** Makes a loop whose handler waits for `go`, or fails. */
 function kitchen(options: { readonly fails?: boolean; readonly concurrency?: number } = {}) {
   const mailbox = new InMemoryMailbox<string>("orders");
   const go = deferred();
@@ -41,7 +39,7 @@ function kitchen(options: { readonly fails?: boolean; readonly concurrency?: num
 }
 
 describe("the live page", { skip }, () => {
-  it("shows loops, mailboxes and agents, without a token no controls", async () => {
+  it("shows loops, mailboxes and agents, and no controls without a token", async () => {
     const { mailbox, go, loop } = kitchen();
     await mailbox.send("tea", { id: "tea" });
     const board = new Board({ log: silentLog });
@@ -59,17 +57,20 @@ describe("the live page", { skip }, () => {
       assertEquals(await page.getByRole("button", { name: /unlock|drain/i }).count(), 0);
 
       await page.getByRole("button", { name: "kitchen", expanded: false }).press("Enter");
-      await page.getByRole("list", { name: "The oldest work of kitchen" }).getByText("tea")
+      await page.getByRole("list", { name: "Oldest work of kitchen" }).getByText("tea")
         .waitFor();
       assertEquals(await page.getByRole("main").count(), 1);
       assertEquals(await page.getByRole("columnheader", { name: "Oldest" }).count(), 1);
-      assertEquals(await page.getByRole("status").innerText(), "It is running and takes work.");
+      assertEquals(
+        await page.getByRole("status").innerText(),
+        "The group is running and takes work.",
+      );
     }
     go.resolve();
     await board.close();
   });
 
-  it("follows a stop to its end, with the time that is left and what is waited for", async () => {
+  it("follows a shutdown with its remaining time and its work in flight", async () => {
     const { mailbox, go, loop } = kitchen();
     await mailbox.send("tea", { id: "tea" });
     await using stage = await Stage.start([loop]);
@@ -77,21 +78,21 @@ describe("the live page", { skip }, () => {
     const { page } = look;
     const stopped = stage.group.shutdown({ timeoutMs: 30_000 });
     const step = page.getByRole("listitem").filter({ hasText: "Draining" });
-    await page.getByText("It takes no new work and finishes").first().waitFor();
+    await page.getByText("The group takes no new work and finishes").first().waitFor();
     assertEquals(await step.getAttribute("aria-current"), "step");
     await page.getByRole("progressbar", { name: "Time used" }).waitFor();
     assertMatch(
       await page.getByText(/ left of /).innerText(),
       /^(30\.0|2\d\.\d) s left of 30\.0 s$/,
     );
-    await look.row(/^What it waits for/, "tea").waitFor();
+    await look.row(/^Work in flight/, "tea").waitFor();
     assertEquals(await page.title(), "Draining, 1 in flight · lastcall");
-    assertMatch(await page.getByRole("status").innerText(), /finishes what is in flight/);
+    assertMatch(await page.getByRole("status").innerText(), /finishes the work in flight/);
     assertEquals(await flaws(page), []);
     go.resolve();
     await stopped;
     await page.getByRole("banner").getByText("Stopped", { exact: true }).waitFor();
-    await page.getByText(/^It took/).waitFor();
+    await page.getByText(/^Took/).waitFor();
     await page.getByText(/Connection lost/).waitFor();
     assertEquals(await page.title(), "Stopped · lastcall");
     const ticked = await page.locator(".steps .past").allInnerTexts();
@@ -103,12 +104,12 @@ describe("the live page", { skip }, () => {
     assertEquals(await fact("Loops ready").first().innerText(), "0/1");
     assertEquals(
       await page.getByRole("status").innerText(),
-      "It has stopped: drained, exit code 0.",
+      "The group has stopped: drained, exit code 0.",
     );
     assertEquals(await flaws(page), []);
   });
 
-  it("tells of a stop whose time was up that it cancelled, its outcome and its exit code", async () => {
+  it("shows the outcome and the exit code of a shutdown that timed out", async () => {
     const { mailbox, go, loop } = kitchen();
     await mailbox.send("tea", { id: "tea" });
     await using stage = await Stage.start([loop]);
@@ -117,30 +118,30 @@ describe("the live page", { skip }, () => {
     await look.row(/^Loops/, "kitchen").getByRole("cell", { name: "1", exact: true }).first()
       .waitFor();
     assertEquals(await stage.group.shutdown({ timeoutMs: 300 }), false);
-    await page.getByText("It has stopped: timed out, exit code 124.").first().waitFor();
+    await page.getByText("The group has stopped: timed out, exit code 124.").first().waitFor();
     const ticked = await page.locator(".steps .past").allInnerTexts();
     assertEquals(ticked, ["Running", "Unready", "Draining", "Cancelling", "Stopped"]);
     go.resolve();
   });
 
-  it("says when an engine is away, and when it is back", async () => {
+  it("shows when an engine is unreachable, and when it is back", async () => {
     const mailbox = new FaultyMailbox<string>("orders");
     const loop = new MailboxLoop({ mailbox, handler: () => {}, log: silentLog });
     await using stage = await Stage.start([loop]);
     await using look = await Look.at(browser, stage.url);
     const row = look.row(/^Mailboxes/, "orders");
-    await row.getByText("reachable").waitFor();
+    await row.getByText("reachable", { exact: true }).waitFor();
     await row.getByText("memory").waitFor();
     mailbox.loseConnection();
-    await row.getByText("away").waitFor();
+    await row.getByText("unreachable", { exact: true }).waitFor();
     await row.getByText("memory").waitFor();
     await row.getByText("The connection is lost: no answer to count").waitFor();
-    await look.page.getByText("1 away").waitFor();
+    await look.page.getByText("1 unreachable").waitFor();
     mailbox.restoreConnection();
-    await row.getByText("reachable").waitFor();
+    await row.getByText("reachable", { exact: true }).waitFor();
   });
 
-  it("refuses a wrong token and says so", async () => {
+  it("refuses a wrong token", async () => {
     await using stage = await Stage.start([idle("cleaner")], { health: { token: TOKEN } });
     await using look = await Look.at(browser, stage.url, { expected: REFUSED });
     const { page } = look;
@@ -150,25 +151,25 @@ describe("the live page", { skip }, () => {
         await page.getByLabel("Token").fill(wrong);
         await page.keyboard.press("Enter");
       }
-      await page.getByText("This token is not the right one.").waitFor();
+      await page.getByText("Wrong token.").waitFor();
     }
     assertEquals(await page.getByRole("button", { name: "Drain" }).count(), 0);
     assertEquals(await page.evaluate(() => sessionStorage.length), 0);
   });
 
-  it("drains and resumes with the token, and asks before", async () => {
+  it("drains after a confirmation and resumes, with the token", async () => {
     await using stage = await Stage.start([idle("cleaner")], { health: { token: TOKEN } });
     await using look = await Look.at(browser, stage.url);
     const { page } = look;
     await look.unlock(TOKEN);
     const drain = page.getByRole("button", { name: "Drain", exact: true }).first();
     await drain.press("Enter");
-    const dialog = page.getByRole("dialog", { name: "Drain this process?" });
+    const dialog = page.getByRole("dialog", { name: "Drain this group?" });
     await dialog.waitFor();
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
     assert(await drain.evaluate((it) => it === document.activeElement), "the focus is back");
-    assert(!stage.group.health().drained, "nobody said yes");
+    assert(!stage.group.health().drained, "the dialog was cancelled");
 
     await drain.press("Enter");
     await dialog.getByRole("button", { name: "Drain" }).press("Enter");
@@ -184,13 +185,13 @@ describe("the live page", { skip }, () => {
     assertEquals(await page.evaluate(() => sessionStorage.length), 0);
   });
 
-  it("shows dead letters to all, their errors to whoever has the token, and redrives", async () => {
+  it("shows dead letters to all users, their errors only with the token, and redrives them", async () => {
     const { mailbox, loop } = kitchen({ fails: true });
     await mailbox.send("tea", { id: "tea" });
     await using stage = await Stage.start([loop], { health: { token: TOKEN } });
     await using look = await Look.at(browser, stage.url);
     const { page } = look;
-    const row = look.row(/^Messages of orders/, "tea");
+    const row = look.row(/^Dead letters of orders/, "tea");
     assertMatch(await row.innerText(), /max deliveries\s+1\s/);
     assert(!(await page.content()).includes("secret"));
     await look.unlock(TOKEN);
@@ -202,7 +203,7 @@ describe("the live page", { skip }, () => {
     await look.row(/^Loops/, "kitchen").getByRole("cell", { name: "2", exact: true }).waitFor();
   });
 
-  it("stays small with 10,000 in flight, and counts them all", async () => {
+  it("limits the list of 10,000 messages in flight, and counts them all", async () => {
     const rooms = Array.from({ length: 10 }, (_, i) => {
       const mailbox = new InMemoryMailbox<number>(`room-${i}`);
       return { mailbox, go: deferred() };
@@ -220,14 +221,14 @@ describe("the live page", { skip }, () => {
       await page.getByRole("region", { name: "Overview" }).getByText("10\u202f000").first()
         .waitFor();
       await page.getByRole("button", { name: "room-3" }).click();
-      const list = page.getByRole("list", { name: "The oldest work of room-3" });
+      const list = page.getByRole("list", { name: "Oldest work of room-3" });
       assertEquals(await list.getByRole("listitem").count(), 20);
       await page.getByText("and 980 more").waitFor();
     }
     for (const { go } of rooms) go.resolve();
   });
 
-  it("shows the first of 1,000 loops, those in trouble among them, and how many more there are", async () => {
+  it("shows 100 of 1,000 loops, failed ones first, and how many more there are", async () => {
     const loops = Array.from({ length: 1_000 }, (_, i) =>
       i === 999
         ? new StepLoop("broken", () => {
@@ -244,7 +245,7 @@ describe("the live page", { skip }, () => {
     await page.getByText("/1\u202f000").waitFor();
   });
 
-  it("comes back by itself after its process was replaced", async () => {
+  it("reconnects after its process was replaced", async () => {
     const first = await Stage.start([idle("old")]);
     await using look = await Look.at(browser, first.url, { expected: /Failed to load resource/ });
     const { page } = look;
@@ -252,11 +253,11 @@ describe("the live page", { skip }, () => {
     await page.getByText(/Connection lost/).waitFor();
     await using _second = await Stage.start([idle("new")], { healthPort: first.port });
     await look.row(/^Loops/, "new").waitFor();
-    await page.getByText(/^Live, as of/).waitFor();
+    await page.getByText(/^Live\. Last update/).waitFor();
     assertEquals(await page.title(), "Running · lastcall");
   });
 
-  it("works where it is mounted, and in a frame of nobody", async () => {
+  it("works under the path where it is mounted", async () => {
     await using stage = await Stage.start([idle("cleaner")]);
     const app = new Hono().route("/ops", healthApp(stage.group, { log: silentLog }));
     const server = await nodeRuntime.serve!((request) => app.fetch(request), {
@@ -272,7 +273,7 @@ describe("the live page", { skip }, () => {
     await server.close({ signal: AbortSignal.abort() });
   });
 
-  it("can be read and used in the light, in the dark and on a screen of 320 points", async () => {
+  it("is accessible in light and dark mode, also 320 pixels wide", async () => {
     const { mailbox, loop } = kitchen({ fails: true });
     await mailbox.send("tea", { id: "a-rather-long-id-of-a-message-that-failed-0001" });
     await using stage = await Stage.start([loop, idle("cleaner")], { health: { token: TOKEN } });

@@ -8,7 +8,7 @@ import {
 } from "@std/assert";
 import { type Deferred, deferred } from "../../src/_promises.ts";
 import type { HttpServer, RequestHandler, Runtime } from "../../src/runtime.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { type FetchHandler, ServiceLoop } from "../../src/service/mod.ts";
 import { FakeRuntime, lifecycleCases, VirtualClock } from "../../src/testing/mod.ts";

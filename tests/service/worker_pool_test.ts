@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
 import { nextTurn } from "../../src/clock.ts";
 import { TerminatingError } from "../../src/errors.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { silentLog } from "../../src/log.ts";
 import { StepLoop } from "../../src/loops/step_loop.ts";

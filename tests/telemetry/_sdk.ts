@@ -8,18 +8,18 @@ import {
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
 import { openTelemetry } from "../../src/telemetry/open_telemetry.ts";
-import "../../src/telemetry/stop_span.ts"; // loaded when a stop is traced, for which no clock waits
+import "../../src/telemetry/spans.ts"; // a stop imports it late, and a virtual clock does not wait
 
-/** Reads metrics when it is asked. */
+/** Collects metrics on demand. */
 class Reader extends MetricReader {
   protected override async onShutdown(): Promise<void> {}
   protected override async onForceFlush(): Promise<void> {}
 }
 
-/** A point of a metric: its labels, without those that all have, and its value. */
+/** A data point of a metric: its labels and its value. */
 export type Point = readonly [labels: Readonly<Record<string, unknown>>, value: unknown];
 
-/** The SDK as an application has it, with everything in memory; it is there until it is closed. */
+/** Registers the OpenTelemetry SDK with in-memory exporters until it is disposed. */
 export class Sdk implements AsyncDisposable {
   readonly #exporter = new InMemorySpanExporter();
   readonly tracing: TracerProvider;
@@ -37,7 +37,7 @@ export class Sdk implements AsyncDisposable {
     context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
     trace.setGlobalTracerProvider(sdk.tracing);
     metrics.setGlobalMeterProvider(sdk.#metering);
-    await openTelemetry(); // a virtual clock does not wait for it to be loaded
+    await openTelemetry(); // a virtual clock does not wait until the API is loaded
     return sdk;
   }
 
@@ -45,7 +45,7 @@ export class Sdk implements AsyncDisposable {
     return this.#exporter.getFinishedSpans();
   }
 
-  /** The one span of this name. */
+  /** Returns the only span with this name. */
   span(name: string): ReadableSpan {
     const found = this.spans.filter((span) => span.name === name);
     if (found.length === 1) return found[0]!;
@@ -53,7 +53,7 @@ export class Sdk implements AsyncDisposable {
     throw new Error(`There are ${found.length} spans "${name}" among: ${names}`);
   }
 
-  /** The points of a metric, by label. */
+  /** Resolves with the data points of a metric. */
   async points(name: string): Promise<readonly Point[]> {
     const { resourceMetrics } = await this.#reader.collect();
     return resourceMetrics.scopeMetrics
@@ -73,5 +73,5 @@ export class Sdk implements AsyncDisposable {
   }
 }
 
-/** The kinds by their names. */
+/** Returns the name of the kind of a span. */
 export const kindOf = ({ kind }: ReadableSpan): string => SpanKind[kind];

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import { Child, runtimeName } from "../signals/_child.ts";
 
-const skip = runtimeName !== "deno" && "only Deno exports by itself";
+const skip = runtimeName !== "deno" && "only Deno has its own exporter";
 
 interface ExportedSpan {
   readonly name: string;
@@ -14,7 +14,7 @@ interface ExportedSpan {
   readonly parentSpanId?: string;
 }
 
-/** Takes what is exported to it, as a collector does. */
+/** An OpenTelemetry collector that keeps everything it receives. */
 class Collector implements AsyncDisposable {
   readonly #texts = new Map<string, string[]>();
   readonly #server: Server;
@@ -34,10 +34,10 @@ class Collector implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** The spans of the package; Deno makes others by itself. */
+  /** The spans of this package, without those of Deno itself. */
   get spans(): readonly ExportedSpan[] {
     const texts = this.#texts.get("/v1/traces") ?? [];
-    // deno-lint-ignore no-explicit-any -- the format is somebody else's
+    // deno-lint-ignore no-explicit-any -- the OTLP format
     const scopes = texts.flatMap((text): any[] =>
       JSON.parse(text).resourceSpans.flatMap((it: { scopeSpans: unknown[] }) => it.scopeSpans)
     );
@@ -55,7 +55,7 @@ class Collector implements AsyncDisposable {
 }
 
 describe("Deno's own exporter", () => {
-  it("gets the spans of two mailboxes in one trace, and the metrics", { skip }, async () => {
+  it("exports the spans of two mailboxes in one trace, and the metrics", { skip }, async () => {
     await using collector = new Collector();
     const endpoint = await collector.listen();
     const wrapper = [

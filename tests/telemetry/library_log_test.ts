@@ -6,7 +6,7 @@ import { flushLibraryLog, libraryLog, loadLibraryLog, takeUnheard } from "../../
 import type { Log } from "../../src/log.ts";
 import { Child } from "../signals/_child.ts";
 
-/** Has LogTape collect what the package logs, from this level on. */
+/** Configures LogTape to collect the records of the package from this level on. */
 async function collect(lowestLevel: "debug" | "error" = "debug"): Promise<LogRecord[]> {
   const records: LogRecord[] = [];
   await configure({
@@ -19,7 +19,7 @@ async function collect(lowestLevel: "debug" | "error" = "debug"): Promise<LogRec
   return records;
 }
 
-/** A log that writes down the level and the text. */
+/** Returns a log that records level and text. */
 function notes(): { readonly told: string[]; readonly log: Log } {
   const told: string[] = [];
   const note = (level: string) => (text: string) => void told.push(`${level} ${text}`);
@@ -31,7 +31,7 @@ function notes(): { readonly told: string[]; readonly log: Log } {
 
 const textOf = ({ message }: LogRecord) => message.join("");
 
-/** The module as a program has it that has logged nothing yet. */
+/** Imports a new copy of the module, which has logged nothing yet. */
 async function fresh(): Promise<typeof LibraryLog> {
   return await import(`../../src/library_log.ts?${crypto.randomUUID()}`);
 }
@@ -39,7 +39,7 @@ async function fresh(): Promise<typeof LibraryLog> {
 describe("libraryLog", () => {
   afterEach(() => reset());
 
-  it("hands records to LogTape, under its category and with their properties", async () => {
+  it("passes records to LogTape with its category and their properties", async () => {
     await loadLibraryLog();
     const records = await collect();
     const error = new Error("no");
@@ -58,7 +58,7 @@ describe("libraryLog", () => {
     );
   });
 
-  it("does not take braces in a text for the places of properties", async () => {
+  it("does not treat braces in a text as placeholders", async () => {
     await loadLibraryLog();
     const records = await collect();
     const texts = ['"{lastcall:orders}" is {error}', "}}", "{{x}}", "{", "}{", "{*}"];
@@ -66,7 +66,7 @@ describe("libraryLog", () => {
     assertEquals(records.map(textOf), texts);
   });
 
-  it("keeps what is logged while LogTape is loaded, in order", async () => {
+  it("keeps records in order while LogTape loads", async () => {
     const records = await collect();
     const { libraryLog, loadLibraryLog } = await fresh();
     libraryLog.warn("first");
@@ -77,15 +77,15 @@ describe("libraryLog", () => {
     assertEquals(records.map(textOf), ["first", "second", "third"]);
   });
 
-  it("says nothing until the application has configured LogTape", async () => {
+  it("drops records until the application configures LogTape", async () => {
     await loadLibraryLog();
-    libraryLog.error("nobody hears this");
+    libraryLog.error("before configure");
     const records = await collect();
-    libraryLog.error("somebody hears this");
-    assertEquals(records.map(textOf), ["somebody hears this"]);
+    libraryLog.error("after configure");
+    assertEquals(records.map(textOf), ["after configure"]);
   });
 
-  it("gives what LogTape does not take to who asked for it, as long as that is wanted", async () => {
+  it("passes records that LogTape does not take to the fallback log until it is removed", async () => {
     await loadLibraryLog();
     const records = await collect("error");
     const { told, log } = notes();
@@ -97,7 +97,7 @@ describe("libraryLog", () => {
     assertEquals([told, records.map(textOf)], [["warn {unheard}"], ["heard"]]);
   });
 
-  it("does without LogTape where there is no time to load it", async () => {
+  it("flushes records to the fallback log before LogTape is loaded", async () => {
     const { libraryLog, flushLibraryLog, takeUnheard, loadLibraryLog } = await fresh();
     const { told, log } = notes();
     const giveBack = takeUnheard(log);
@@ -106,10 +106,10 @@ describe("libraryLog", () => {
     flushLibraryLog();
     await loadLibraryLog();
     giveBack();
-    assertEquals(told, ["error the last word"], "and it is told once");
+    assertEquals(told, ["error the last word"], "the record is delivered once");
   });
 
-  it("has nothing to deliver twice", () => {
+  it("flushes nothing when no record waits", () => {
     const { told, log } = notes();
     const giveBack = takeUnheard(log);
     flushLibraryLog();
@@ -118,7 +118,7 @@ describe("libraryLog", () => {
   });
 });
 
-describe("a program whose handler fails", () => {
+describe("a program with a failing handler", () => {
   const run = async (...args: string[]) => {
     await using child = Child.start("../../telemetry/fixtures/failing_handler", { args });
     const { code, stdout, stderr } = await child.exit();
@@ -126,25 +126,25 @@ describe("a program whose handler fails", () => {
     return { stdout, stderr };
   };
 
-  it("is told so on the console by main(), although it configured no log", async () => {
+  it("gets the warning on the console from main() without a configured log", async () => {
     const { stdout, stderr } = await run("main");
     assertEquals(stdout, "");
     assertStringIncludes(stderr, "lastcall: message ");
     assertStringIncludes(stderr, "out of paper");
   });
 
-  it("hears nothing of it when the group is a part of it, by run()", async () => {
+  it("gets no output from run() without a configured log", async () => {
     assertEquals(await run("run"), { stdout: "", stderr: "" });
   });
 
-  it("hears of it by LogTape, and not by the console, once that is configured", async () => {
+  it("gets the warning from LogTape and not on the console when LogTape is configured", async () => {
     const { stdout, stderr } = await run("main", "configured");
     assertEquals(stderr, "");
     assertStringIncludes(stdout, "warning message ");
     assertStringIncludes(stdout, "info drained");
   });
 
-  it("hears of it by LogTape also when the process ends in the moment it began", async () => {
+  it("gets the error from LogTape also when main() rejects its options", async () => {
     assertEquals(await run("refused", "configured"), {
       stdout: "error the group could not run\n",
       stderr: "",
@@ -152,8 +152,8 @@ describe("a program whose handler fails", () => {
   });
 });
 
-describe("a program that the watchdog ends", () => {
-  it("is told why on the console, although it configured no log", async () => {
+describe("a program that the watchdog kills", () => {
+  it("gets the reason on the console without a configured log", async () => {
     await using child = Child.start("../../telemetry/fixtures/stalled");
     const { signal, stderr } = await child.exit();
     assertEquals(signal, "SIGKILL");

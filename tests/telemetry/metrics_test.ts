@@ -10,7 +10,7 @@ const LABELS = {
   "messaging.operation.type": "process",
 };
 
-/** By outcome, since the other labels are the same for all. */
+/** Returns the values by outcome. All other labels are the same. */
 const byOutcome = (points: readonly Point[]) =>
   Object.fromEntries(points.map(([{ "lastcall.outcome": outcome, ...labels }, value]) => {
     assertEquals(labels, LABELS);
@@ -18,7 +18,7 @@ const byOutcome = (points: readonly Point[]) =>
   }));
 
 describe("the metrics of messages", () => {
-  it("count by what became of them, and tell how long it took", async () => {
+  it("count messages by outcome and measure durations", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(4);
@@ -36,7 +36,7 @@ describe("the metrics of messages", () => {
     }
   });
 
-  it("tell how many are worked on now", async () => {
+  it("count messages in flight", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(3);
@@ -50,7 +50,7 @@ describe("the metrics of messages", () => {
     await run;
   });
 
-  it("belong to the provider that is registered now", async () => {
+  it("use the currently registered provider", async () => {
     for (let round = 0; round < 2; round++) {
       await using sdk = await Sdk.start();
       const worker = new Worker();

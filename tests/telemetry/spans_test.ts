@@ -3,7 +3,7 @@ import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { silentLog } from "../../src/log.ts";
 import { FakeRuntime } from "../../src/testing/fake_runtime.ts";
@@ -16,8 +16,8 @@ const idOf = (span: ReadableSpan) => span.spanContext().spanId;
 const traceIdOf = (span: ReadableSpan) => span.spanContext().traceId;
 const parentOf = (span: ReadableSpan) => span.parentSpanContext?.spanId;
 
-describe("a message that is sent and worked on where somebody traces", () => {
-  it("has a span for each, and what the handler does nests in the second", async () => {
+describe("a message with a registered tracer", () => {
+  it("has a send span and a process span, which is the parent of the spans of the handler", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await tracer().startActiveSpan("order", async (span) => {
@@ -53,7 +53,7 @@ describe("a message that is sent and worked on where somebody traces", () => {
     assertEquals(process.status.code, SpanStatusCode.UNSET);
   });
 
-  it("carries the span it was sent in", async () => {
+  it("carries the trace context of its send span", async () => {
     await using sdk = await Sdk.start();
     const { mailbox } = new Worker();
     await mailbox.send(1);
@@ -62,7 +62,7 @@ describe("a message that is sent and worked on where somebody traces", () => {
     assertEquals(message!.trace, { traceparent: `00-${traceId}-${spanId}-01` });
   });
 
-  it("has one span with many that are sent together", async () => {
+  it("shares one send span with the other messages of a batch", async () => {
     await using sdk = await Sdk.start();
     const { mailbox } = new Worker();
     assertEquals(await mailbox.sendMany([]), []);
@@ -74,7 +74,7 @@ describe("a message that is sent and worked on where somebody traces", () => {
     }
   });
 
-  it("keeps the trace it is given, and its spans belong to that", async () => {
+  it("keeps the trace option of send, and its spans continue that trace", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const given = {
@@ -94,7 +94,7 @@ describe("a message that is sent and worked on where somebody traces", () => {
     }
   });
 
-  it("begins a trace of its own when it came without one, wherever the loop was started", async () => {
+  it("starts a new trace when it has none, also when the loop was started in a span", async () => {
     const worker = new Worker();
     await worker.fill(1);
     await using sdk = await Sdk.start();
@@ -107,7 +107,7 @@ describe("a message that is sent and worked on where somebody traces", () => {
     assertNotEquals(traceIdOf(process), traceIdOf(sdk.span("start")));
   });
 
-  it("has the failures of its handler in the spans, and goes on in one trace", async () => {
+  it("has the errors of its handler in its spans and stays in one trace", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(1);
@@ -127,7 +127,7 @@ describe("a message that is sent and worked on where somebody traces", () => {
     }
   });
 
-  it("tells by its span that it was released", async () => {
+  it("has the outcome released in its span after a cancelled handler", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(1);
@@ -140,7 +140,7 @@ describe("a message that is sent and worked on where somebody traces", () => {
     assertEquals([attributes["lastcall.outcome"], status.code], ["released", SpanStatusCode.UNSET]);
   });
 
-  it("tells by its span that it could not be sent", async () => {
+  it("has an error in its send span when sending fails", async () => {
     await using sdk = await Sdk.start();
     const mailbox = new FaultyMailbox<number>("jobs", { log: silentLog });
     mailbox.loseConnection();
@@ -151,15 +151,15 @@ describe("a message that is sent and worked on where somebody traces", () => {
   });
 });
 
-describe("where nobody traces", () => {
-  it("messages carry no trace", async () => {
+describe("without a registered tracer", () => {
+  it("messages carry no trace context", async () => {
     const { mailbox } = new Worker();
     await mailbox.send(1);
     const [message] = await mailbox.receive();
     assertEquals(message!.trace, undefined);
   });
 
-  it("messages have spans from the moment on in which somebody does", async () => {
+  it("messages get spans as soon as a tracer is registered", async () => {
     const worker = new Worker();
     await worker.fill(2);
     const second = deferred();
@@ -177,8 +177,8 @@ describe("where nobody traces", () => {
   });
 });
 
-describe("a tracer that breaks", () => {
-  it("does not keep a message from being worked on, once", async () => {
+describe("a tracer that throws", () => {
+  it("does not prevent the handler, which runs once per message", async () => {
     const warnings: string[] = [];
     const log = { ...silentLog, warn: (text: string) => void warnings.push(text) };
     const worker = new Worker();
@@ -200,7 +200,7 @@ describe("a tracer that breaks", () => {
 });
 
 describe("the stop of a group", () => {
-  it("is a span with its phases, which an exporter among the support still gets", async () => {
+  it("is a span with its phases, and ends before the support stops", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const { clock } = worker;
@@ -230,7 +230,7 @@ describe("the stop of a group", () => {
     assert(stoppedWith.includes("lastcall.stop"));
   });
 
-  it("names by its span what has not ended in time", async () => {
+  it("is a span with an error that names the loops that did not end in time", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const { clock } = worker;

@@ -5,34 +5,34 @@ import xterm from "@xterm/headless";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import { Waiting } from "../_waiting.ts";
 
-/** Only a bug lets anything last this long. */
+/** Longer than any passing test needs. */
 const SAFETY_MS = 45_000;
 const SIZE = { cols: 80, rows: 16 } as const;
 const RUN_FLAGS = detectRuntime().name === "deno" ? ["run", "-A"] : [];
 const alive = new Set<ChildProcess>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 
-/** Why there can be no screen on this machine; undefined where there can. */
+/** Returns why this machine cannot run these tests, or undefined when it can. */
 export function whyNoScreen(): string | undefined {
   const { status } = spawnSync("script", ["--version"]);
-  return status === 0 ? undefined : "this machine has no `script` to make a terminal with";
+  return status === 0 ? undefined : "this machine has no `script` command to create a terminal";
 }
 
-/** What a terminal of some size shows of what is written to it. */
+/** A terminal emulator. */
 export class Screen {
   readonly #terminal = new xterm.Terminal({ ...SIZE, allowProposedApi: true });
 
-  /** Its window is made higher or lower. */
+  /** Changes the number of rows. */
   resize(rows: number): void {
     this.#terminal.resize(SIZE.cols, rows);
   }
 
-  /** Takes what a program has written. */
+  /** Writes the output of a program to the terminal. */
   write(text: string): Promise<void> {
     return new Promise((resolve) => this.#terminal.write(text, resolve));
   }
 
-  /** The lines that are seen, without trailing blanks. */
+  /** The visible lines without trailing blanks. */
   get lines(): readonly string[] {
     const { active } = this.#terminal.buffer;
     return Array.from({ length: this.#terminal.rows }, (_, row) => {
@@ -40,7 +40,7 @@ export class Screen {
     });
   }
 
-  /** Everything that was printed and is kept, what has scrolled away included. */
+  /** All lines, including those that scrolled out of view. */
   get history(): readonly string[] {
     const { active } = this.#terminal.buffer;
     return Array.from({ length: active.length }, (_, row) => {
@@ -49,9 +49,7 @@ export class Screen {
   }
 }
 
-/**
- * A fixture at a terminal of its own, on the runtime that hosts the test: its keyboard and its screen.
- */
+/** Runs a fixture in its own terminal, on the runtime of the test. */
 export class Seat implements AsyncDisposable {
   readonly screen: Screen = new Screen();
   readonly #process: ChildProcess;
@@ -75,7 +73,7 @@ export class Seat implements AsyncDisposable {
     alive.add(child);
     let written = Promise.resolve();
     child.stdout!.setEncoding("utf8").on("data", (text: string) => {
-      // deno-lint-ignore no-control-regex -- what paints begins with it
+      // deno-lint-ignore no-control-regex -- colours begin with a control character
       this.#colored ||= /\x1b\[[\d;]*[1-9][\d;]*m/.test(text);
       written = written.then(() => this.screen.write(text)).then(() => this.#waiting.look());
     });
@@ -98,7 +96,7 @@ export class Seat implements AsyncDisposable {
     return new Seat([process.execPath, ...RUN_FLAGS, fixture], env);
   }
 
-  /** Whether anything was painted so far. */
+  /** True when the fixture has printed colours. */
   get colored(): boolean {
     return this.#colored;
   }

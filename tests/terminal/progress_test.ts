@@ -2,7 +2,7 @@ import { it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { Seat, whyNoScreen } from "./_screen.ts";
 
-it("an evaluation shows its progress in one line of the terminal", {
+it("showProgress updates one line of the terminal", {
   skip: whyNoScreen() ?? false,
 }, async () => {
   await using seat = Seat.start("progress");

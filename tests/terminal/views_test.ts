@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertFalse, assertMatch, assertStringIncludes } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
-import { LoopGroup } from "../../src/lifecycle/loop_group.ts";
+import { LoopGroup } from "../../src/group/loop_group.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import type { Terminal } from "../../src/runtime.ts";
@@ -9,7 +9,7 @@ import { showDrain } from "../../src/terminal/show_drain.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
 import { Screen } from "./_screen.ts";
 
-/** A terminal whose screen can be looked at, or a file. */
+/** A terminal with a readable screen, or a file when it is not interactive. */
 class FakeTerminal implements Terminal {
   readonly interactive: boolean;
   readonly color = false;
@@ -35,7 +35,7 @@ class FakeTerminal implements Terminal {
   }
 }
 
-/** A group whose work ends when the test says so. */
+/** A group whose handlers end when the test resolves them. */
 class Stage {
   readonly clock = new VirtualClock();
   readonly terminal: FakeTerminal;
@@ -67,7 +67,7 @@ class Stage {
     return run;
   }
 
-  /** A stop that is under way, with its view. */
+  /** Starts a stop and shows it. */
   async stopping(ids: readonly string[]) {
     const { group, clock, runtime } = this;
     const view = showDrain(group, { clock, runtime });
@@ -85,7 +85,7 @@ class Stage {
 }
 
 describe("the live view of a stop", () => {
-  it("counts down, and follows the work that ends", async () => {
+  it("counts down and removes finished work", async () => {
     const stage = new Stage({ interactive: true });
     const { end } = await stage.stopping(["tea", "cake"]);
     assertMatch(await stage.terminal.look(), /draining ━+─* 9\.5 s left of 10\.0 s · 2 in flight/);
@@ -101,10 +101,10 @@ describe("the live view of a stop", () => {
     const last = await stage.terminal.look();
     assertMatch(last, /^drained in 3\.7 s of 10\.0 s/);
     assertFalse(last.includes("in flight"));
-    assertEquals(stage.clock.pending, 0, "nothing ticks any more");
+    assertEquals(stage.clock.pending, 0, "no timer is left");
   });
 
-  it("shows the oldest of many, and says how many more there are", async () => {
+  it("shows the oldest work and the number of hidden entries", async () => {
     const stage = new Stage({ interactive: true });
     const { end } = await stage.stopping(Array.from({ length: 500 }, (_, at) => `order ${at}`));
     const screen = await stage.terminal.look();
@@ -114,7 +114,7 @@ describe("the live view of a stop", () => {
     await end();
   });
 
-  it("fits a narrow terminal", async () => {
+  it("shortens lines on a narrow terminal", async () => {
     const stage = new Stage({ interactive: true, columns: 30 });
     const { end } = await stage.stopping(["a-very-long-id-that-does-not-fit-into-any-terminal"]);
     const screen = await stage.terminal.look();
@@ -123,7 +123,7 @@ describe("the live view of a stop", () => {
     await end();
   });
 
-  it("stays at the bottom of a terminal that changes its size, and what is printed above it", async () => {
+  it("stays at the bottom when the terminal changes its size, with the output above it", async () => {
     const stage = new Stage({ interactive: true });
     const { end } = await stage.stopping(["tea"]);
     await stage.terminal.look();
@@ -141,7 +141,7 @@ describe("the live view of a stop", () => {
     await end();
   });
 
-  it("lets no name or id move the cursor", async () => {
+  it("replaces control characters in names and ids", async () => {
     const stage = new Stage({ interactive: true });
     const { end } = await stage.stopping(["\x1b[2Jgone\nnext"]);
     assertStringIncludes(await stage.terminal.look(), "·[2Jgone⏎next");
@@ -149,11 +149,11 @@ describe("the live view of a stop", () => {
   });
 });
 
-describe("the lines of a stop", () => {
+describe("the JSON lines of a stop", () => {
   const events = (terminal: FakeTerminal) =>
     terminal.written.split("\n").filter(Boolean).map((line) => JSON.parse(line));
 
-  it("are one for each change, and at most one a second for work that ends", async () => {
+  it("are one per change, and at most one per second for finished work", async () => {
     const stage = new Stage({ interactive: false });
     const { end } = await stage.stopping(["a", "b", "c", "d"]);
     assertEquals(events(stage.terminal).map(({ event, inFlight }) => [event, inFlight]), [
@@ -175,11 +175,11 @@ describe("the lines of a stop", () => {
     assertEquals(stage.clock.pending, 0);
   });
 
-  it("are as safe as JSON is, whatever an id has in it", async () => {
+  it("contain no control characters from ids", async () => {
     const stage = new Stage({ interactive: false });
     const { end } = await stage.stopping(["\x1b[2J\n"]);
     await end();
-    // deno-lint-ignore no-control-regex -- what must not be there
+    // deno-lint-ignore no-control-regex -- control characters must not be there
     assertFalse(/[\x00-\x09\x0b-\x1f]/.test(stage.terminal.written));
   });
 });

@@ -2,7 +2,7 @@ import { test } from "node:test";
 import { assertEquals, assertThrows } from "@std/assert";
 import { difference, interruptsDue, parseCommands } from "../../tools/console_blocks.ts";
 
-test("a block is commands with the lines they print", () => {
+test("parseCommands returns commands with their expected lines", () => {
   assertEquals(parseCommands("$ echo one \\\n    two\none two\n\nlast\n$ false\n$ echo $?\n1"), [
     { line: 1, text: "echo one \\\n    two", expected: ["one two", "", "last"], mayFail: false },
     { line: 6, text: "false", expected: [], mayFail: true },
@@ -10,7 +10,7 @@ test("a block is commands with the lines they print", () => {
   ]);
 });
 
-test("a block that begins with output is refused", () => {
+test("parseCommands refuses a block that begins with output", () => {
   assertThrows(() => parseCommands("one\n$ echo one"), Error, "Output without a command: one");
 });
 
@@ -43,7 +43,7 @@ for (const [name, expected, printed, told] of unlike) {
   test(`different: ${name}`, () => assertEquals(difference(expected, printed), told));
 }
 
-test("Ctrl+C is due when the lines before it are there to their end", () => {
+test("Ctrl+C is due after the complete lines before it", () => {
   const expected = ["starting …", "ready", "^C", "…", "stopping", "^C", "gone"];
   assertEquals(interruptsDue(expected, ""), 0);
   assertEquals(interruptsDue(expected, "starting up\nready"), 0);

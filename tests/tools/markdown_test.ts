@@ -25,7 +25,7 @@ $ ls
 ## Twice
 `;
 
-test("fenced blocks have their language, attributes, place and the markers before them", () => {
+test("fencedBlocks returns language, attributes, line and markers", () => {
   const [first, second, ...others] = fencedBlocks(text);
   assertEquals([first?.line, first?.language, first?.text], [9, "console", "$ ls"]);
   assertEquals([...first?.markers ?? []], [["in", "clone"], ["on", "node, bun"]]);
@@ -34,13 +34,13 @@ test("fenced blocks have their language, attributes, place and the markers befor
   assertEquals(others, []);
 });
 
-test("a marker counts for the block right after it, and for no other", () => {
+test("a marker belongs only to the next block", () => {
   const [first, second] = fencedBlocks("<!-- skip: why -->\n```ts\n```\n\n```ts\n```\n");
   assertEquals([first?.markers.get("skip"), second?.markers.size], ["why", 0]);
   assertEquals(fencedBlocks("<!-- skip: why -->\nwords\n```ts\n```\n")[0]?.markers.size, 0);
 });
 
-test("links that lead to files and headings are found, those of code and to hosts are not", () => {
+test("localLinks returns links to files and headings, and none in code or to hosts", () => {
   assertEquals(localLinks(text), [
     { line: 3, target: "docs/guide.md#first-part" },
     { line: 3, target: "#a-title-with-marks-main" },
@@ -49,6 +49,6 @@ test("links that lead to files and headings are found, those of code and to host
   assertEquals(localLinks('<img src="a.svg">'), [{ line: 1, target: "a.svg" }]);
 });
 
-test("headings have the anchors that GitHub gives them", () => {
+test("anchors are those of GitHub", () => {
   assertEquals([...anchors(text)], ["a-title-with-marks-main", "twice", "twice-1"]);
 });

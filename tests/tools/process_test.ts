@@ -5,7 +5,7 @@ import { runtimeBinary } from "../../tools/runtimes.ts";
 
 const node = runtimeBinary("node");
 
-test("a program's exit code and both its outputs are collected", async () => {
+test("run collects the exit code and both outputs", async () => {
   const script = 'console.log("out"); console.error("err"); process.exitCode = 3;';
   const { code, output } = await run(node, ["-e", script]);
   assertEquals(code, 3);
@@ -13,7 +13,7 @@ test("a program's exit code and both its outputs are collected", async () => {
   assertStringIncludes(output, "err\n");
 });
 
-test("a program past its limit is ended together with what it started", async () => {
+test("run kills a program past its time limit with its children", async () => {
   // The grandchild holds the same output open: were it alive, the run would go on for a minute.
   const grandchild = "setTimeout(() => {}, 60_000)";
   const script = `require("node:child_process").spawn(process.execPath,
@@ -24,6 +24,6 @@ test("a program past its limit is ended together with what it started", async ()
   assertLess(ms, 30_000);
 });
 
-test("a program that does not exist rejects", async () => {
+test("run rejects for a missing program", async () => {
   await assertRejects(() => run("no-such-program-here", []), Error);
 });

@@ -29,7 +29,7 @@ interface Workflow {
   readonly jobs: Readonly<Record<string, Job>>;
 }
 
-/** Bun reads YAML; the others ask it. */
+/** Parses YAML with Bun, which has a parser. */
 async function parse(name: string): Promise<Workflow> {
   const path = JSON.stringify(join(root, ".github", "workflows", name));
   const program = `console.log(JSON.stringify(Bun.YAML.parse(await Bun.file(${path}).text())))`;
@@ -45,7 +45,7 @@ const jobs = [...Object.entries(ci.jobs), ...Object.entries(release.jobs)];
 const steps = jobs.flatMap(([, job]) => job.steps ?? []);
 const scripts = steps.flatMap((step) => step.run === undefined ? [] : [step.run]);
 
-/** Runs a step of a job where `npm` and `gh` only write down what they are told. */
+/** Runs a step of a job with stubs of `npm` and `gh` that record their arguments. */
 async function play(job: string, step: RegExp, tag: string, known: boolean): Promise<string> {
   using folder = new TempFolder();
   const answer = known ? "echo 1.0.0" : "exit 1";
@@ -56,7 +56,7 @@ async function play(job: string, step: RegExp, tag: string, known: boolean): Pro
     chmodSync(folder.file(program), 0o755);
   }
   const script = release.jobs[job]?.steps?.find(({ name = "" }) => step.test(name))?.run;
-  assert(script, `no step of "${job}" is like ${step}`);
+  assert(script, `no step of "${job}" matches ${step}`);
   const { code, output } = await run("bash", ["-e", "-o", "pipefail", "-c", script], {
     env: {
       PATH: [folder.path, join(root, "node_modules", ".bin"), process.env["PATH"]].join(delimiter),
@@ -70,7 +70,7 @@ async function play(job: string, step: RegExp, tag: string, known: boolean): Pro
 }
 
 describe("the workflows", () => {
-  it("may read alone, but for publishing by identity and for announcing", () => {
+  it("have read permission only, except to publish and to announce", () => {
     assertEquals([ci.permissions, release.permissions], [{ contents: "read" }, {
       contents: "read",
     }]);
@@ -83,7 +83,7 @@ describe("the workflows", () => {
     assert(!/\bsecrets\b/.test(JSON.stringify([ci, release])), "a secret can get lost");
   });
 
-  it("end in time, one of a kind, on actions whose version is known", () => {
+  it("have a time limit, a concurrency group, and actions with a version", () => {
     assert(ci.concurrency && release.concurrency);
     for (const [name, job] of jobs) {
       assert(job.uses !== undefined || job["timeout-minutes"]! <= 60, `${name} has no limit`);
@@ -91,7 +91,7 @@ describe("the workflows", () => {
     for (const { uses } of steps) if (uses !== undefined) assertMatch(uses, /^[\w-]+\/[\w-]+@v\d+/);
   });
 
-  it("ask for what there is: scripts of the manifest, files, and lines that a shell understands", async () => {
+  it("use existing scripts and files, and valid shell syntax", async () => {
     for (const script of scripts) {
       for (const [, name = ""] of script.matchAll(/\bnpm run ([\w-]+)/g)) assert(npm.scripts[name]);
       for (const [path] of script.matchAll(/(?<![\w/-])(?:tools|\.ci)\/[\w.]+/g)) {
@@ -102,7 +102,7 @@ describe("the workflows", () => {
     }
   });
 
-  it("test on the oldest Node that is supported", () => {
+  it("test on the oldest supported Node", () => {
     const setUp = ci.jobs["test"]?.steps?.find(({ uses }) =>
       uses?.startsWith("actions/setup-node@")
     );
@@ -110,7 +110,7 @@ describe("the workflows", () => {
     assertEquals(setUp?.with?.["node-version"], oldest);
   });
 
-  it("publish what was tested, and announce what was published", () => {
+  it("publish after the tests, and announce after publishing", () => {
     const needs = Object.entries(release.jobs).map(([name, job]) => [name, job.needs]);
     assertEquals(Object.fromEntries(needs), {
       version: undefined,
@@ -124,7 +124,7 @@ describe("the workflows", () => {
     assertEquals(release.on, { push: { tags: ["v*"] } });
   });
 
-  it("publish to npm what is not there, and leave what is", async () => {
+  it("publish to npm only a version that is not there", async () => {
     const step = /^Publish/;
     assertStringIncludes(await play("npm", step, "v1.0.0", false), "npm publish --provenance\n");
     const early = await play("npm", step, "v1.0.0-rc.1", false);
@@ -132,7 +132,7 @@ describe("the workflows", () => {
     assertEquals(await play("npm", step, "v1.0.0", true), "npm view lastcall@1.0.0 version\n");
   });
 
-  it("publish only from the repository that the manifest names", async () => {
+  it("publish only from the repository in the manifest", async () => {
     const [, host, home] = /^git\+(https:\/\/[^/]+)\/(.+)\.git$/.exec(npm.repository.url) ?? [];
     const script = release.jobs["npm"]?.steps?.find(({ name }) => /names this/.test(name ?? ""))
       ?.run;
@@ -146,7 +146,7 @@ describe("the workflows", () => {
     assertStringIncludes(output, "kitchen/lastcall.git: see Releasing");
   });
 
-  it("announce once, and early versions as such", async () => {
+  it("announce a version once, and a prerelease as prerelease", async () => {
     const step = /^Release/;
     assertStringIncludes(await play("announce", step, "v1.0.0", false), "--verify-tag --latest");
     assertStringIncludes(await play("announce", step, "v1.0.0-rc.1", false), "--prerelease");

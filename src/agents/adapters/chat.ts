@@ -4,35 +4,35 @@ import type { TokenUsage } from "../budget.ts";
 
 /** Options of {@linkcode chatAdapter}. */
 export interface ChatAdapterOptions {
-  /** Where the API begins, as in `https://api.example.com/v1`. */
+  /** The base URL of the API, such as `https://api.example.com/v1`. */
   readonly baseUrl: string;
-  /** The model's name, as the provider spells it. */
+  /** The name of the model, as the provider spells it. It is also the name of the adapter. */
   readonly model: string;
-  /** Sent as a bearer token, and never shown. */
+  /** Sent as a bearer token. It never appears in errors or logs. */
   readonly apiKey?: string;
-  /** Further parameters of every call, as `temperature`. */
+  /** More parameters of every call, such as `temperature`. */
   readonly parameters?: Readonly<Record<string, unknown>>;
-  /** Sent with every call; they win over those that the adapter sets. */
+  /** More headers of every call. They override the adapter's own. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Makes the calls; a stand-in for tests, or one with a proxy. @default {globalThis.fetch} */
+  /** Makes the HTTP calls, for a proxy or a test. @default {globalThis.fetch} */
   readonly fetch?: typeof fetch;
 }
 
-/** The provider refused a call, or broke it off. */
+/** The provider rejected a call, or ended the stream too early. */
 export class ChatApiError extends Error {
-  /** What a log or a `catch` tells it by. */
+  /** The class name, for logs and for checks without `instanceof`. */
   override readonly name = "ChatApiError";
-  /** The status of its answer; undefined when it broke off in the middle. */
+  /** The HTTP status of the response; undefined when the stream failed later. */
   readonly status: number | undefined;
 
-  /** Without a status for an answer that broke off. */
+  /** Creates the error, with the HTTP status if the provider rejected the call. */
   constructor(message: string, status?: number, options?: ErrorOptions) {
     super(message, options);
     this.status = status;
   }
 }
 
-/** A piece of an answer, of which everything may be missing. */
+/** An event of the stream. Providers leave out different fields. */
 interface Chunk {
   readonly choices?: readonly {
     readonly delta?: { readonly content?: string | null };
@@ -42,11 +42,12 @@ interface Chunk {
   readonly error?: { readonly message?: string };
 }
 
-/** As much of a refusal as helps. */
-const LONGEST_EXCERPT = 300;
+const MAX_EXCERPT_CHARACTERS = 300;
 
 /**
- * Speaks the chat API that most providers and local servers understand, streaming.
+ * Returns an adapter for the streaming chat completions API, which most providers and local servers offer.
+ *
+ * @throws {TypeError} when `baseUrl` is not a URL.
  *
  * @example
  * ```ts ignore
@@ -70,7 +71,9 @@ export function chatAdapter(options: ChatAdapterOptions): Adapter {
         if (chunk.usage) usage = usageOf(chunk.usage);
       }
       if (usage !== undefined) context.budget.spend(usage);
-      if (!finished) throw new ChatApiError("The provider broke off in the middle of its answer");
+      if (!finished) {
+        throw new ChatApiError("Chat API ended the stream before the answer was complete");
+      }
     },
   };
 }
@@ -101,8 +104,8 @@ async function call(
     }),
   });
   if (response.ok && response.body !== null) return response;
-  const text = (await response.text()).slice(0, LONGEST_EXCERPT);
-  throw new ChatApiError(`The provider answered ${response.status}: ${text}`, response.status);
+  const text = (await response.text()).slice(0, MAX_EXCERPT_CHARACTERS);
+  throw new ChatApiError(`Chat API returned status ${response.status}: ${text}`, response.status);
 }
 
 async function* chunks(response: Response): AsyncGenerator<Chunk> {
@@ -113,7 +116,7 @@ async function* chunks(response: Response): AsyncGenerator<Chunk> {
     if (data === "[DONE]") return;
     const chunk = parse(data);
     if (chunk.error !== undefined) {
-      throw new ChatApiError(`The provider broke off: ${chunk.error.message ?? data}`);
+      throw new ChatApiError(`Chat API reported an error: ${chunk.error.message ?? data}`);
     }
     yield chunk;
   }
@@ -123,8 +126,8 @@ function parse(data: string): Chunk {
   try {
     return JSON.parse(data);
   } catch (error) {
-    const excerpt = data.slice(0, LONGEST_EXCERPT);
-    throw new ChatApiError(`The provider sent what is no JSON: ${excerpt}`, undefined, {
+    const excerpt = data.slice(0, MAX_EXCERPT_CHARACTERS);
+    throw new ChatApiError(`Chat API sent invalid JSON: ${excerpt}`, undefined, {
       cause: error,
     });
   }
@@ -138,6 +141,6 @@ function chatUrl(baseUrl: string): URL {
   try {
     return new URL(`${baseUrl.replace(/\/+$/, "")}/chat/completions`);
   } catch {
-    throw new TypeError(`Invalid baseUrl: expected one like https://host/v1, got "${baseUrl}"`);
+    throw new TypeError(`Invalid baseUrl: expected a URL like https://host/v1, got "${baseUrl}"`);
   }
 }

@@ -2,22 +2,22 @@ import type { Adapter, AdapterContext, Prompt } from "../adapter.ts";
 import type { TokenUsage } from "../budget.ts";
 import { type Clock, systemClock } from "../../clock.ts";
 
-/** What a script has a model say: text, pieces of it, or an error. */
+/** An answer of a scripted model: text, pieces of text, or an error to throw. */
 export type ScriptedAnswer = string | readonly string[] | Error;
 
 /** Options of {@linkcode scriptedAdapter}. */
 export interface ScriptedAdapterOptions {
-  /** How long the model thinks before each piece. @default {0} */
+  /** The delay before each piece. @default {0} */
   readonly delayMs?: number;
-  /** What each answer costs. @default {one token a word} */
+  /** The token usage of each answer. @default {one token per word} */
   readonly usage?: TokenUsage;
-  /** Where the time that an answer takes comes from. @default {systemClock} */
+  /** The source of time for `delayMs`. @default {systemClock} */
   readonly clock?: Clock;
 }
 
 /**
- * A model that says what it is told to, for tests and examples: one answer after the other, the last one
- * again and again, or whatever a function makes of the prompt.
+ * Returns an adapter that needs no model, for tests and examples. A list gives one answer per call and then
+ * repeats the last one. A function makes the answer from the prompt.
  *
  * @example
  * ```ts

@@ -4,7 +4,7 @@ import { systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
-import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { checkAgentId } from "../agent_state.ts";
 import { DirectoryEngine } from "./directory_engine.ts";
 

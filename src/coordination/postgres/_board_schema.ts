@@ -25,6 +25,7 @@ export async function prepareBoardSchema(
     throw new MailboxConnectionError(
       `The boards in the schema "${schema}" of ${calls.server} have version ${version} and this ` +
         `package needs ${BOARD_VERSION}: open one once without \`migrate: false\``,
+      { reason: version === 0 ? "schema_missing" : "schema_outdated" },
     );
   }
   await calls.run("migrate", migration(schema));

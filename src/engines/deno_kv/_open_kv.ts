@@ -12,6 +12,7 @@ export async function openKv(path: string | undefined): Promise<Kv> {
       Deno === undefined
         ? "A mailbox on Deno KV needs Deno, and this is another runtime: use another engine, as SQLite"
         : 'A mailbox on Deno KV needs the flag --unstable-kv, or "unstable": ["kv"] in deno.json',
+      { reason: "client_missing" },
     );
   }
   try {

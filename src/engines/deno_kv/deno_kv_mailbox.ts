@@ -4,7 +4,7 @@ import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { DenoKvEngine } from "./deno_kv_engine.ts";
 import type { Kv } from "./kv.ts";
 import { openKv } from "./_open_kv.ts";

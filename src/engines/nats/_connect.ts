@@ -50,7 +50,7 @@ async function loadNats(): Promise<NatsModule> {
   } catch (error) {
     throw new MailboxConnectionError(
       `${missingPackages("A mailbox on NATS", [MODULE])}, or hand in a connection`,
-      { cause: error },
+      { cause: error, reason: "client_missing" },
     );
   }
 }

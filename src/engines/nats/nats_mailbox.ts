@@ -4,7 +4,7 @@ import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { Backend } from "./_backend.ts";
 import type { NatsConnection } from "./nats_connection.ts";
 import { NatsEngine } from "./nats_engine.ts";

@@ -24,6 +24,7 @@ export async function prepareSchema(calls: Calls, schema: string, migrate: boole
     throw new MailboxConnectionError(
       `The schema "${schema}" of ${calls.server} has version ${version} and this package needs ` +
         `${SCHEMA_VERSION}: open it once without \`migrate: false\``,
+      { reason: version === 0 ? "schema_missing" : "schema_outdated" },
     );
   }
   await calls.run("migrate", migration(schema));

@@ -77,7 +77,7 @@ class UrlServer implements Server {
     } catch (error) {
       throw new MailboxConnectionError(
         `${missingPackages("A mailbox on PostgreSQL", [MODULE])}, or hand in a client`,
-        { cause: error },
+        { cause: error, reason: "client_missing" },
       );
     }
   }

@@ -3,7 +3,7 @@ import { systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
-import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import type { SqlClient } from "./client.ts";
 import { Database } from "./_database.ts";
 import { PostgresEngine } from "./postgres_engine.ts";

@@ -132,7 +132,7 @@ async function loadIoredis(): Promise<IoredisModule> {
   } catch (error) {
     throw new MailboxConnectionError(
       `${missingPackages("A mailbox on Redis", [MODULE])}, or hand in a client`,
-      { cause: error },
+      { cause: error, reason: "client_missing" },
     );
   }
 }

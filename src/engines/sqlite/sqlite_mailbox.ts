@@ -3,7 +3,7 @@ import { systemClock } from "../../clock.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { Connection } from "./_connection.ts";
 import type { SqliteDriver } from "./database.ts";
 import { anyDriver } from "./drivers/mod.ts";

@@ -13,7 +13,7 @@ export async function loadSdk(): Promise<SqsSdk> {
   } catch (error) {
     throw new MailboxConnectionError(
       `${missingPackages("A mailbox on SQS", [MODULE])}, or hand the module in as \`sdk\``,
-      { cause: error },
+      { cause: error, reason: "client_missing" },
     );
   }
 }

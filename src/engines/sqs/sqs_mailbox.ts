@@ -4,7 +4,7 @@ import { safeLog } from "../../library_log.ts";
 import type { Codec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { Calls } from "./_calls.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
 import { findBeside, findQueue } from "./_queue.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { redrive } from "../../mailbox/dead_letter.ts";
+import { redrive } from "../../loops/redrive.ts";
 import type { DeadLetter } from "../../mailbox/mailbox.ts";
 import { type Bench, topic } from "./_bench.ts";
 import type { MailboxCase } from "./mailbox_case.ts";

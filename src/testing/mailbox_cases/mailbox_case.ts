@@ -1,5 +1,5 @@
 import type { Capabilities, Mailbox } from "../../mailbox/mailbox.ts";
-import type { MailboxOptions } from "../../mailbox/mailbox_options.ts";
+import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 
 /** A fresh and empty mailbox, and how time passes for it. */
 export interface MailboxFixture {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { redrive } from "../../mailbox/dead_letter.ts";
+import { redrive } from "../../loops/redrive.ts";
 import type { TraceContext } from "../../telemetry/trace_context.ts";
 import { refused, topic } from "./_bench.ts";
 import type { MailboxCase } from "./mailbox_case.ts";

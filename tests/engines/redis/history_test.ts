@@ -5,7 +5,7 @@ import { Backend } from "../../../src/engines/redis/_backend.ts";
 import { RedisEngine } from "../../../src/engines/redis/redis_engine.ts";
 import { silentLog } from "../../../src/log.ts";
 import type { Delivery, Engine } from "../../../src/mailbox/engine.ts";
-import { MemoryEngine } from "../../../src/mailbox/memory_engine.ts";
+import { MemoryEngine } from "../../../src/mailbox/in_memory_mailbox.ts";
 import { cleanUp, gate, uniqueName, url } from "./_redis.ts";
 
 const LONG_MS = 600_000;

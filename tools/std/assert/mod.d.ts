@@ -5,7 +5,7 @@ type AnyConstructor = abstract new (...args: any[]) => any;
 type InstanceOf<C extends AnyConstructor> = C extends abstract new (...args: any[]) => infer T ? T
   : never;
 
-/** What every failed assertion throws. */
+/** Thrown by failed assertions. */
 export declare class AssertionError extends Error {
   constructor(message: string, options?: ErrorOptions);
 }

@@ -1,4 +1,4 @@
-// Stands in for jsr:@std/assert where JSR cannot be reached: the same functions, from npm.
+// Replaces jsr:@std/assert where JSR cannot be reached, with the same functions from npm.
 // @ts-self-types="./mod.d.ts"
 export { assertAlmostEquals } from "deno-std/assert/almost_equals.js";
 export { assert } from "deno-std/assert/assert.js";

@@ -22,6 +22,7 @@ export async function anyDriver(
   throw new MailboxConnectionError(
     `No SQLite driver is there to open "${path}": use Node 22.13 or later, Deno or Bun, or ` +
       "`npm install better-sqlite3`",
+    { reason: "client_missing" },
   );
 }
 

@@ -1,0 +1,90 @@
+// Options and help texts that several commands share.
+
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { MAX_BATCH, MAX_VISIBILITY_MS } from "../mod.ts";
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** Parses `500ms`, `30s`, `2m`, `1.5h`, or a number of milliseconds. */
+export function parseDuration(text: string): number {
+  const [, amount, unit = "ms"] = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text) ?? [];
+  if (amount === undefined) {
+    throw new InvalidArgumentError("Write 500ms, 30s, 2m, 1h, or milliseconds.");
+  }
+  return Math.round(Number(amount) * UNITS[unit]!);
+}
+
+/** Parses a visibility timeout. */
+export function parseVisibilityTimeout(text: string): number {
+  const ms = parseDuration(text);
+  if (ms <= MAX_VISIBILITY_MS) return ms;
+  throw new InvalidArgumentError("Write at most 12h: no mailbox hides a message for longer.");
+}
+
+/** Returns a parser of whole numbers from `min` to `max`. */
+export function parseCount(min: number = 0, max: number = Infinity): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    const range = max === Infinity ? `of ${min} or more` : `from ${min} to ${max}`;
+    throw new InvalidArgumentError(`Write a whole number ${range}.`);
+  };
+}
+
+/** Adds an option that can also be set by the environment variable `LASTCALL_<NAME>`. */
+export type AddOption = (
+  flags: string,
+  text: string,
+  parse?: (text: string) => unknown,
+) => Option;
+
+/** Returns a function that adds such options to a command. */
+export function envOptions(command: Command): AddOption {
+  return (flags, text, parse) => {
+    const option = new Option(flags, text);
+    option.env(`LASTCALL_${option.name().replaceAll("-", "_").toUpperCase()}`);
+    if (parse !== undefined) option.argParser(parse);
+    command.addOption(option);
+    return option;
+  };
+}
+
+/** Makes `--limit`, for commands that list messages. */
+export function limitOption(): Option {
+  return new Option("-n, --limit <count>", "show at most this many, oldest first")
+    .argParser(parseCount(1, MAX_BATCH)).default(10);
+}
+
+/** Makes `--token`, for commands that control a running group. */
+export function tokenOption(): Option {
+  return new Option("--token <token>", "token of the health app; prefer the environment variable")
+    .env("LASTCALL_TOKEN");
+}
+
+/** Removes undefined values: an option set to undefined is not the same as an option left out. */
+export function definedOnly<O extends object>(options: O): { [K in keyof O]?: NonNullable<O[K]> } {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof O]?: NonNullable<O[K]> };
+}
+
+/** Formats the Examples section of a command. */
+export function examples(...lines: readonly (readonly [command: string, what: string])[]): string {
+  const width = Math.max(...lines.map(([command]) => command.length));
+  const shown = lines.map(([command, what]) => `  $ ${command.padEnd(width)}  # ${what}`);
+  return `\nExamples:\n${shown.join("\n")}`;
+}
+
+/** The help of the health app's URL, which `status`, `drain` and `resume` take. */
+export const HEALTH_URL = "URL of the health app: http://host:8080, host:8080 or :8080";
+
+/** The help section about mailbox URLs. */
+export const MAILBOXES = `
+Mailboxes:
+  sqlite:./jobs.db?queue=orders            a file
+  redis://localhost:6379?queue=orders      Redis; redis+cluster:// for a cluster
+  postgres://localhost/app?queue=orders    PostgreSQL
+  nats://localhost:4222?queue=orders       NATS with JetStream
+  sqs:orders?region=eu-west-1              Amazon SQS
+  denokv:./jobs.kv?queue=orders            Deno KV, on Deno only
+
+  If LASTCALL_MAILBOX is set, the mailbox can be omitted.`;

@@ -1,0 +1,156 @@
+// Checks of the mailbox: whether it can be reached, how fast, and what its engine cannot do. They
+// create nothing: neither the file of a mailbox nor tables.
+
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { type Capabilities, type Mailbox, openMailbox, silentLog, systemClock } from "../../mod.ts";
+import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/mailbox_url.ts";
+import { CliError, connectionReason, toCliError } from "../_errors.ts";
+import { open } from "../_mailbox.ts";
+import { counted } from "../_print.ts";
+import { durationText, type Finding, ok, problem, warning } from "./finding.ts";
+import type { Settings } from "./settings.ts";
+
+/** Every batch of messages needs two round trips, so a longer one limits the throughput. */
+const SLOW_MS = 100;
+
+/** Checks the mailbox of the settings. */
+export async function checkEngine({ mailbox: url }: Settings): Promise<readonly Finding[]> {
+  if (url === undefined) return [];
+  try {
+    const parsed = parseMailboxUrl(url);
+    if (parsed.scheme === "memory") {
+      return [warning("engine", {
+        found: "memory: is a mailbox of one process",
+        why: "no other process can send to it, and its messages end with the process",
+        change: "--mailbox sqlite:./jobs.db, or a server",
+      })];
+    }
+    const file = await checkFile(parsed);
+    if (file !== undefined) return [file];
+    // `migrate` is an option of some engines only, so the type of the options does not have it.
+    const options = { log: silentLog, migrate: false };
+    const mailbox = await open(url, false, options);
+    try {
+      const place = `${parsed.scheme}:${withoutCredentials(parsed.path)}`;
+      return [await roundTrip(mailbox, place), ...checkCapabilities(mailbox.capabilities)];
+    } finally {
+      await mailbox.close();
+    }
+  } catch (error) {
+    return [unreachable(error)];
+  }
+}
+
+async function roundTrip(mailbox: Mailbox<unknown>, place: string): Promise<Finding> {
+  const messages = await mailbox.approximateCount();
+  const began = systemClock.monotonic();
+  const dead = await (mailbox.deadLetters ?? mailbox).approximateCount();
+  const ms = systemClock.monotonic() - began;
+  const letters = mailbox.deadLetters === undefined ? "" : `, ${counted(dead, "dead letter")}`;
+  const found = `${place} answers in ${durationText(Math.max(1, ms))}: ` +
+    `${counted(messages, "message")}${letters}`;
+  if (ms <= SLOW_MS) return ok("engine", found);
+  return warning("engine", {
+    found,
+    why: "every batch of messages needs two such calls",
+    change: "move the worker closer to the server, or raise --concurrency and --prefetch",
+  });
+}
+
+function unreachable(error: unknown): Finding {
+  if (connectionReason(error) === "schema_missing") {
+    return ok("engine", "the server answers; the worker creates its tables when it starts");
+  }
+  const { message, code } = toCliError(error);
+  return problem("engine", {
+    found: message,
+    why: "the worker could not start",
+    change: code === "usage"
+      ? "--mailbox, as the message says"
+      : "--mailbox, or the network between this machine and the server",
+  });
+}
+
+function withoutCredentials(path: string): string {
+  return path.replace(/\/\/[^/]*@/, "//");
+}
+
+/** Reports what the engine cannot do and what follows for the worker. */
+export function checkCapabilities(
+  { fencedAck, restoresAttempts, fifo }: Capabilities,
+): readonly Finding[] {
+  const lacks = [
+    ...(fencedAck ? [] : ["cannot refuse a stale receipt handle"]),
+    ...(restoresAttempts ? [] : ["counts deliveries that a shutdown released"]),
+  ];
+  if (lacks.length === 0) {
+    return fifo ? [] : [ok("capabilities", "messages may arrive out of order")];
+  }
+  return [warning("capabilities", {
+    found: `the engine ${lacks.join(", and ")}`,
+    why: fencedAck
+      ? "shutdowns alone may dead-letter a message"
+      : "a worker that was suspended may settle a message that another worker handles by now",
+    change: fencedAck
+      ? "a higher --max-deliveries"
+      : "idempotent handlers; or SQLite, Redis, PostgreSQL or Deno KV",
+  })];
+}
+
+/** Checks a mailbox that is a file. Returns undefined when the file exists and can be opened. */
+async function checkFile({ scheme, path, href }: MailboxUrl): Promise<Finding | undefined> {
+  if (scheme !== "sqlite" && scheme !== "denokv" || path === "") return undefined;
+  const file = resolve(path.startsWith("///") ? path.slice(2) : path);
+  const obstacle = fileObstacle(file);
+  if (obstacle !== undefined || existsSync(file)) return obstacle;
+  await openElsewhere(href, file);
+  return ok("engine", `the worker creates ${file} when it starts`);
+}
+
+function fileObstacle(file: string): Finding | undefined {
+  const folder = dirname(file);
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
+    return problem("engine", {
+      found: `no folder ${folder}`,
+      why: "the worker creates the file of the mailbox there",
+      change: `mkdir -p ${folder}`,
+    });
+  }
+  const locked = [folder, file].find((path) => existsSync(path) && !isWritable(path));
+  if (locked === undefined) return undefined;
+  return problem("engine", {
+    found: `${locked} is not writable`,
+    why: "an open mailbox writes its file and further files next to it",
+    change: `write permission on ${locked} for this user`,
+  });
+}
+
+/** Opens the mailbox in a temporary folder, to check the driver and the parameters of the URL. */
+async function openElsewhere(url: string, file: string): Promise<void> {
+  const [place = "", query] = url.split(/\?(.*)/s);
+  const folder = await mkdtemp(join(tmpdir(), "lastcall-doctor-"));
+  const substitute = join(folder, "mailbox");
+  try {
+    const path = encodeURI(substitute).replaceAll("?", "%3F").replaceAll("#", "%23");
+    const scheme = place.slice(0, place.indexOf(":"));
+    const there = `${scheme}:${path}${query === undefined ? "" : `?${query}`}`;
+    await (await openMailbox(there, { log: silentLog })).close();
+  } catch (error) {
+    const { code, message } = toCliError(error);
+    throw new CliError(code, message.replaceAll(substitute, file), { cause: error });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

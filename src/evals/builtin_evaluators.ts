@@ -1,0 +1,169 @@
+import { checkCount } from "../_checks.ts";
+import type { Session } from "../agents/session.ts";
+import { type Evaluator, passOrFail, type Score, toScore } from "./evaluator.ts";
+
+/** The length of a value in the reason of a score. */
+const MAX_EXCERPT_CHARACTERS = 80;
+
+/**
+ * Passes when the output equals the expected value. Objects and arrays are compared deeply, and the order
+ * of keys does not matter.
+ *
+ * @throws {TypeError} when the sample has no expected value.
+ */
+export function exactMatch<T>(output: T, expected: T | undefined): Score {
+  if (isEqual(output, required(expected))) return passOrFail(true);
+  return passOrFail(false, `expected ${excerpt(expected)}, got ${excerpt(output)}`);
+}
+
+/**
+ * Passes when the output contains the expected string, or all of several. Case matters; use `adapt` to
+ * ignore it.
+ *
+ * @throws {TypeError} when the output is not a string, or the sample has no expected value.
+ */
+export function contains(output: string, expected: string | readonly string[] | undefined): Score {
+  if (typeof output !== "string") {
+    throw new TypeError(`Cannot search an output that is not a string: ${excerpt(output)}`);
+  }
+  const texts = [required(expected)].flat() as readonly string[];
+  const missing = texts.filter((text) => !output.includes(text));
+  if (missing.length === 0) return passOrFail(true);
+  const reason = `${missing.map(excerpt).join(" and ")} not in ${excerpt(output)}`;
+  return { value: 1 - missing.length / texts.length, passed: false, reason };
+}
+
+/**
+ * Returns an evaluator that scores the agent's conversation instead of its output.
+ *
+ * @example
+ * ```ts
+ * import { sessionEvaluator } from "@lastcall/lastcall/evals";
+ *
+ * const usedNoTool = sessionEvaluator(({ turns }) => turns.every(({ role }) => role !== "tool"));
+ * console.log(usedNoTool);
+ * ```
+ */
+export function sessionEvaluator(
+  score: (session: Session) => Score | boolean | Promise<Score | boolean>,
+): Evaluator<unknown> {
+  return (_output, _expected, { session }) => score(session);
+}
+
+/** Returns an evaluator that passes when the agent used at most `most` tokens, input and output together. */
+export function withinTokens(most: number): Evaluator<unknown> {
+  checkCount("tokens", most);
+  return sessionEvaluator(({ usage: { inputTokens, outputTokens } }) => {
+    return atMost(inputTokens + outputTokens, most, "tokens");
+  });
+}
+
+/** Returns an evaluator that passes when the session has at most `most` turns, including the prompt. */
+export function withinTurns(most: number): Evaluator<unknown> {
+  checkCount("turns", most);
+  return sessionEvaluator(({ turns }) => atMost(turns.length, most, "turns"));
+}
+
+/** Returns an evaluator that passes when all evaluators pass. Its value is the mean of their values. */
+export function allOf<O, E>(...evaluators: readonly Evaluator<O, E>[]): Evaluator<O, E> {
+  checkEvaluators("allOf", evaluators);
+  return async (...args) => {
+    const scores = await scoreAll(evaluators, args);
+    const value = scores.reduce((sum, score) => sum + score.value, 0) / scores.length;
+    return { value, ...overall(scores, scores.every(({ passed }) => passed)) };
+  };
+}
+
+/** Returns an evaluator that passes when any evaluator passes. Its value is the highest of their values. */
+export function anyOf<O, E>(...evaluators: readonly Evaluator<O, E>[]): Evaluator<O, E> {
+  checkEvaluators("anyOf", evaluators);
+  return async (...args) => {
+    const scores = await scoreAll(evaluators, args);
+    const value = Math.max(...scores.map((score) => score.value));
+    return { value, ...overall(scores, scores.some(({ passed }) => passed)) };
+  };
+}
+
+/** The conversions that {@linkcode adapt} applies. */
+export interface Adaptation<O, E, P, F> {
+  /** Converts the output of the agent. @default {no conversion} */
+  readonly output?: (output: O) => P;
+  /** Converts the expected value of the sample. @default {no conversion} */
+  readonly expected?: (expected: E) => F;
+}
+
+/**
+ * Returns an evaluator that converts the output and the expected value before it calls `evaluator`, for
+ * example to compare one field or to ignore case.
+ *
+ * @example
+ * ```ts
+ * import { adapt, exactMatch } from "@lastcall/lastcall/evals";
+ *
+ * const tidy = (text: string) => text.trim().toLowerCase();
+ * const sameWords = adapt(exactMatch<string>, { output: tidy, expected: tidy });
+ * console.log(sameWords);
+ * ```
+ */
+export function adapt<P, F, O = P, E = F>(
+  evaluator: Evaluator<P, F>,
+  { output, expected }: Adaptation<O, E, P, F>,
+): Evaluator<O, E> {
+  checkEvaluators("adapt", [evaluator]);
+  return (original, originalExpected, context) => {
+    const converted = output === undefined ? original as unknown as P : output(original);
+    const convertedExpected = originalExpected === undefined || expected === undefined
+      ? originalExpected as F | undefined
+      : expected(originalExpected);
+    return evaluator(converted, convertedExpected, context);
+  };
+}
+
+async function scoreAll<O, E>(
+  evaluators: readonly Evaluator<O, E>[],
+  args: Parameters<Evaluator<O, E>>,
+): Promise<readonly Score[]> {
+  const scores: Score[] = [];
+  // Sequential, because several evaluators may call the same model provider.
+  for (const evaluator of evaluators) scores.push(toScore(await evaluator(...args)));
+  return scores;
+}
+
+/** Joins the reasons of the scores that agree with the overall result. */
+function overall(scores: readonly Score[], passed: boolean): Pick<Score, "passed" | "reason"> {
+  const reasons = scores.flatMap((score) =>
+    score.passed !== passed || score.reason === undefined ? [] : [score.reason]
+  );
+  return reasons.length === 0 ? { passed } : { passed, reason: reasons.join("; ") };
+}
+
+function checkEvaluators(name: string, evaluators: readonly unknown[]): void {
+  if (evaluators.length > 0 && evaluators.every((it) => typeof it === "function")) return;
+  throw new TypeError(`Invalid ${name}: expected one or more evaluator functions`);
+}
+
+function atMost(count: number, most: number, unit: string): Score {
+  const passed = count <= most;
+  return passOrFail(passed, passed ? undefined : `${count} ${unit}, more than ${most}`);
+}
+
+function required<T>(expected: T | undefined): T {
+  if (expected !== undefined) return expected;
+  throw new TypeError('The sample has no "expected" value: add one, or use another evaluator');
+}
+
+function excerpt(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length <= MAX_EXCERPT_CHARACTERS ? text : `${text.slice(0, MAX_EXCERPT_CHARACTERS)}…`;
+}
+
+/** Compares values that JSON can represent. */
+function isEqual(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const [left, right] = [a, b] as unknown as readonly Readonly<Record<string, unknown>>[];
+  const keys = Object.keys(left!);
+  return keys.length === Object.keys(right!).length &&
+    keys.every((key) => Object.hasOwn(right!, key) && isEqual(left![key], right![key]));
+}

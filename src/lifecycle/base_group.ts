@@ -1,0 +1,239 @@
+import { checkDuration } from "../_checks.ts";
+import { Emitter } from "../_emitter.ts";
+import { settlesWithin } from "../_promises.ts";
+import { flushLibraryLog, loadLibraryLog, takeUnheard } from "../library_log.ts";
+import { consoleLog } from "../log.ts";
+import type { Clock } from "../clock.ts";
+import { endsWithin } from "./deadline.ts";
+import { type DrainReport, GroupFailedError, type Outcome } from "./drain_report.ts";
+import type { GroupEvents } from "./group_events.ts";
+import { type BaseGroupOptions, type GroupConfig, groupConfig } from "./group_options.ts";
+import { GroupRun } from "./_group_run.ts";
+import { healthOf, type HealthSnapshot } from "./health_snapshot.ts";
+import { isInside } from "./_inside.ts";
+import { joinProcessEnd } from "./_process_share.ts";
+import {
+  checkRunOptions,
+  type Runnable,
+  type RunOptions,
+  type ShutdownOptions,
+} from "./runnable.ts";
+import type { Support } from "./resources.ts";
+import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
+
+/** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
+export interface LoopGroupRunOptions extends RunOptions {
+  /**
+   * Stop on SIGTERM and SIGINT. Worker threads of Node and Bun get no signals: `run` rejects there
+   * unless this is false. @default {true}
+   */
+  readonly installSignals?: boolean;
+}
+
+/**
+ * How long the end of a process waits for LogTape, whose last records then go to standard error, and for
+ * the reader of standard error.
+ */
+const LAST_WORDS_MS = 1_000;
+
+/** Shows a stop, as a view on the terminal does. */
+export interface StopView {
+  /** Shows the report and restores the terminal. Returns true when the whole report was shown. */
+  end(report?: DrainReport): boolean;
+}
+
+/**
+ * Runs loops together and stops them together, without a health server and a view on the terminal:
+ * {@linkcode LoopGroup} adds these. Every stop has one deadline and ends in a {@linkcode DrainReport}.
+ */
+export class BaseGroup implements AsyncDisposable {
+  readonly #config: GroupConfig;
+  readonly #emitter: Emitter<GroupEvents>;
+  #run: GroupRun | undefined;
+  #stopped = false;
+  #stopNext = false;
+  #drained = false;
+  readonly #outcomes: Record<Outcome, number> = {
+    drained: 0,
+    timed_out: 0,
+    failed: 0,
+    forced: 0,
+  };
+
+  /** Checks everything; nothing starts before `run`. */
+  constructor(loops: readonly Runnable[], options: BaseGroupOptions = {}) {
+    this.#config = groupConfig(loops, options);
+    this.#emitter = new Emitter<GroupEvents>(this.#config.log);
+    // Bound, so that `coordinator.register(group.shutdown)` works as it reads.
+    this.shutdown = this.shutdown.bind(this);
+  }
+
+  /** The loops, in the order they were given. */
+  get loops(): readonly Runnable[] {
+    return this.#config.loops;
+  }
+
+  /** True from the call of `run` until it settles. */
+  get running(): boolean {
+    return this.#run !== undefined && this.#run.phase !== "stopped";
+  }
+
+  /** How the runs of this group have ended so far. */
+  get outcomes(): Readonly<Record<Outcome, number>> {
+    return { ...this.#outcomes };
+  }
+
+  /** Watches the group: `phase`, `loop`, `problem` and `stall`. Returns the remover. */
+  on<K extends keyof GroupEvents>(kind: K, listener: (event: GroupEvents[K]) => void): () => void {
+    return this.#emitter.on(kind, listener);
+  }
+
+  /** How the group is doing now. */
+  health(): HealthSnapshot {
+    const idle = this.loops.map((loop) => ({ loop, state: "waiting" as const, restarts: 0 }));
+    const thresholdMs = this.#config.watchdogThresholdMs ?? DEFAULT_WATCHDOG_THRESHOLD_MS;
+    const { members = idle, phases = [], stopProgress: stop, end } = this.#run ?? {};
+    return healthOf({
+      phases: phases.map(({ phase }) => phase),
+      drained: this.#drained,
+      ...{ thresholdMs, members, stop, end },
+    });
+  }
+
+  /**
+   * Runs all loops until they have ended, a stop was asked for, or one failed. The time a stop may
+   * take bounds this as well: what still runs at the deadline is named in the report.
+   *
+   * Rejects with a {@linkcode GroupFailedError} when loops failed, unless failures are ignored.
+   */
+  async run(options: LoopGroupRunOptions = {}): Promise<DrainReport> {
+    const report = await this.#execute(options, false);
+    if (report.failed.length > 0 && this.#config.onFailure !== "ignore") {
+      throw new GroupFailedError(report);
+    }
+    return report;
+  }
+
+  /**
+   * Runs like `run`, then ends the process: exit code 0 when drained, 1 when a loop failed, 124 when
+   * the deadline passed with work left, 128 + n when signal n forced it. Where several groups run with
+   * `main()`, the end of one begins the stop of all; the process ends after the last, with the worst exit
+   * code: forced, then failed, then timed out.
+   *
+   * Meanwhile the process is ours: warnings and errors that LogTape is not configured to take are
+   * written to standard error, the report of a run that did not drain among them.
+   *
+   * Rejects in a worker thread, which cannot end the process.
+   */
+  async main(options: LoopGroupRunOptions = {}): Promise<never> {
+    const { clock, log, runtime } = this.#config;
+    if (runtime().inWorker?.()) {
+      throw new Error(
+        "main() cannot end the process from a worker thread. Run the group in the main thread, or call " +
+          "run({ installSignals: false }) in the worker and stop it by shutdown().",
+      );
+    }
+    const endProcess = joinProcessEnd(runtime());
+    const giveBack = takeUnheard(consoleLog);
+    const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
+    const view = this.showStop()?.catch(() => undefined);
+    let exitCode = 1;
+    try {
+      const report = await this.#execute(options, true);
+      exitCode = report.exitCode;
+      const wasRead = (await view)?.end(report) ?? false;
+      await settlesWithin(loaded, LAST_WORDS_MS, clock);
+      flushLibraryLog();
+      // What stands on the terminal already is for LogTape alone.
+      if (wasRead) giveBack();
+      log[report.outcome === "drained" ? "info" : "error"](String(report), { report });
+    } catch (error) {
+      (await view)?.end();
+      log.error("the group could not run", { error });
+    }
+    await settlesWithin(loaded, LAST_WORDS_MS, clock);
+    flushLibraryLog();
+    giveBack();
+    const written = runtime().terminal?.flush?.();
+    if (written !== undefined) await settlesWithin(written, LAST_WORDS_MS, clock);
+    return await endProcess(exitCode);
+  }
+
+  /**
+   * Stops all loops and waits: true when all have stopped, false when the time ran out. While nothing
+   * runs, it makes the next `run` return at once.
+   *
+   * Called from inside a loop or a resource of the group, as by a handler, or by anything these have
+   * started, it begins the stop and returns false without waiting: the group stops when the caller has
+   * ended. Node before version 24 cannot tell, and such a call waits until the deadline.
+   */
+  async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
+    const { clock, shutdownTimeoutMs } = this.#config;
+    const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? shutdownTimeoutMs);
+    const run = this.#run;
+    if (run === undefined || !this.running) {
+      this.#stopNext = !this.#stopped;
+      return true;
+    }
+    run.requestStop({ kind: "shutdown", text: "shutdown() was called" }, timeoutMs);
+    const stopped = stopsWithin(run, timeoutMs, clock);
+    return isInside(run) ? false : await stopped;
+  }
+
+  /** Takes no new work until `resume`, and is not ready; resolves when nothing is in flight. */
+  async drain(): Promise<void> {
+    this.#drained = true;
+    await Promise.all(this.loops.map((loop) => loop.drain?.()));
+  }
+
+  /** Takes work again after `drain`. */
+  resume(): void {
+    this.#drained = false;
+    for (const loop of this.loops) loop.resume?.();
+  }
+
+  /** Stops the group. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.shutdown();
+  }
+
+  /** Returns what starts before all support and stops after it. */
+  protected foundation(): readonly Support[] {
+    return [];
+  }
+
+  /** Begins to show the stop; called by `main` alone. */
+  protected showStop(): Promise<StopView> | undefined {
+    return undefined;
+  }
+
+  async #execute(options: LoopGroupRunOptions, endsProcess: boolean): Promise<DrainReport> {
+    checkRunOptions(options);
+    if (this.running) {
+      throw new Error("The group is already running: stop it before running it again");
+    }
+    const { installSignals = true, ...runOptions } = options;
+    const run = new GroupRun(
+      this.#config,
+      { ...runOptions, installSignals, endsProcess, foundation: this.foundation() },
+      this.#emitter,
+    );
+    this.#run = run;
+    if (this.#stopNext) run.requestStop({ kind: "shutdown", text: "shutdown() came before run()" });
+    this.#stopNext = false;
+    try {
+      const report = await run.execute();
+      this.#outcomes[report.outcome]++;
+      return report;
+    } finally {
+      this.#stopped = run.reason.kind !== "finished";
+    }
+  }
+}
+
+async function stopsWithin(run: GroupRun, timeoutMs: number, clock: Clock): Promise<boolean> {
+  await endsWithin(run.finished, timeoutMs, clock, () => {
+    run.cancelAll("deadline", "the time of a shutdown() is nearly up");
+  });
+  return run.clean;
+}
