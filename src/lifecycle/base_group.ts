@@ -130,7 +130,7 @@ export class BaseGroup implements AsyncDisposable {
     if (runtime().inWorker?.()) {
       throw new Error(
         "main() cannot end the process from a worker thread. Run the group in the main thread, or call " +
-          "run({ installSignals: false }) in the worker and stop it by shutdown().",
+          "run({ installSignals: false }) in the worker and stop it with shutdown().",
       );
     }
     const endProcess = joinProcessEnd(runtime());

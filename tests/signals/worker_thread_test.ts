@@ -3,7 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Child, runtimeName } from "./_child.ts";
 
 /** What can be called where no signal is heard. */
-const ADVICE = "call run({ installSignals: false }) in the worker and stop it by shutdown().";
+const ADVICE = "call run({ installSignals: false }) in the worker and stop it with shutdown().";
 
 const kinds = runtimeName === "node" ? ["node"] : ["node", "web"];
 

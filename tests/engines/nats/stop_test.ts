@@ -114,14 +114,15 @@ describe("a NATS server that was killed", gate, () => {
     const stream = join(server.folder, "jetstream/$G/streams/lastcall_orders");
     const [consumer = ""] = await readdir(join(stream, "obs"));
     const stateFile = join(stream, "obs", consumer, "o.dat");
-    const { length: ofTwo } = await readFile(stateFile);
+    const ofTwo = await readFile(stateFile);
     await cp(join(stream, "msgs"), join(server.folder, "before"), { recursive: true });
     await server.start();
     await eventually(() => done!.acknowledge());
     // What is done is written down, and what is gone is not.
     await eventually(async () => {
-      const { length } = await readFile(stateFile);
-      assert(0 < length && length < ofTwo, "one message less is in flight");
+      const now = await readFile(stateFile);
+      const states = `before: ${ofTwo.toString("hex")}, now: ${now.toString("hex")}`;
+      assert(0 < now.length && now.length < ofTwo.length, `one less is in flight; ${states}`);
     });
     await server.kill();
     await rm(join(stream, "msgs"), { recursive: true });
