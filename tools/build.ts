@@ -35,7 +35,7 @@ const notice =
 const NATIVE_PEER = "better-sqlite3";
 
 /** Imports of optional packages in declarations. They get `any` where the package is missing. */
-const PEER_IMPORT = /^import [^;]* from "(?![.]|node:)[^"]+";$/gm;
+const PEER_IMPORT = /^(?:import|export) [^;]* from "(?![.]|node:)[^"]+";$/gm;
 
 const RELATIVE_IMPORT = /(?:from|import)\s*\(?\s*"(\.[^"]*)"/g;
 const peers = Object.keys(npm.peerDependencies ?? {});
