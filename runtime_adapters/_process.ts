@@ -99,6 +99,11 @@ export function createScope<T>(): AsyncScope<T> | undefined {
   return { run: (value, work) => storage.run(value, work), get: () => storage.getStore() };
 }
 
+/** Returns a function that calls `work` in the scopes of the caller. */
+export function scopeOfCaller(): <R>(work: () => R) => R {
+  return process.getBuiltinModule("node:async_hooks").AsyncLocalStorage.snapshot();
+}
+
 /** Keeps the process alive by a timer, until the returned function is called. */
 export function keepAlive(): () => void {
   const timer = setInterval(() => {}, 2 ** 30);

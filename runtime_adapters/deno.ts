@@ -12,7 +12,7 @@ import type {
   SignalName,
   Terminal,
 } from "../src/runtime.ts";
-import { createScope, keepAlive } from "./_process.ts";
+import { createScope, keepAlive, scopeOfCaller } from "./_process.ts";
 import { StderrQueue } from "./_stderr.ts";
 import { inNodeWorker, startThread, watchEventLoop } from "./_thread.ts";
 
@@ -144,8 +144,10 @@ const STATIC_BODY_TURNS = 8;
 function serve(handler: RequestHandler, options: ServeOptions): Promise<HttpServer> {
   // The second argument is for handlers that use Deno's API.
   const answer = handler as (request: Request, info: unknown) => ReturnType<RequestHandler>;
+  // Deno.serve calls handlers in the scope of its caller sometimes, and outside of it at other times.
+  const inScope = scopeOfCaller();
   const serving = async (request: Request, info: unknown) =>
-    streamLongBody(await answer(request, info));
+    streamLongBody(await inScope(() => answer(request, info)));
   return new Promise((resolve) => {
     const server = deno().serve({ ...options, onListen() {} }, serving);
     const { hostname, port } = server.addr;
