@@ -6,7 +6,7 @@ import { PostgresMailbox } from "../../src/engines/postgres/mod.ts";
 import { RedisMailbox } from "../../src/engines/redis/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { type Mailbox, MailboxConnectionError } from "../../mod.ts";
-import { LateProxy } from "./_late_proxy.ts";
+import { BreakingProxy } from "./_proxy.ts";
 import { privateOptions, PrivatePostgres } from "./postgres/_private.ts";
 import { eventually, hasBinary, missing, PrivateServer, redis } from "./_servers.ts";
 
@@ -38,7 +38,7 @@ describe("a receive that was given up", () => {
   for (const { name, gate, start, open } of kinds) {
     it(`hides nothing and spends no attempt when it reaches ${name} later`, gate, async () => {
       await using server = await start();
-      await using proxy = await LateProxy.before(server.port);
+      await using proxy = await BreakingProxy.before(server.port);
       await using mailbox = await open(server.url.replace(`${server.port}`, `${proxy.port}`));
       await using other = await open(server.url);
       assertEquals(await mailbox.receive(), []);
@@ -47,7 +47,7 @@ describe("a receive that was given up", () => {
       // Gives back what it took: nothing so far.
       assertEquals(await eventually(() => mailbox.receive()), []);
       await other.send("work");
-      await proxy.deliver();
+      await proxy.deliverHeld();
       assertEquals(await other.receive(), [], "the late receive has taken it");
       const [message] = await eventually(async () => {
         const messages = await mailbox.receive();

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertLess } from "@std/assert";
 import { connect } from "@nats-io/transport-node";
 import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { silentLog } from "../../../src/log.ts";
-import { CuttingProxy } from "../_cutting_proxy.ts";
+import { BreakingProxy } from "../_proxy.ts";
 import { eventually, hasBinary, missing, nats } from "../_servers.ts";
 import { startServer } from "./_nats.ts";
 
@@ -25,14 +25,14 @@ type Moment = "command" | "reply";
 async function startSite(): Promise<
   & {
     readonly mailbox: NatsMailbox<number>;
-    readonly proxy: CuttingProxy;
+    readonly proxy: BreakingProxy;
     /** Cuts the connection at the next such command, before it or before its reply. */
     cutNext(command: string, moment: Moment): void;
   }
   & AsyncDisposable
 > {
   const server = await startServer();
-  const proxy = await CuttingProxy.before(server.port);
+  const proxy = await BreakingProxy.before(server.port);
   const connection = await connect({
     servers: `127.0.0.1:${proxy.port}`,
     maxReconnectAttempts: -1,

@@ -11,7 +11,7 @@ import { silentLog } from "../../../src/log.ts";
 import { MailboxLoop } from "../../../src/loops/mailbox_loop.ts";
 import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../../src/mailbox/errors.ts";
 import type { Message } from "../../../src/mailbox/mailbox.ts";
-import { CuttingProxy } from "../_cutting_proxy.ts";
+import { BreakingProxy } from "../_proxy.ts";
 import { eventually } from "../_servers.ts";
 import { Conversations } from "./_conversations.ts";
 import { privateOptions, PrivatePostgres } from "./_private.ts";
@@ -33,11 +33,11 @@ const settlements: readonly (readonly [
 
 describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
   let server: PrivatePostgres;
-  let proxy: CuttingProxy;
+  let proxy: BreakingProxy;
   const conversations = new Conversations();
   before(async () => {
     server = await PrivatePostgres.start();
-    proxy = await CuttingProxy.before(server.port);
+    proxy = await BreakingProxy.before(server.port);
   });
   after(async () => {
     await proxy?.[Symbol.asyncDispose]();

@@ -7,7 +7,7 @@ import { MailboxLoop } from "../../../mod.ts";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
-import { CuttingProxy } from "./_proxy.ts";
+import { BreakingProxy } from "../_proxy.ts";
 import { look } from "./_redis.ts";
 
 const gate = { skip: hasBinary(redis) ? false : missing(redis) };
@@ -18,13 +18,13 @@ const WORKERS = 8;
 /** Something that breaks connections, a hundred times. */
 interface Fault {
   /** From now on. */
-  begin(proxy: CuttingProxy, admin: Redis): void;
+  begin(proxy: BreakingProxy, admin: Redis): void;
   /** How often it has. */
-  count(proxy: CuttingProxy): number;
+  count(proxy: BreakingProxy): number;
 }
 
 /** Cuts every so many pieces of a conversation, until it is enough. */
-function everySoMany(few: number, proxy: CuttingProxy, pattern: RegExp) {
+function everySoMany(few: number, proxy: BreakingProxy, pattern: RegExp) {
   let seen = 0;
   return (data: string) =>
     pattern.test(data) && ++seen % few === 0 && proxy.cuts < CUTS ? "cut" : "pass";
@@ -61,13 +61,15 @@ describe("connections to Redis that break a hundred times under load", gate, () 
     it(`lose no message and repeat none: ${name}`, async () => {
       await using server = await PrivateServer.start(redis);
       await using behind = look(server.url);
-      await using proxy = await CuttingProxy.before(server.port);
+      await using proxy = await BreakingProxy.before(server.port);
       await using stack = new AsyncDisposableStack();
       const seen: number[] = [];
       const runs: { readonly loop: MailboxLoop<number>; readonly running: Promise<void> }[] = [];
       for (let i = 0; i < WORKERS; i++) {
         const options = { log: silentLog, pollIntervalMs: 100 };
-        const mailbox = stack.use(await RedisMailbox.open<number>(proxy.url, options));
+        const mailbox = stack.use(
+          await RedisMailbox.open<number>(`redis://127.0.0.1:${proxy.port}`, options),
+        );
         const handler = async ({ body }: { readonly body: number }) => {
           await Promise.resolve();
           seen.push(body);
@@ -115,7 +117,7 @@ async function startPair(): Promise<
   const replica = stack.use(await PrivateServer.start(redis));
   const toOld = stack.use(look(old.url)).redis;
   const toNew = stack.use(look(replica.url)).redis;
-  const proxy = stack.use(await CuttingProxy.before(old.port));
+  const proxy = stack.use(await BreakingProxy.before(old.port));
   await toOld.config("SET", "repl-diskless-sync-delay", "0");
   await toNew.call("REPLICAOF", "127.0.0.1", `${old.port}`);
   await eventually(async () => {
@@ -125,7 +127,7 @@ async function startPair(): Promise<
     old,
     toOld,
     toNew,
-    at: proxy.url,
+    at: `redis://127.0.0.1:${proxy.port}`,
     async failOver() {
       await toNew.call("REPLICAOF", "NO", "ONE");
       proxy.serverPort = replica.port;

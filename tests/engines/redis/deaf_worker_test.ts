@@ -7,7 +7,7 @@ import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
 import { fire, hire } from "../_workers.ts";
-import { CuttingProxy } from "./_proxy.ts";
+import { BreakingProxy } from "../_proxy.ts";
 import { look } from "./_redis.ts";
 
 const gate = { skip: hasBinary(redis) ? false : missing(redis) };
@@ -75,9 +75,9 @@ describe("a worker that cannot listen for messages on Redis", gate, () => {
   it("lives on when the connection is cut whenever it listens again", async () => {
     await using server = await PrivateServer.start(redis);
     await using behind = look(server.url);
-    await using proxy = await CuttingProxy.before(server.port);
+    await using proxy = await BreakingProxy.before(server.port);
     await using mailbox = await RedisMailbox.open<number>(server.url);
-    await using worker = await hire(proxy.url);
+    await using worker = await hire(`redis://127.0.0.1:${proxy.port}`);
     await listening(behind.redis, 1);
     proxy.onCommand = (data) => /subscribe/i.test(data) ? "cut" : "pass";
     await behind.redis.call("CLIENT", "KILL", "TYPE", "pubsub");

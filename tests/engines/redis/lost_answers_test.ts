@@ -7,7 +7,7 @@ import { MailboxConnectionError, MailboxLoop, ReceiptHandleExpiredError } from "
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
-import { CuttingProxy } from "./_proxy.ts";
+import { BreakingProxy } from "../_proxy.ts";
 import { cleanUp, gate, look, uniqueName, url } from "./_redis.ts";
 
 const own = { skip: hasBinary(redis) ? false : missing(redis) };
@@ -190,8 +190,10 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
 
   it("leaves the figures of a loop true, however often answers are cut off", own, async () => {
     await using server = await PrivateServer.start(redis);
-    await using proxy = await CuttingProxy.before(server.port);
-    await using mailbox = await RedisMailbox.open<number>(proxy.url, { log: silentLog });
+    await using proxy = await BreakingProxy.before(server.port);
+    await using mailbox = await RedisMailbox.open<number>(`redis://127.0.0.1:${proxy.port}`, {
+      log: silentLog,
+    });
     const jobs = Array.from({ length: 400 }, (_, i) => i);
     await mailbox.sendMany(jobs);
     const seen: number[] = [];

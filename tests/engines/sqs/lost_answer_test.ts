@@ -14,7 +14,7 @@ import { silentLog } from "../../../src/log.ts";
 import { MailboxLoop } from "../../../src/loops/mailbox_loop.ts";
 import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../../src/mailbox/errors.ts";
 import type { Message } from "../../../src/mailbox/mailbox.ts";
-import { CuttingProxy } from "../_cutting_proxy.ts";
+import { BreakingProxy } from "../_proxy.ts";
 import { eventually } from "../_servers.ts";
 import { noServer, SqsServer } from "./_server.ts";
 import { uniqueName } from "./_sqs.ts";
@@ -39,10 +39,10 @@ const settlements: readonly (readonly [
 
 describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
   let server: SqsServer;
-  let proxy: CuttingProxy;
+  let proxy: BreakingProxy;
   before(async () => {
     server = await SqsServer.start();
-    proxy = await CuttingProxy.before(server.port);
+    proxy = await BreakingProxy.before(server.port);
   });
   after(async () => {
     await proxy?.[Symbol.asyncDispose]();
