@@ -74,8 +74,8 @@ export class Sender {
   }
 
   /** Stores a dead letter once, however often it is sent for the same message. */
-  async sendDeadLetter(letter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
-    await this.#sendOnce("bury", letter, `l-${origin}`);
+  async sendDeadLetter(deadLetter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
+    await this.#sendOnce("bury", deadLetter, `l-${origin}`);
   }
 
   /** Stores a copy of a message once, however often it is sent while the copy is stored. */

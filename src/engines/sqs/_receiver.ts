@@ -71,7 +71,7 @@ export class Receiver {
     return [...(await this.#receive(max, POLL_VISIBILITY_MS, WAIT_S, signal)).due];
   }
 
-  /** Returns the successful answers if they have messages, and rejects otherwise. */
+  /** Ignores failed requests if the others have received messages, which must not be lost. */
   async #settleAll(requests: readonly Promise<Answer>[]): Promise<Answer[]> {
     const results = await Promise.allSettled(requests);
     const answers = results.flatMap((it) => it.status === "fulfilled" ? [it.value] : []);
