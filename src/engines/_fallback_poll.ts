@@ -1,14 +1,14 @@
 import type { Clock } from "../clock.ts";
 
 /**
- * Calls `look` every now and then, for the case that a notification was lost. Processes that were started
- * together do not look in step.
+ * Calls `poll` at about the given interval, in case a notification was lost. The interval varies, so that
+ * processes that start together do not poll together.
  */
-export function pollNowAndThen(clock: Clock, intervalMs: number, look: () => void): () => void {
+export function pollNowAndThen(clock: Clock, intervalMs: number, poll: () => void): () => void {
   const schedule = () =>
     clock.schedule(intervalMs * (0.75 + Math.random() / 2), () => {
       cancel = schedule();
-      look();
+      poll();
     });
   let cancel = schedule();
   return () => cancel();

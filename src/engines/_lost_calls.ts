@@ -1,25 +1,25 @@
 import type { Clock } from "../clock.ts";
 
-/** How often is looked for what a call has done since. */
-const LOOK_AGAIN_MS = 500;
+/** How often a lost call is checked for effects, in milliseconds. */
+const CHECK_INTERVAL_MS = 500;
 
 interface Lost<C> {
   readonly call: C;
-  /** Until then it may still reach the server. */
+  /** Until then the call may still reach the server. */
   readonly arrivesBefore: number;
-  lookAt: number;
+  checkAt: number;
 }
 
 /**
- * Calls whose answers were lost. One that was given up with its connection may lie in a buffer and reach
- * the server later than the calls after it, so what it has done is looked for more than once.
+ * Calls whose answers were lost. A call that was given up with its connection may still be in a buffer
+ * and reach the server after later calls, so its effects are checked more than once.
  */
 export class LostCalls<C> {
   readonly #clock: Clock;
   readonly #lateMs: number;
   #lost: Lost<C>[] = [];
 
-  /** `lateMs` is how long a call may take to reach the server after it was given up. */
+  /** `lateMs` is how long a call may take to reach the server after it was given up, in milliseconds. */
   constructor(clock: Clock, lateMs: number) {
     this.#clock = clock;
     this.#lateMs = lateMs;
@@ -27,22 +27,22 @@ export class LostCalls<C> {
 
   add(call: C): void {
     const now = this.#clock.monotonic();
-    this.#lost.push({ call, arrivesBefore: now + this.#lateMs, lookAt: now });
+    this.#lost.push({ call, arrivesBefore: now + this.#lateMs, checkAt: now });
   }
 
-  /** How long until it is time to look; `Infinity` when nothing was lost. */
+  /** Milliseconds until the next check; `Infinity` when no call was lost. */
   get nextLookMs(): number {
-    const at = this.#lost.reduce((first, { lookAt }) => Math.min(first, lookAt), Infinity);
+    const at = this.#lost.reduce((first, { checkAt }) => Math.min(first, checkAt), Infinity);
     return Math.max(0, at - this.#clock.monotonic());
   }
 
-  /** Has `undo` look for those whose time has come; with `all` for every one. */
+  /** Calls `undo` with the lost calls that are due for a check, or with all of them. */
   async look(undo: (calls: readonly C[]) => Promise<void>, all = false): Promise<void> {
     const now = this.#clock.monotonic();
-    const due = this.#lost.filter(({ lookAt }) => all || lookAt <= now);
+    const due = this.#lost.filter(({ checkAt }) => all || checkAt <= now);
     if (due.length === 0) return;
     await undo(due.map(({ call }) => call));
-    for (const lost of due) lost.lookAt = now + LOOK_AGAIN_MS;
+    for (const lost of due) lost.checkAt = now + CHECK_INTERVAL_MS;
     this.#lost = this.#lost.filter((lost) => !due.includes(lost) || now < lost.arrivesBefore);
   }
 }

@@ -1,36 +1,36 @@
 import { show } from "../_checks.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 
-/** A URL taken apart: `scheme:path?key=value&…`. */
+/** A parsed mailbox URL: `scheme:path?key=value&…`. */
 export interface MailboxUrl {
-  /** As it was given. It may carry a password: do not print it. */
+  /** The original URL. It may contain a password: do not print it. */
   readonly href: string;
-  /** What chooses the engine, in lower case. */
+  /** The scheme in lower case. It selects the engine. */
   readonly scheme: string;
-  /** What stands between the scheme and the parameters, decoded. */
+  /** The decoded text between the scheme and the parameters. */
   readonly path: string;
-  /** The parameters, decoded. */
+  /** The decoded parameters. */
   readonly params: ReadonlyMap<string, string>;
 }
 
-/** Takes a URL apart. */
+/** Parses a mailbox URL. */
 export function parseMailboxUrl(url: string): MailboxUrl {
   const [, scheme, path, query = ""] =
     /^([a-z][a-z0-9+.-]*):([^?#]*)(?:\?([^#]*))?$/i.exec(String(url)) ?? [];
-  // deno-lint-ignore no-control-regex -- these are what is refused
+  // deno-lint-ignore no-control-regex -- the pattern refuses control characters
   if (scheme === undefined || path === undefined || /[\0-\x1f\x7f]/.test(url)) {
     throw malformed(url, 'expected "<scheme>:<path>?<key>=<value>", without control characters');
   }
   const params = new Map<string, string>();
   for (const pair of query.split("&").filter(Boolean)) {
     const [key = "", value = ""] = pair.split(/=(.*)/s).map((text) => decode(url, text));
-    if (params.has(key)) throw malformed(url, `${show(key)} is there twice`);
+    if (params.has(key)) throw malformed(url, `${show(key)} occurs twice`);
     params.set(key, value);
   }
   return { href: url, scheme: scheme.toLowerCase(), path: decode(url, path), params };
 }
 
-/** Refuses parameters that an engine does not know: a typing error must not go unnoticed. */
+/** Refuses parameters that the engine does not know, so that a typing error is reported. */
 export function checkParams(url: MailboxUrl, known: readonly string[]): void {
   for (const key of url.params.keys()) {
     if (known.includes(key)) continue;
@@ -40,7 +40,7 @@ export function checkParams(url: MailboxUrl, known: readonly string[]): void {
   }
 }
 
-/** A parameter that is a whole number; undefined when it is not there. */
+/** Returns a parameter as a whole number; undefined when it is missing. */
 export function countParam(url: MailboxUrl, key: string): number | undefined {
   const text = url.params.get(key);
   if (text === undefined) return undefined;
@@ -48,7 +48,7 @@ export function countParam(url: MailboxUrl, key: string): number | undefined {
   throw new InvalidParameterError(`Invalid ${key}: expected a whole number, got ${show(text)}`);
 }
 
-/** A parameter that is `true` or `false`; undefined when it is not there. */
+/** Returns a parameter as a boolean; undefined when it is missing. */
 export function flagParam(url: MailboxUrl, key: string): boolean | undefined {
   const text = url.params.get(key);
   if (text === undefined) return undefined;
@@ -60,7 +60,7 @@ function decode(url: string, text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw malformed(url, "it has a % that encodes nothing; write %25");
+    throw malformed(url, "a % must be followed by two hex digits; write %25 for a percent sign");
   }
 }
 

@@ -10,7 +10,7 @@ import {
   parseMailboxUrl,
 } from "./mailbox_url.ts";
 
-/** Opens the mailbox of a URL. It refuses what it does not understand before it does anything. */
+/** Opens the mailbox of a URL. Refuses unknown parameters before it does anything else. */
 export type MailboxOpener = (
   url: MailboxUrl,
   options: MailboxOptions,
@@ -18,21 +18,21 @@ export type MailboxOpener = (
 
 /** Options of {@linkcode openMailbox}. */
 export interface OpenMailboxOptions extends MailboxOptions {
-  /** Further engines by their scheme. One that has the scheme of a built-in one replaces it. */
+  /** Additional engines by scheme. An engine with a built-in scheme replaces the built-in one. */
   readonly engines?: Readonly<Record<string, MailboxOpener>>;
 }
 
-/** Parameters of every engine that writes messages somewhere. */
+/** The parameters of all engines that store messages outside the process. */
 const LIMITS = ["maxSize", "maxBodyBytes"] as const;
 
-/** Engines are loaded when they are asked for, so that nobody pays for those of others. */
+/** Loads an engine only when a URL needs it. */
 const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
   async memory(url, options) {
     checkParams(url, ["maxSize"]);
     const { InMemoryMailbox } = await import("../mailbox/in_memory_mailbox.ts");
     return new InMemoryMailbox(
       url.path || undefined,
-      given({
+      definedOptions({
         ...options,
         maxSize: countParam(url, "maxSize"),
       }),
@@ -44,7 +44,7 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
     const { SqliteMailbox } = await import("./sqlite/mod.ts");
     return await SqliteMailbox.open(
       filePath(url),
-      given({
+      definedOptions({
         ...options,
         name: url.params.get("queue"),
         durability: url.params.get("durability") as "full" | undefined,
@@ -69,7 +69,7 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
     const { DenoKvMailbox } = await import("./deno_kv/mod.ts");
     return await DenoKvMailbox.open(
       url.path === "" ? undefined : filePath(url),
-      given({
+      definedOptions({
         ...options,
         name: url.params.get("queue"),
         ...limits(url),
@@ -84,7 +84,7 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
     const { SqsMailbox } = await import("./sqs/mod.ts");
     return await SqsMailbox.open(
       url.path,
-      given({
+      definedOptions({
         ...options,
         region: url.params.get("region"),
         endpoint: url.params.get("endpoint"),
@@ -97,13 +97,13 @@ const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
   },
 };
 
-/** `tls:` is how the servers of NATS are named that speak TLS. */
+/** Opens a NATS mailbox. `tls:` is the scheme of NATS servers with TLS. */
 async function openNats(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
   checkParams(url, ["queue", ...LIMITS]);
   const { NatsMailbox } = await import("./nats/mod.ts");
   return await NatsMailbox.open(
     url.href.replace(/\?.*$/s, ""),
-    given({
+    definedOptions({
       ...options,
       name: url.params.get("queue"),
       ...limits(url),
@@ -111,15 +111,17 @@ async function openNats(url: MailboxUrl, options: MailboxOptions): Promise<Mailb
   );
 }
 
-/** Parameters that are not ours are the client's: `sslmode`, `application_name` and so on. */
+/** Opens a PostgreSQL mailbox. Passes other parameters, such as `sslmode`, to the client. */
 async function openPostgres(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
-  const own = ["queue", "schema", ...LIMITS];
+  const ownParams = ["queue", "schema", ...LIMITS];
   const { PostgresMailbox } = await import("./postgres/mod.ts");
-  const [place = "", query = ""] = url.href.split(/\?(.*)/s);
-  const rest = query.split("&").filter((pair) => pair !== "" && !own.includes(pair.split("=")[0]!));
+  const [address = "", query = ""] = url.href.split(/\?(.*)/s);
+  const rest = query.split("&").filter((pair) =>
+    pair !== "" && !ownParams.includes(pair.split("=")[0]!)
+  );
   return await PostgresMailbox.open(
-    [place, ...(rest.length > 0 ? [rest.join("&")] : [])].join("?"),
-    given({
+    [address, ...(rest.length > 0 ? [rest.join("&")] : [])].join("?"),
+    definedOptions({
       ...options,
       name: url.params.get("queue"),
       schema: url.params.get("schema"),
@@ -133,7 +135,7 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
   const { RedisMailbox } = await import("./redis/mod.ts");
   return await RedisMailbox.open(
     url.href.replace(/\?.*$/s, ""),
-    given({
+    definedOptions({
       ...options,
       name: url.params.get("queue"),
       ...limits(url),
@@ -142,7 +144,7 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
 }
 
 /**
- * Opens the mailbox that a URL names, for programs that take their engine from the configuration.
+ * Opens the mailbox of a URL, for programs that read their engine from the configuration.
  *
  * | URL | mailbox |
  * |---|---|
@@ -152,10 +154,10 @@ async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mail
  * | `postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100`, `postgresql://…` | `PostgresMailbox` |
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |
  * | `redis+cluster://host:6379,other:6379?queue=orders&maxSize=100`, `rediss+cluster://…` | `RedisMailbox` |
- * | `denokv:./jobs.kv?queue=orders&maxSize=100`, `denokv:` for what Deno has for the program | `DenoKvMailbox` |
+ * | `denokv:./jobs.kv?queue=orders&maxSize=100`, `denokv:` for the default database of the program | `DenoKvMailbox` |
  * | `sqs:https://sqs.eu-west-1.amazonaws.com/123/orders`, `sqs:orders?region=eu-west-1&create=true` | `SqsMailbox` |
  *
- * Every engine but that in memory takes `maxBodyBytes=1048576` as well.
+ * All engines except `memory:` also accept `maxBodyBytes=1048576`.
  *
  * @example
  * ```ts
@@ -188,7 +190,7 @@ export async function openMailbox<T, R = unknown>(
     throw new InvalidParameterError(
       `Unknown scheme ${show(parsed.scheme)} of a mailbox URL: expected one of ${
         [...openers.keys()].join(", ")
-      }; pass further ones as \`engines\``,
+      }; pass other engines as \`engines\``,
     );
   }
   return await open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
@@ -201,7 +203,7 @@ function limits(url: MailboxUrl): Record<typeof LIMITS[number], number | undefin
   };
 }
 
-/** `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */
+/** Accepts `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */
 function filePath({ scheme, path }: MailboxUrl): string {
   if (path.startsWith("//") && !path.startsWith("///")) {
     throw new InvalidParameterError(
@@ -212,8 +214,8 @@ function filePath({ scheme, path }: MailboxUrl): string {
   return path.startsWith("///") ? path.slice(2) : path;
 }
 
-/** Leaves out what is undefined, which is not the same as not given. */
-function given<O extends object>(options: O): { [K in keyof O]?: NonNullable<O[K]> } {
+/** Omits undefined options, which `exactOptionalPropertyTypes` does not allow. */
+function definedOptions<O extends object>(options: O): { [K in keyof O]?: NonNullable<O[K]> } {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof O]?: NonNullable<O[K]> };
 }

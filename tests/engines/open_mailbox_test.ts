@@ -149,7 +149,7 @@ describe("openMailbox", () => {
     ["a scheme that every object has", "constructor:x", "Unknown scheme"],
     ["an unknown parameter", "sqlite:FOLDER/a.db?quue=a", '"quue" of a sqlite: URL: expected one of queue,'],
     ["an unknown parameter of memory", "memory:?queue=a", '"queue" of a memory: URL'],
-    ["a parameter twice", "sqlite:FOLDER/a.db?queue=a&queue=b", '"queue" is there twice'],
+    ["a parameter twice", "sqlite:FOLDER/a.db?queue=a&queue=b", '"queue" occurs twice'],
     ["a queue name with quotes", "sqlite:FOLDER/a.db?queue=a'b", `got "a'b"`],
     ["a queue name with a control character", "sqlite:FOLDER/a.db?queue=a%0Ab", 'got "a\\nb"'],
     ["an empty queue name", "sqlite:FOLDER/a.db?queue=", 'got ""'],

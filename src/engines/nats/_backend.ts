@@ -6,10 +6,10 @@ import { Calls } from "./_calls.ts";
 import { connect } from "./_connect.ts";
 import type { NatsConnection } from "./nats_connection.ts";
 
-/** A server that does not say goodbye is not waited for any longer. */
-const GOODBYE_MS = 500;
+/** How long a close waits for the server, in milliseconds. */
+const CLOSE_TIMEOUT_MS = 500;
 
-/** How to reach a server. */
+/** Connection settings that a mailbox and its dead letters share. */
 export interface BackendOptions {
   readonly clock: Clock;
   readonly log: Log;
@@ -18,12 +18,12 @@ export interface BackendOptions {
   readonly replicas: number;
 }
 
-/** A client's own prefix, where its user may listen to nothing else. */
+/** The inbox prefix of a client whose user may subscribe to no other subjects. */
 interface WithOptions {
   readonly options?: { readonly inboxPrefix?: string };
 }
 
-/** What a mailbox and its dead letters share: `unopened ─▶ open ─▶ closed`. */
+/** The connection that a mailbox and its dead letters share: `unopened ─▶ open ─▶ closed`. */
 export class Backend {
   readonly options: BackendOptions;
   readonly #server: string | NatsConnection;
@@ -36,7 +36,7 @@ export class Backend {
     this.options = options;
   }
 
-  /** Connects, unless the connection was handed in. */
+  /** Connects, unless the caller passed a connection. */
   async open(): Promise<void> {
     const server = this.#server;
     const { clock, callTimeoutMs } = this.options;
@@ -48,33 +48,33 @@ export class Backend {
 
   get connection(): NatsConnection {
     if (this.#connection !== undefined) return this.#connection;
-    throw new MailboxClosedError("The connection to NATS is closed here");
+    throw new MailboxClosedError("The connection to NATS is closed; open the mailbox again");
   }
 
-  /** A subscription of its own, for one that asks. */
+  /** Creates calls with a subscription of their own. */
   calls(): Calls {
     const { clock, callTimeoutMs } = this.options;
     return new Calls(this.connection, this.inboxPrefix, clock, callTimeoutMs);
   }
 
-  /** What the subjects begin with that answers come to. */
+  /** The prefix of the subjects that receive answers. */
   get inboxPrefix(): string {
     return (this.connection as WithOptions).options?.inboxPrefix ?? "_INBOX";
   }
 
-  /** Calls `listener` whenever the connection has gone, and when it is there again. */
+  /** Calls `listener` with false when the connection is lost and with true when it is restored. */
   onChange(listener: (connected: boolean) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Ends the connection, unless it was handed in. */
+  /** Closes the connection, unless the caller passed it. */
   async close(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;
     this.#stopWatching?.();
     if (connection === undefined || connection === this.#server || connection.isClosed()) return;
-    await settlesWithin(connection.close(), GOODBYE_MS, this.options.clock);
+    await settlesWithin(connection.close(), CLOSE_TIMEOUT_MS, this.options.clock);
   }
 
   #watch(connection: NatsConnection): () => void {
@@ -83,8 +83,8 @@ export class Backend {
     };
     const watch = async () => {
       for await (const { type } of events) {
-        if (type === "disconnect" || type === "close") this.#tell(false);
-        if (type === "reconnect") this.#tell(true);
+        if (type === "disconnect" || type === "close") this.#notify(false);
+        if (type === "reconnect") this.#notify(true);
       }
     };
     watch().catch((error) => {
@@ -93,7 +93,7 @@ export class Backend {
     return () => events.stop?.();
   }
 
-  #tell(connected: boolean): void {
+  #notify(connected: boolean): void {
     for (const listener of this.#listeners) listener(connected);
   }
 }

@@ -10,25 +10,30 @@ import {
 } from "./_errors.ts";
 import type { NatsConnection, NatsMessage, NatsSubscription } from "./nats_connection.ts";
 
-/** A close waits for calls that are younger: longer, and a frozen server would hold up a stop. */
-const LINGER_MS = 1_000;
+/**
+ * A close waits only for calls that started within this time, so that a frozen server does not delay a
+ * stop.
+ */
+const CLOSE_WAIT_MS = 1_000;
 
-/** So many calls that were given up are remembered, in case that an answer comes after all. */
-const MAX_GIVEN_UP = 1_000;
+/** How many timed-out calls still accept a late answer. */
+const MAX_TIMED_OUT = 1_000;
 
-/** Whoever gets answers: true when no more will come. */
+/** Handles one answer. Returns true when it was the last one. */
 export type OnAnswer = (message: NatsMessage, part: string) => boolean;
 
-/** Sends a question: where answers are expected, and where those go that come elsewhere. */
-export type Send = (reply: string, hear: (message: NatsMessage) => void) => void;
+/**
+ * Publishes a request. Answers arrive at `reply`; `onMessage` takes those that arrive on another subject.
+ */
+export type Send = (reply: string, onMessage: (message: NatsMessage) => void) => void;
 
-/** What to do with answers, apart from waiting for the last of them. */
+/** How a call handles its answers. */
 export interface CallOptions {
   readonly onAnswer: OnAnswer;
-  /** Gets answers that come after the call was given up. */
+  /** Handles answers that arrive after the call has timed out. */
   readonly onLate?: (message: NatsMessage, part: string) => void;
-  /** True when the answers that have come by then are enough, once the time is over. */
-  readonly isEnough?: () => boolean;
+  /** Returns true to resolve a call that times out with the answers received so far. */
+  readonly acceptsPartial?: () => boolean;
 }
 
 interface Call extends CallOptions {
@@ -38,8 +43,8 @@ interface Call extends CallOptions {
 }
 
 /**
- * Questions to a server and their answers, each within its time. All answers come to one subscription;
- * the last parts of their subject tell which call they belong to, and which part of it.
+ * Requests to the server, each with a timeout. All answers arrive at one subscription. The last parts of
+ * the subject name the call and the part of the call that they answer.
  */
 export class Calls {
   readonly #connection: NatsConnection;
@@ -48,8 +53,8 @@ export class Calls {
   readonly #inbox: string;
   readonly #subscription: NatsSubscription;
   readonly #open = new Map<string, Call>();
-  readonly #givenUp = new Map<string, NonNullable<CallOptions["onLate"]>>();
-  /** Work that goes on though nobody waits for it. */
+  readonly #timedOut = new Map<string, NonNullable<CallOptions["onLate"]>>();
+  /** Work that a close waits for. */
   readonly #pending = new Set<Promise<unknown>>();
   #last = 0;
   #lastCallAt = 0;
@@ -62,12 +67,12 @@ export class Calls {
     this.#timeoutMs = timeoutMs;
     this.#inbox = `${inboxPrefix}.${crypto.randomUUID()}`;
     this.#subscription = connection.subscribe(`${this.#inbox}.>`, {
-      callback: (error, message) => error ?? this.#hear(message),
+      callback: (error, message) => error ?? this.#onMessage(message),
     });
   }
 
-  /** Asks a question that has one answer. */
-  async ask(
+  /** Sends a request and returns its single answer. */
+  async request(
     what: string,
     subject: string,
     payload: Uint8Array | string = "",
@@ -81,10 +86,7 @@ export class Calls {
     return answer!;
   }
 
-  /**
-   * Sends what `send` sends, and resolves when all its answers have come. They come to the address that
-   * `send` gets, or to its second parameter.
-   */
+  /** Calls `send` and resolves when `onAnswer` has returned true. */
   async run(what: string, send: Send, options: CallOptions): Promise<void> {
     this.check(what);
     const token = `${++this.#last}`;
@@ -104,9 +106,11 @@ export class Calls {
     }
   }
 
-  /** Refuses to begin what cannot be sent. */
+  /** Throws when the connection is closed or lost. */
   check(what: string): void {
-    if (this.#closed) throw new MailboxClosedError("The connection to NATS is closed here");
+    if (this.#closed) {
+      throw new MailboxClosedError("The connection to NATS is closed; open the mailbox again");
+    }
     if (!this.#connected || this.#connection.isClosed()) throw connectionLost(what);
   }
 
@@ -114,18 +118,21 @@ export class Calls {
     return this.#connected && !this.#closed && !this.#connection.isClosed();
   }
 
-  /** The connection went away, or came back. What was under way then gets no answer any more. */
+  /**
+   * Records that the connection was lost or restored. Open calls end when it is lost, because their
+   * answers cannot arrive any more.
+   */
   set connected(connected: boolean) {
     this.#connected = connected;
     if (connected) return;
     for (const [token, call] of this.#open) {
       this.#open.delete(token);
-      if (call.isEnough?.()) call.resolve();
+      if (call.acceptsPartial?.()) call.resolve();
       else call.reject(connectionLost(call.what));
     }
   }
 
-  /** Has a close wait for it, so long as it waits at all. */
+  /** Lets `close` wait for this work. */
   background<T>(work: Promise<T>): Promise<T> {
     this.#pending.add(work);
     const over = () => void this.#pending.delete(work);
@@ -133,33 +140,33 @@ export class Calls {
     return work;
   }
 
-  /** Ends the subscription when no call is under way, or when the youngest has taken too long. */
+  /** Waits for open calls, up to the limit, and ends the subscription. */
   async close(): Promise<void> {
-    const leftMs = LINGER_MS - (this.#clock.monotonic() - this.#lastCallAt);
+    const leftMs = CLOSE_WAIT_MS - (this.#clock.monotonic() - this.#lastCallAt);
     await settlesWithin(this.#settled(), Math.max(0, leftMs), this.#clock);
     this.#closed = true;
     for (const { what, reject } of this.#open.values()) reject(connectionLost(what));
     this.#open.clear();
-    this.#givenUp.clear();
+    this.#timedOut.clear();
     if (!this.#connection.isClosed()) this.#subscription.unsubscribe();
   }
 
   async #settled(): Promise<void> {
-    // Whoever was handed something at this very moment gives it back within this turn.
+    // A receiver that got messages during the close releases them within this turn.
     do {
       await Promise.allSettled(this.#pending);
       await nextTurn();
     } while (this.#pending.size > 0);
   }
 
-  #hear(message: NatsMessage): void {
+  #onMessage(message: NatsMessage): void {
     const [token = "", part = ""] = message.subject.slice(this.#inbox.length + 1).split(".");
     this.#answer(token, message, part);
   }
 
   #answer(token: string, message: NatsMessage, part: string): void {
     const call = this.#open.get(token);
-    if (call === undefined) return this.#givenUp.get(token)?.(message, part);
+    if (call === undefined) return this.#timedOut.get(token)?.(message, part);
     if (!call.onAnswer(message, part)) return;
     this.#open.delete(token);
     call.resolve();
@@ -170,18 +177,18 @@ export class Calls {
     if (call === undefined) return;
     this.#open.delete(token);
     if (call.onLate !== undefined) {
-      this.#givenUp.set(token, call.onLate);
-      for (const [oldest] of this.#givenUp) {
-        if (this.#givenUp.size <= MAX_GIVEN_UP) break;
-        this.#givenUp.delete(oldest);
+      this.#timedOut.set(token, call.onLate);
+      for (const [oldest] of this.#timedOut) {
+        if (this.#timedOut.size <= MAX_TIMED_OUT) break;
+        this.#timedOut.delete(oldest);
       }
     }
-    if (call.isEnough?.()) return call.resolve();
+    if (call.acceptsPartial?.()) return call.resolve();
     call.reject(new NoAnswerError(call.what, this.#timeoutMs));
   }
 }
 
-/** Nobody listens where the call went to. */
+/** Returns the error for a subject without subscribers. */
 export function noResponders(what: string): JetStreamError {
   return new JetStreamError(what, NO_RESPONDERS, "no responders");
 }

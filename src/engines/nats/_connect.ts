@@ -9,19 +9,19 @@ interface NatsModule {
   connect(options: object): Promise<NatsConnection>;
 }
 
-/** Not a literal: an optional peer need not be there when imports are checked. */
+/** Not a literal, because type checks must pass without the optional peer dependency. */
 const MODULE: string = "@nats-io/transport-node";
 
 const LONGEST_PAUSE_MS = 1_000;
 
-/** Connects to a server, or to one of several whose hosts stand in one URL with commas between them. */
+/** Connects to one of the hosts in a URL. Commas separate several hosts. */
 export async function connect(
   url: string,
   timeoutMs: number,
   clock: Clock,
 ): Promise<NatsConnection> {
   const { connect } = await loadNats();
-  const { tls, hosts, ...credentials } = partsOf(url);
+  const { tls, hosts, ...credentials } = parseUrl(url);
   const connecting = connect({
     ...credentials,
     ...(tls ? { tls: {} } : {}),
@@ -29,11 +29,11 @@ export async function connect(
     name: "lastcall",
     timeout: timeoutMs,
     maxReconnectAttempts: -1,
-    // A password that is refused for a while must not end a worker for good.
+    // A worker keeps reconnecting while the server refuses its credentials.
     ignoreAuthErrorAbort: true,
     reconnectTimeWait: LONGEST_PAUSE_MS / 4,
     reconnectJitter: LONGEST_PAUSE_MS / 4,
-    // A connection that hears nothing is dead, though nobody may have said so: make a new one.
+    // Pings detect a dead connection that no side has closed.
     pingInterval: 2 * timeoutMs,
     maxPingOut: 2,
   });
@@ -49,7 +49,7 @@ async function loadNats(): Promise<NatsModule> {
     return await import(MODULE) as NatsModule;
   } catch (error) {
     throw new MailboxConnectionError(
-      `${missingPackages("A mailbox on NATS", [MODULE])}, or hand in a connection`,
+      `${missingPackages("A mailbox on NATS", [MODULE])}, or pass a connection`,
       { cause: error, reason: "client_missing" },
     );
   }
@@ -61,7 +61,7 @@ async function within(
   clock: Clock,
 ): Promise<NatsConnection> {
   if (await settlesWithin(connecting, ms, clock)) return await connecting;
-  // Nobody waits for it any more.
+  // Closes a connection that is established after the timeout.
   connecting.then((connection) => connection.close()).catch(() => {});
   throw new Error(`no answer within ${ms} ms`);
 }
@@ -74,8 +74,8 @@ interface Parts {
   readonly token?: string;
 }
 
-/** `nats://user:password@host:port,host:port`; a name without a password is a token. */
-function partsOf(url: string): Parts {
+/** Parses `nats://user:password@host:port,host:port`. A user without a password is a token. */
+function parseUrl(url: string): Parts {
   const [, scheme, login, places = ""] = /^(\w+):\/\/(?:(.*)@)?([^/?#]*)/.exec(url)!;
   const parts = { tls: scheme === "tls", hosts: places.split(",") };
   if (login === undefined) return parts;

@@ -1,7 +1,7 @@
 import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
-/** What a server refuses with; the numbers are those of JetStream. */
+/** An error answer of the server, with its JetStream error code. */
 export class JetStreamError extends MailboxConnectionError {
   readonly code: number;
   readonly text: string;
@@ -17,11 +17,11 @@ export const STREAM_NOT_FOUND = 10_059;
 export const CONSUMER_NOT_FOUND = 10_014;
 export const NO_MESSAGE = 10_037;
 export const STORE_FAILED = 10_077;
-/** Nobody listens to the subject: there is no such stream or consumer, or no JetStream at all. */
+/** The subject has no subscriber: the stream, the consumer or JetStream itself is missing. */
 export const NO_RESPONDERS = 503;
 
 /**
- * Answers that a server gives for a moment only. The status cannot tell them apart: 503 also means that
+ * Error codes that may disappear on a retry. The HTTP-like status is too coarse: 503 also means that
  * JetStream is not enabled.
  */
 const TRANSIENT: ReadonlySet<number> = new Set([
@@ -30,12 +30,12 @@ const TRANSIENT: ReadonlySet<number> = new Set([
   10_008, // JetStream system temporarily unavailable
   10_009, // JetStream cluster can not handle request
   10_012, // a consumer could not be created
-  10_049, // error creating store for stream: at the same time the last stream of the account was deleted
+  10_049, // error creating store for stream, while the last stream of the account is being deleted
   10_104, // error creating store for consumer
   10_118, // stream is offline
   NO_RESPONDERS, // JetStream is starting
-  STREAM_NOT_FOUND, // deleted between two steps
-  CONSUMER_NOT_FOUND, // likewise
+  STREAM_NOT_FOUND, // deleted between two steps of the set-up
+  CONSUMER_NOT_FOUND, // deleted between two steps of the set-up
 ]);
 
 /** Returns true when the same request may succeed a moment later. */
@@ -43,7 +43,7 @@ export function isTransient(error: unknown): error is JetStreamError {
   return error instanceof JetStreamError && TRANSIENT.has(error.code);
 }
 
-/** Answers to a question about something that is not there. */
+/** Error codes of a missing stream or consumer. */
 const MISSING: ReadonlySet<number> = new Set([STREAM_NOT_FOUND, CONSUMER_NOT_FOUND, NO_RESPONDERS]);
 
 /** Returns true when a stream or a consumer may be gone. */
@@ -51,17 +51,17 @@ export function isMissing(error: unknown): error is JetStreamError {
   return error instanceof JetStreamError && MISSING.has(error.code);
 }
 
-/** A server that did not answer in time. */
+/** The server did not answer within the call timeout. */
 export class NoAnswerError extends MailboxConnectionError {
   constructor(what: string, timeoutMs: number) {
     super(
-      `NATS did not answer within ${timeoutMs} ms when asked to ${what}; is it overloaded or frozen? It ` +
-        "is tried again with the next call",
+      `NATS did not answer within ${timeoutMs} ms when asked to ${what}; it may be overloaded or frozen. The ` +
+        "next call tries again",
     );
   }
 }
 
-/** What a client threw, as callers of a mailbox know it. */
+/** Wraps an error of the client in a `MailboxConnectionError`. */
 export function connectionError(what: string, error: unknown): Error {
   if (isMailboxError(error)) return error;
   const text = (error instanceof Error ? error.message : errorText(error)).replace(/\.$/, "");
@@ -70,20 +70,20 @@ export function connectionError(what: string, error: unknown): Error {
   });
 }
 
-/** The connection is not there, or went away meanwhile. */
+/** Returns the error for a connection that is not established or was lost during the call. */
 export function connectionLost(what: string): MailboxConnectionError {
   return connectionError(what, new Error("the connection is lost")) as MailboxConnectionError;
 }
 
 function advice(text: string): string {
   if (/ECONNREFUSED|ENOTFOUND|ETIMEDOUT|refused|timeout|closed|is lost/i.test(text)) {
-    return "; is the server there? It is tried again with the next call";
+    return "; check that the server is running. The next call tries again";
   }
   if (/authorization|authentication|permissions/i.test(text)) {
     return "; check the user, the password and the permissions";
   }
   if (/no responders|not enabled/i.test(text)) {
-    return "; is JetStream enabled there (nats-server --jetstream)?";
+    return "; enable JetStream on the server (nats-server --jetstream)";
   }
   if (/creating store/i.test(text)) {
     return "; check the free space and the permissions of the server's store directory";

@@ -1,7 +1,7 @@
 import type { Calls } from "./_calls.ts";
 import { JetStreamError } from "./_errors.ts";
 
-/** What of a stream's configuration is looked at. */
+/** The fields of a stream's configuration that the engine reads. */
 export interface StreamConfig {
   readonly name: string;
   readonly description?: string;
@@ -13,19 +13,19 @@ export interface StreamConfig {
   readonly discard_new_per_subject?: boolean;
 }
 
-/** What a stream is to be like. */
+/** The configuration of a stream to create or update. */
 export interface StreamRequest {
   readonly name: string;
   readonly [option: string]: unknown;
 }
 
-/** A stream as it is. */
+/** A stream's configuration and state. */
 export interface StreamInfo {
   readonly config: StreamConfig;
   readonly state: { readonly messages: number };
 }
 
-/** What of a consumer's configuration is looked at. Durations are nanoseconds. */
+/** The fields of a consumer's configuration that the engine reads. Durations are nanoseconds. */
 export interface ConsumerConfig {
   readonly ack_policy: string;
   readonly ack_wait: number;
@@ -33,14 +33,14 @@ export interface ConsumerConfig {
   readonly filter_subject?: string;
 }
 
-/** How far a consumer has come, by numbers in the stream. */
-export interface ConsumerProgress {
+/** The position of a consumer, as sequence numbers of the stream. */
+export interface ConsumerState {
   readonly delivered: { readonly stream_seq: number };
-  /** All up to this one are done. */
+  /** All messages up to this one are acknowledged. */
   readonly ack_floor: { readonly stream_seq: number };
 }
 
-/** A message as it lies in a stream, in Base64. */
+/** A stored message; `data` is Base64. */
 export interface StoredMessage {
   readonly subject: string;
   readonly seq: number;
@@ -58,7 +58,7 @@ interface Answer {
 
 const decoder = new TextDecoder();
 
-/** The part of JetStream's interface that is used: requests and answers in JSON. */
+/** The JetStream API requests that the engine uses. Requests and answers are JSON. */
 export class JetStream {
   readonly #calls: Calls;
 
@@ -67,37 +67,37 @@ export class JetStream {
   }
 
   stream(what: string, name: string): Promise<StreamInfo> {
-    return this.#ask(what, `STREAM.INFO.${name}`);
+    return this.#request(what, `STREAM.INFO.${name}`);
   }
 
   createStream(what: string, config: StreamRequest): Promise<StreamInfo> {
-    return this.#ask(what, `STREAM.CREATE.${config.name}`, config);
+    return this.#request(what, `STREAM.CREATE.${config.name}`, config);
   }
 
   updateStream(what: string, config: StreamRequest): Promise<StreamInfo> {
-    return this.#ask(what, `STREAM.UPDATE.${config.name}`, config);
+    return this.#request(what, `STREAM.UPDATE.${config.name}`, config);
   }
 
   async consumer(what: string, stream: string, name: string): Promise<ConsumerConfig> {
-    const answer = await this.#ask<{ readonly config: ConsumerConfig }>(
+    const answer = await this.#request<{ readonly config: ConsumerConfig }>(
       what,
       `CONSUMER.INFO.${stream}.${name}`,
     );
     return answer.config;
   }
 
-  /** The names of the consumers of a stream. */
+  /** Returns the names of the consumers of a stream. */
   async consumers(what: string, stream: string): Promise<readonly string[]> {
-    const answer = await this.#ask<{ readonly consumers?: readonly string[] | null }>(
+    const answer = await this.#request<{ readonly consumers?: readonly string[] | null }>(
       what,
       `CONSUMER.NAMES.${stream}`,
     );
     return answer.consumers ?? [];
   }
 
-  /** How far a consumer has come. */
-  progress(what: string, stream: string, name: string): Promise<ConsumerProgress> {
-    return this.#ask(what, `CONSUMER.INFO.${stream}.${name}`);
+  /** Returns the position of a consumer. */
+  consumerState(what: string, stream: string, name: string): Promise<ConsumerState> {
+    return this.#request(what, `CONSUMER.INFO.${stream}.${name}`);
   }
 
   async createConsumer(
@@ -106,7 +106,7 @@ export class JetStream {
     name: string,
     config: object,
   ): Promise<ConsumerConfig> {
-    const answer = await this.#ask<{ readonly config: ConsumerConfig }>(
+    const answer = await this.#request<{ readonly config: ConsumerConfig }>(
       what,
       `CONSUMER.DURABLE.CREATE.${stream}.${name}`,
       { stream_name: stream, config: { durable_name: name, ...config } },
@@ -115,11 +115,11 @@ export class JetStream {
   }
 
   /**
-   * Deletes all messages, or those of one subject, and tells how many. NATS 2.9 does not deliver any more
-   * what comes before one that was deleted by its subject: not for a stream that has a consumer.
+   * Deletes all messages, or those of one subject, and returns how many. Do not use `filter` on a stream
+   * with a consumer: NATS 2.9 then stops delivering messages stored before the deleted one.
    */
   async purge(what: string, stream: string, filter?: string): Promise<number> {
-    const { purged } = await this.#ask<{ readonly purged: number }>(
+    const { purged } = await this.#request<{ readonly purged: number }>(
       what,
       `STREAM.PURGE.${stream}`,
       filter === undefined ? {} : { filter },
@@ -128,8 +128,8 @@ export class JetStream {
   }
 
   /**
-   * Deletes one message, if it is still there: a stream that was made again has another one under the same
-   * number. There is no such request to the server, so this looks first.
+   * Deletes one message if it is still the same one. A recreated stream reuses sequence numbers, and the
+   * server has no conditional delete, so this reads the message first.
    */
   async remove(
     what: string,
@@ -138,7 +138,7 @@ export class JetStream {
   ): Promise<void> {
     const found = await this.get(what, stream, { last_by_subj: subject });
     if (found.seq !== seq || (time ?? found.time) !== found.time) return;
-    await this.#ask(what, `STREAM.MSG.DELETE.${stream}`, { seq, no_erase: true });
+    await this.#request(what, `STREAM.MSG.DELETE.${stream}`, { seq, no_erase: true });
   }
 
   async get(
@@ -148,7 +148,7 @@ export class JetStream {
       | { readonly seq: number; readonly next_by_subj?: string }
       | { readonly last_by_subj: string },
   ): Promise<StoredMessage> {
-    const answer = await this.#ask<{ readonly message: StoredMessage }>(
+    const answer = await this.#request<{ readonly message: StoredMessage }>(
       what,
       `STREAM.MSG.GET.${stream}`,
       which,
@@ -156,9 +156,9 @@ export class JetStream {
     return answer.message;
   }
 
-  async #ask<T>(what: string, subject: string, request?: object): Promise<T> {
+  async #request<T>(what: string, subject: string, request?: object): Promise<T> {
     const payload = request === undefined ? "" : JSON.stringify(request);
-    const { data } = await this.#calls.ask(what, `$JS.API.${subject}`, payload);
+    const { data } = await this.#calls.request(what, `$JS.API.${subject}`, payload);
     const answer = JSON.parse(decoder.decode(data)) as Answer;
     if (answer.error === undefined) return answer as T;
     const { code, err_code = code, description = `error ${code}` } = answer.error;
@@ -166,7 +166,7 @@ export class JetStream {
   }
 }
 
-/** The text of a stored message. */
+/** Decodes the text of a stored message. */
 export function textOf({ data = "" }: StoredMessage): string {
   return decoder.decode(Uint8Array.from(atob(data), (character) => character.charCodeAt(0)));
 }

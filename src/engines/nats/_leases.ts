@@ -2,76 +2,84 @@ import { Heap, type HeapItem } from "../../_heap.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { Calls } from "./_calls.ts";
-import { BACK, backIn, type Verdicts } from "./_verdicts.ts";
+import { type Acks, NAK, nakAfter } from "./_acks.ts";
 
 /**
- * So much longer than here a lease lasts on the server. Whatever is said about a delivery just before its
- * lease ends has this much time to get there.
+ * How much longer a lease lasts on the server than in this process. An ack that is sent just before the
+ * lease expires has this time to arrive.
  */
 export const MARGIN_MS = 1_000;
 
-/** What is not done by then gets its lease on the server; most messages are, and need none. */
-const SETTLE_IN_MS = 1_000;
+/**
+ * A lease that is still active after this time is extended on the server. Most messages are settled
+ * earlier.
+ */
+const EXTEND_AFTER_MS = 1_000;
 
-/** Likewise for what was given back with a delay: it is made visible to the moment from here. */
-const RETURN_MARGIN_MS = 200;
+/**
+ * The margin of a delayed message. This process makes it visible at the exact time; the server does so
+ * later.
+ */
+const DELAY_MARGIN_MS = 200;
 
-/** With a longer delay the moment does not matter. */
-const LONGEST_RETURN_MS = 60_000;
+/** Longer delays need no exact time. */
+const MAX_EXACT_DELAY_MS = 60_000;
 
-/** Timers are early by so much at times. */
+/** Timers may fire this much too early. */
 const EARLY_MS = 1;
 
-/** What has a lease, or comes back after a delay. Times are those of the monotonic clock. */
+/** A delivery with a lease, or a message that becomes visible after a delay. Times are monotonic. */
 export interface Leased extends HeapItem {
   readonly seq: number;
   readonly ackSubject: string;
   readonly deliveryCount: number;
-  /** When it needs something. */
-  attendAt: number;
-  /** Until when the server is sure to keep it. */
-  heldUntil: number;
-  /** Until when it is to be kept. */
-  wantedUntil: number;
-  /** How much longer it lasts on the server. */
+  /** When the lease needs its next action. */
+  actionAt: number;
+  /** Until when the server certainly hides the message from other receivers. */
+  validUntil: number;
+  /** Until when the lease should last. */
+  requestedUntil: number;
+  /** How much longer the lease lasts on the server. */
   readonly marginMs: number;
 }
 
 /**
  * The leases of deliveries.
  *
- * The server cannot tell a stale verdict from a good one: it would remove a message that somebody else
- * has by now. So each delivery has its end here, which comes before the server's, and nothing is said
- * about it afterwards.
+ * The server accepts an ack from an expired lease and would remove a message that another receiver holds.
+ * Therefore each lease expires here before it expires on the server, and an expired delivery sends no
+ * acks.
  *
- * - The server itself keeps every delivery for its `ack_wait`. A lease that is shorter is told to it at
- *   once, a longer one after a second, when most messages are done; until it has confirmed that, only
- *   what it is sure to keep is counted on.
- * - At the end of its lease a message is given back at once. Where nobody is left to do so it comes back
- *   by itself, one margin later.
+ * - The server hides every delivery for its `ack_wait`. A shorter lease is sent to the server
+ *   immediately, a longer one after a second, when most messages are settled. Until the server confirms a
+ *   longer lease, only `ack_wait` counts.
+ * - When a lease expires, this process releases the message immediately. If the process is gone, the
+ *   server makes the message visible one margin later.
  *
- * One timer serves them all.
+ * All leases share one timer.
  */
 export class Leases {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #calls: Calls;
-  readonly #verdicts: Verdicts;
-  /** By when they need something. */
-  readonly #held = new Heap<Leased>((a, b) => a.attendAt < b.attendAt);
-  #returning: Promise<void> | undefined;
+  readonly #acks: Acks;
+  /** Ordered by the next action. */
+  readonly #leased = new Heap<Leased>((a, b) => a.actionAt < b.actionAt);
+  #releasing: Promise<void> | undefined;
   #timerAt = Infinity;
   #cancel: Cancel | undefined;
   #closed = false;
 
-  constructor(clock: Clock, log: Log, calls: Calls, verdicts: Verdicts) {
+  constructor(clock: Clock, log: Log, calls: Calls, acks: Acks) {
     this.#clock = clock;
     this.#log = log;
     this.#calls = calls;
-    this.#verdicts = verdicts;
+    this.#acks = acks;
   }
 
-  /** Begins the leases of what the server has delivered, not before `deliveredAt`. */
+  /**
+   * Starts the leases of deliveries. `deliveredAt` is the earliest time at which the server sent them.
+   */
   begin(
     deliveries: readonly Leased[],
     deliveredAt: number,
@@ -79,162 +87,164 @@ export class Leases {
     ackWaitMs: number,
   ): void {
     const now = this.#clock.monotonic();
-    const sureUntil = deliveredAt + ackWaitMs - MARGIN_MS;
+    const serverUntil = deliveredAt + ackWaitMs - MARGIN_MS;
     const short = visibilityMs + MARGIN_MS < ackWaitMs;
     for (const delivery of deliveries) {
-      delivery.wantedUntil = now + visibilityMs;
-      delivery.heldUntil = Math.min(delivery.wantedUntil, sureUntil);
-      delivery.attendAt = short ? delivery.heldUntil : now + SETTLE_IN_MS;
-      this.#held.push(delivery);
+      delivery.requestedUntil = now + visibilityMs;
+      delivery.validUntil = Math.min(delivery.requestedUntil, serverUntil);
+      delivery.actionAt = short ? delivery.validUntil : now + EXTEND_AFTER_MS;
+      this.#leased.push(delivery);
     }
-    if (short) this.#verdicts.say(deliveries, () => backIn(visibilityMs + MARGIN_MS));
+    if (short) this.#acks.publish(deliveries, () => nakAfter(visibilityMs + MARGIN_MS));
     this.#setTimer();
   }
 
-  /** True while a delivery has a say. */
-  holds(delivery: Leased): boolean {
-    return delivery.place >= 0 && delivery.heldUntil > this.#clock.monotonic() + EARLY_MS;
+  /** Returns true while the delivery can be settled. */
+  isActive(delivery: Leased): boolean {
+    return delivery.place >= 0 && delivery.validUntil > this.#clock.monotonic() + EARLY_MS;
   }
 
-  /** A verdict is about to be sent: nothing else is to be said about it. */
+  /** Ends a lease before its ack is sent. */
   end(delivery: Leased): void {
-    if (delivery.place >= 0) this.#held.remove(delivery);
+    if (delivery.place >= 0) this.#leased.remove(delivery);
   }
 
-  /** The verdict did not get there, and may be repeated while the lease lasts. */
+  /** Restores a lease whose ack failed, so that the caller can try again. */
   resume(delivery: Leased): void {
-    delivery.attendAt = this.#clock.monotonic() + SETTLE_IN_MS;
-    this.#held.push(delivery);
+    delivery.actionAt = this.#clock.monotonic() + EXTEND_AFTER_MS;
+    this.#leased.push(delivery);
     this.#setTimer();
   }
 
-  /** Gives back what has no lease any more, to be there for others after a delay. */
-  async giveBackIn<L extends Leased>(
+  /** Makes deliveries without a lease visible after a delay. */
+  async nackAfter<L extends Leased>(
     what: string,
     deliveries: readonly L[],
     delayOf: (delivery: L) => number,
   ): Promise<void> {
     const now = this.#clock.monotonic();
-    const returns = new Map(deliveries.map((it) => [it, returnIn(delayOf(it))]));
-    await this.#verdicts.confirm(what, deliveries, (it) => returns.get(it)!.verdict);
-    for (const [{ seq, ackSubject, deliveryCount }, { delayMs }] of returns) {
-      if (delayMs <= 0 || delayMs > LONGEST_RETURN_MS) continue;
+    const naks = new Map(deliveries.map((it) => [it, nakFor(delayOf(it))]));
+    await this.#acks.publishConfirmed(what, deliveries, (it) => naks.get(it)!.ack);
+    for (const [{ seq, ackSubject, deliveryCount }, { delayMs }] of naks) {
+      if (delayMs <= 0 || delayMs > MAX_EXACT_DELAY_MS) continue;
       const at = now + delayMs;
-      const times = { attendAt: at, heldUntil: at, wantedUntil: at, marginMs: RETURN_MARGIN_MS };
-      this.#held.push({ seq, ackSubject, deliveryCount, place: -1, ...times });
+      const times = { actionAt: at, validUntil: at, requestedUntil: at, marginMs: DELAY_MARGIN_MS };
+      this.#leased.push({ seq, ackSubject, deliveryCount, place: -1, ...times });
     }
     this.#setTimer();
   }
 
-  /** Makes leases last until `visibilityMs` from now, or longer if they do already. */
+  /** Extends leases to `visibilityMs` from now. Never shortens one. */
   async extend(
     what: string,
     deliveries: readonly Leased[],
     visibilityMs: number,
   ): Promise<void> {
     const until = this.#clock.monotonic() + visibilityMs;
-    await this.#keep(
+    await this.#extendTo(
       what,
-      deliveries.filter((it) => until > it.wantedUntil || it.heldUntil < it.wantedUntil),
+      deliveries.filter((it) => until > it.requestedUntil || it.validUntil < it.requestedUntil),
       until,
     );
   }
 
-  /** Has the server keep what it keeps; rejects when it knows nothing of it any more. */
+  /** Checks that the server still has the delivery. Rejects when it does not. */
   async confirm(what: string, delivery: Leased): Promise<void> {
-    await this.#keep(what, [delivery], 0);
+    await this.#extendTo(what, [delivery], 0);
   }
 
-  /** Gives back whatever has reached the end of its lease; resolves when that is there for others. */
-  giveBackEnded(): Promise<void> | undefined {
-    this.#attend();
-    return this.#returning;
+  /** Releases expired deliveries. Resolves when other receivers can see them. */
+  releaseExpired(): Promise<void> | undefined {
+    this.#processDue();
+    return this.#releasing;
   }
 
-  /** Nobody has a say about anything any more. */
-  forget(): void {
-    this.#held.clear();
+  /** Drops all leases, so that none can be settled. */
+  clear(): void {
+    this.#leased.clear();
     this.#cancel?.();
     this.#timerAt = Infinity;
   }
 
-  /** Forgets everything for good: a verdict that fails later must not keep the process alive. */
+  /** Drops all leases for good. A failing ack must not start a timer that keeps the process alive. */
   close(): void {
     this.#closed = true;
-    this.forget();
+    this.clear();
   }
 
-  /** What was delivered here, by its number in the stream. */
+  /** Returns the current leases by sequence number. */
   bySequence(): ReadonlyMap<number, Leased> {
-    return new Map(this.#held.values().map((delivery) => [delivery.seq, delivery]));
+    return new Map(this.#leased.values().map((delivery) => [delivery.seq, delivery]));
   }
 
-  async #keep(what: string, deliveries: readonly Leased[], until: number): Promise<void> {
+  async #extendTo(what: string, deliveries: readonly Leased[], until: number): Promise<void> {
     const now = this.#clock.monotonic();
-    const untils = new Map(deliveries.map((it) => [it, Math.max(it.wantedUntil, until)]));
-    await this.#verdicts.confirm(
+    const untils = new Map(deliveries.map((it) => [it, Math.max(it.requestedUntil, until)]));
+    await this.#acks.publishConfirmed(
       what,
       deliveries,
-      (it) => backIn(untils.get(it)! - now + MARGIN_MS),
+      (it) => nakAfter(untils.get(it)! - now + MARGIN_MS),
     );
     for (const [delivery, end] of untils) {
-      if (delivery.place < 0) continue; // settled meanwhile
-      delivery.wantedUntil = Math.max(delivery.wantedUntil, end);
-      delivery.heldUntil = delivery.attendAt = delivery.wantedUntil;
-      this.#held.moved(delivery);
+      if (delivery.place < 0) continue; // settled in the meantime
+      delivery.requestedUntil = Math.max(delivery.requestedUntil, end);
+      delivery.validUntil = delivery.actionAt = delivery.requestedUntil;
+      this.#leased.moved(delivery);
     }
     this.#setTimer();
   }
 
   #setTimer(): void {
-    const at = this.#held.peek()?.attendAt ?? Infinity;
+    const at = this.#leased.peek()?.actionAt ?? Infinity;
     if (this.#closed || at >= this.#timerAt) return;
     this.#cancel?.();
     this.#timerAt = at;
     const ms = Math.max(0, at - this.#clock.monotonic());
     this.#cancel = this.#clock.schedule(ms, () => {
       this.#timerAt = Infinity;
-      this.#attend();
+      this.#processDue();
     });
   }
 
-  /** Does what is due: gives back what has ended, and has the server keep what goes on. */
-  #attend(): void {
+  /** Releases expired leases and extends the others. */
+  #processDue(): void {
     const now = this.#clock.monotonic() + EARLY_MS;
-    const ended: Leased[] = [];
-    const young: Leased[] = [];
-    for (let top = this.#held.peek(); top && top.attendAt <= now; top = this.#held.peek()) {
-      this.#held.remove(top);
-      if (top.heldUntil > now) young.push(top);
-      // Later it has come back by itself, and may be somebody else's.
-      else if (now < top.heldUntil + top.marginMs / 2) ended.push(top);
+    const expired: Leased[] = [];
+    const current: Leased[] = [];
+    for (let top = this.#leased.peek(); top && top.actionAt <= now; top = this.#leased.peek()) {
+      this.#leased.remove(top);
+      if (top.validUntil > now) current.push(top);
+      // Later the server has released it, and another receiver may hold it.
+      else if (now < top.validUntil + top.marginMs / 2) expired.push(top);
     }
-    for (const delivery of young) {
-      delivery.attendAt = now + SETTLE_IN_MS; // should the server not confirm it
-      this.#held.push(delivery);
+    for (const delivery of current) {
+      delivery.actionAt = now + EXTEND_AFTER_MS; // retry if the server does not confirm
+      this.#leased.push(delivery);
     }
-    if (ended.length > 0) this.#return(ended);
-    if (young.length > 0) {
-      this.#calls.background(this.#keep("extend", young, 0)).catch((error) => {
-        this.#log.debug("could not make leases last; it is tried again", { error });
+    if (expired.length > 0) this.#release(expired);
+    if (current.length > 0) {
+      this.#calls.background(this.#extendTo("extend", current, 0)).catch((error) => {
+        this.#log.debug("could not extend leases; the engine tries again", { error });
       });
     }
     this.#setTimer();
   }
 
-  #return(ended: readonly Leased[]): void {
-    const returned = this.#verdicts.confirm("give back", ended, () => BACK).catch((error) => {
-      this.#log.debug("could not give messages back at the end of their leases", { error });
+  #release(expired: readonly Leased[]): void {
+    const released = this.#acks.publishConfirmed("release", expired, () => NAK).catch((error) => {
+      this.#log.debug("could not release expired messages; the server makes them visible", {
+        error,
+      });
     });
-    const returning = Promise.all([this.#returning, returned]).then(() => {
-      if (this.#returning === returning) this.#returning = undefined;
+    const releasing = Promise.all([this.#releasing, released]).then(() => {
+      if (this.#releasing === releasing) this.#releasing = undefined;
     });
-    this.#returning = this.#calls.background(returning);
+    this.#releasing = this.#calls.background(releasing);
   }
 }
 
-function returnIn(delayMs: number): { readonly delayMs: number; readonly verdict: Uint8Array } {
-  if (delayMs <= 0) return { delayMs, verdict: BACK };
-  const marginMs = delayMs <= LONGEST_RETURN_MS ? RETURN_MARGIN_MS : 0;
-  return { delayMs, verdict: backIn(delayMs + marginMs) };
+function nakFor(delayMs: number): { readonly delayMs: number; readonly ack: Uint8Array } {
+  if (delayMs <= 0) return { delayMs, ack: NAK };
+  const marginMs = delayMs <= MAX_EXACT_DELAY_MS ? DELAY_MARGIN_MS : 0;
+  return { delayMs, ack: nakAfter(delayMs + marginMs) };
 }

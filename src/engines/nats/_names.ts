@@ -1,22 +1,22 @@
 import { show } from "../../_checks.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 
-/** The names of a mailbox on the server. */
+/** The names that a mailbox uses on the server. */
 export interface Names {
   /** The stream of the messages. */
   readonly stream: string;
-  /** Each message has a subject of its own; they begin with this. */
+  /** The prefix of message subjects. Each message has its own subject. */
   readonly subjects: string;
-  /** The stream of what is noted about messages. */
+  /** The stream of the notes. */
   readonly notes: string;
-  /** Each note has a subject of its own; they begin with this. */
+  /** The prefix of note subjects. Each note has its own subject. */
   readonly noteSubjects: string;
 }
 
-/** What streams may be called at the longest, minus the longest of our prefixes. */
+/** The longest stream name that servers accept, without our longest prefix. */
 const LONGEST = 230;
 
-/** What mailboxes may have in their names and streams may not. `_` marks it, and so needs a mark too. */
+/** Escapes for characters that mailbox names may have and stream names may not. `_` starts an escape. */
 const MARKED: Readonly<Record<string, string>> = {
   "_": "__",
   ".": "_d",
@@ -25,7 +25,7 @@ const MARKED: Readonly<Record<string, string>> = {
   "/": "_s",
 };
 
-/** The names of a mailbox. No two mailboxes have one in common. */
+/** Returns the names of a mailbox. Different mailboxes never share a name. */
 export function namesOf(mailbox: string): Names {
   const name = mailbox.replace(/[^A-Za-z0-9-]/g, (character) => MARKED[character] ?? character);
   if (name.length > LONGEST) {
@@ -33,7 +33,7 @@ export function namesOf(mailbox: string): Names {
       `Invalid mailbox name: on NATS ${
         show(mailbox)
       } has ${name.length} characters, because those ` +
-        `other than letters, digits and - count twice, and at most ${LONGEST} fit; choose a shorter one`,
+        `other than letters, digits and - count twice, and at most ${LONGEST} are allowed; choose a shorter name`,
     );
   }
   return {
@@ -44,10 +44,10 @@ export function namesOf(mailbox: string): Names {
   };
 }
 
-/** What can stand in a subject as it is. */
+/** Ids that are valid in a subject without a digest. */
 const PLAIN = /^[\w-]{1,200}$/;
 
-/** The last part of a message's subject. The server keeps one message for each subject. */
+/** Returns the last part of a message's subject. The server stores one message per subject. */
 export async function tokenOf(id: string, chosen: boolean): Promise<string> {
   if (PLAIN.test(id)) return `${chosen ? "c" : "g"}-${id}`;
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id));
@@ -55,7 +55,7 @@ export async function tokenOf(id: string, chosen: boolean): Promise<string> {
   return `${chosen ? "ch" : "gh"}-${hex.join("")}`;
 }
 
-/** True for an id that needs no digest, so that nobody waits for one. */
+/** Returns true for an id that needs no digest, which would be asynchronous. */
 export function isPlain(id: string): boolean {
   return PLAIN.test(id);
 }

@@ -5,123 +5,122 @@ import type { Log } from "../../log.ts";
 import type { NatsConnection, NatsMessage } from "./nats_connection.ts";
 import type { Names } from "./_names.ts";
 import { FIRST_CONSUMER } from "./_set_up.ts";
-import type { Site } from "./_site.ts";
+import type { Streams } from "./_streams.ts";
 
-/** What the server cannot keep with a message. */
+/** Data about a message that the server cannot store with it. */
 export interface Note {
-  /** Deliveries that do not count. */
-  readonly free: number;
-  /** How often it was released. */
+  /** Deliveries that do not count as attempts. */
+  readonly uncounted: number;
+  /** How often the message was released. */
   readonly releases: number;
-  readonly progress?: string | undefined;
+  readonly checkpoint?: string | undefined;
 }
 
-/** Of most messages nothing is noted. */
-export const NOTHING_NOTED: Note = { free: 0, releases: 0 };
+/** Most messages have no stored note. */
+export const EMPTY_NOTE: Note = { uncounted: 0, releases: 0 };
 
-/** What notes are about. */
-export interface Noted {
+/** A message and its note. */
+export interface NotedMessage {
   readonly consumer: string;
   readonly seq: number;
   readonly storedAt: string;
   readonly note: Note;
 }
 
-type Stored = readonly [storedAt: string, free: number, releases: number, progress?: string];
+type Stored = readonly [storedAt: string, uncounted: number, releases: number, checkpoint?: string];
 
-/** What notes need. */
 export interface NotesOptions {
   readonly connection: NatsConnection;
   readonly calls: Calls;
   readonly jetStream: JetStream;
-  readonly site: Site;
+  readonly streams: Streams;
   readonly names: Names;
   readonly log: Log;
 }
 
 /**
- * Notes about messages, in a stream beside theirs, one for each: attempts that were given back, and
- * progress. They are read only when a message is delivered again, and there are none for those that
- * are done the first time.
+ * Notes about messages: uncounted attempts and the checkpoint. They are in a second stream, at most one
+ * per message. The engine reads a note only when a message is delivered again. A message that succeeds at
+ * the first attempt has none.
  */
 export class Notes {
   readonly #connection: NatsConnection;
   readonly #calls: Calls;
   readonly #jetStream: JetStream;
-  readonly #site: Site;
+  readonly #streams: Streams;
   readonly #names: Names;
   readonly #log: Log;
 
-  constructor({ connection, calls, jetStream, site, names, log }: NotesOptions) {
+  constructor({ connection, calls, jetStream, streams, names, log }: NotesOptions) {
     this.#connection = connection;
     this.#calls = calls;
     this.#jetStream = jetStream;
-    this.#site = site;
+    this.#streams = streams;
     this.#names = names;
     this.#log = log;
   }
 
-  async read(what: string, noted: Omit<Noted, "note">): Promise<Note> {
+  async read(what: string, noted: Omit<NotedMessage, "note">): Promise<Note> {
     const { storedAt } = noted;
     const which = { last_by_subj: this.#subject(noted) };
     try {
-      const found = await this.#site.use(() => {
+      const found = await this.#streams.use(() => {
         return this.#jetStream.get(what, this.#names.notes, which);
       });
-      const [of, free, releases, progress] = JSON.parse(textOf(found)) as Stored;
-      return of === storedAt ? { free, releases, progress } : NOTHING_NOTED;
+      const [of, uncounted, releases, checkpoint] = JSON.parse(textOf(found)) as Stored;
+      return of === storedAt ? { uncounted, releases, checkpoint } : EMPTY_NOTE;
     } catch (error) {
-      if (error instanceof JetStreamError && error.code === NO_MESSAGE) return NOTHING_NOTED;
+      if (error instanceof JetStreamError && error.code === NO_MESSAGE) return EMPTY_NOTE;
       throw error;
     }
   }
 
   /** Resolves when all notes are stored. */
-  async write(what: string, noted: readonly Noted[]): Promise<void> {
-    if (noted.length > 0) await this.#site.use(() => this.#write(what, noted));
+  async write(what: string, noted: readonly NotedMessage[]): Promise<void> {
+    if (noted.length > 0) await this.#streams.use(() => this.#write(what, noted));
   }
 
-  async #write(what: string, noted: readonly Noted[]): Promise<void> {
+  async #write(what: string, noted: readonly NotedMessage[]): Promise<void> {
     let missing = noted.length;
-    let refusal: JetStreamError | undefined;
+    let failure: JetStreamError | undefined;
     const onAnswer = (message: NatsMessage) => {
-      refusal ??= refusalIn(what, message);
+      failure ??= errorIn(what, message);
       return --missing === 0;
     };
     await this.#calls.run(what, (reply) => {
       for (const each of noted) {
         const { storedAt, note } = each;
-        const stored: Stored = [storedAt, note.free, note.releases, note.progress!];
+        const stored: Stored = [storedAt, note.uncounted, note.releases, note.checkpoint!];
         this.#connection.publish(this.#subject(each), JSON.stringify(stored), { reply });
       }
     }, { onAnswer });
-    if (refusal !== undefined) throw refusal;
+    if (failure !== undefined) throw failure;
   }
 
-  /** Deletes the notes about messages that are gone, in its own time. One that is left harms nobody. */
-  forget(noted: readonly Noted[]): void {
+  /** Deletes the notes of removed messages in the background. A note that is left behind does no harm. */
+  delete(noted: readonly NotedMessage[]): void {
     for (const each of noted) {
-      if (each.note === NOTHING_NOTED) continue;
+      if (each.note === EMPTY_NOTE) continue;
       const purged = this.#jetStream.purge("clean up", this.#names.notes, this.#subject(each));
       this.#calls.background(purged).catch((error) => {
-        this.#log.debug("could not delete a note about a message that is gone", { error });
+        this.#log.debug("could not delete the note of a removed message", { error });
       });
     }
   }
 
-  /** The time by the server's clock, at the earliest, in milliseconds since the Unix epoch. */
+  /** Returns a lower bound of the server's time, in milliseconds since the Unix epoch. */
   async serverTime(what: string): Promise<number> {
     const subject = `${this.#names.noteSubjects}clock`;
-    return await this.#site.use(async () => {
-      await this.#calls.ask(what, subject);
+    return await this.#streams.use(async () => {
+      await this.#calls.request(what, subject);
       const which = { last_by_subj: subject };
       const { time } = await this.#jetStream.get(what, this.#names.notes, which);
       return Date.parse(time);
     });
   }
 
-  /** A number comes again when a stream is deleted and made again; a number and a time do not. */
-  #subject({ consumer, seq, storedAt }: Omit<Noted, "note">): string {
+  /** Adds the time, because a recreated stream reuses sequence numbers. */
+  #subject({ consumer, seq, storedAt }: Omit<NotedMessage, "note">): string {
     const key = consumer === FIRST_CONSUMER ? `${seq}` : `${seq}-${storedAt}`;
     return `${this.#names.noteSubjects}${key}`;
   }
@@ -129,8 +128,8 @@ export class Notes {
 
 const decoder = new TextDecoder();
 
-/** Why a server did not store a note. */
-function refusalIn(what: string, { headers, data }: NatsMessage): JetStreamError | undefined {
+/** Returns the error of an answer, or undefined when the note was stored. */
+function errorIn(what: string, { headers, data }: NatsMessage): JetStreamError | undefined {
   if (headers !== undefined && headers.code > 0) {
     const { code, description } = headers;
     return code === NO_RESPONDERS

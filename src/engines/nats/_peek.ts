@@ -1,17 +1,20 @@
 import type { Delivery } from "../../mailbox/engine.ts";
-import { contentOf } from "./_delivery.ts";
+import { parsePayload } from "./_delivery.ts";
 import { JetStreamError, NO_MESSAGE } from "./_errors.ts";
 import { textOf } from "./_jetstream.ts";
-import type { Workplace } from "./_workplace.ts";
+import type { Queue } from "./_queue.ts";
 
-/** A message as seen without taking it. */
+/** A message without a receipt handle. */
 export type Peeked = Omit<Delivery<string>, "receipt">;
 
-/** The oldest messages. The server does not tell how often it has delivered them; this process may know. */
+/**
+ * Returns the oldest messages. The server does not report delivery counts, so only messages that this
+ * process holds have one.
+ */
 export async function peek(
   what: string,
   max: number,
-  { jetStream, leases, names }: Pick<Workplace, "jetStream" | "leases" | "names">,
+  { jetStream, leases, names }: Pick<Queue, "jetStream" | "leases" | "names">,
 ): Promise<readonly Peeked[]> {
   const delivered = leases.bySequence();
   const peeked: Peeked[] = [];
@@ -20,7 +23,7 @@ export async function peek(
     try {
       const found = await jetStream.get(what, names.stream, which);
       seq = found.seq;
-      const { head: [id, replyTo], body } = contentOf(textOf(found), seq);
+      const { head: [id, replyTo], body } = parsePayload(textOf(found), seq);
       const deliveryCount = delivered.get(seq)?.deliveryCount ?? 0;
       const enqueuedAt = Date.parse(found.time);
       peeked.push({ id, body, deliveryCount, enqueuedAt, replyTo: replyTo ?? undefined });

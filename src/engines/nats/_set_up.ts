@@ -5,69 +5,68 @@ import { isTransient, JetStreamError, NO_RESPONDERS, STREAM_NOT_FOUND } from "./
 import type { ConsumerConfig, JetStream, StreamConfig, StreamInfo } from "./_jetstream.ts";
 import type { Names } from "./_names.ts";
 
-/** What the consumer of a stream is called that a version before 0.2 has made. */
+/** The consumer name of streams that versions before 0.2 created. */
 export const FIRST_CONSUMER = "lastcall";
 
-/** What the names of all other consumers begin with. */
+/** The prefix of all other consumer names. */
 const CONSUMERS = "lastcall_";
 
-/** What says that a stream is ours, and how it is to be read. */
+/** The description that marks a stream as ours and names its format. */
 const FORMAT = "A mailbox of lastcall, format 1";
 
 /**
- * How long the server keeps a message for whoever it was delivered to, unless it is told otherwise. It
- * is short, because an answer that is lost with its connection comes again only after it.
+ * How long the server hides a delivered message by default. It is short, because a delivery that is lost
+ * with its connection reappears only then.
  */
 const ACK_WAIT_MS = 30_000;
 
-/** With less, a lease could not be made to last before it has ended. */
+/** A shorter wait could pass before the engine extends the lease. */
 const SHORTEST_ACK_WAIT_MS = 5_000;
 
-/** The pauses between attempts to set a mailbox up. */
+/** The pauses between attempts to set up a mailbox. */
 const RETRY_MIN_MS = 20;
 const RETRY_MAX_MS = 500;
 
-const MANY = 10_000;
+const MAX_WAITING = 10_000;
 const NANOSECONDS = 1_000_000;
 
-/** How to make a mailbox that is not there. */
+/** How to set up a mailbox. */
 export interface SetUpOptions {
-  /** Undefined leaves the limit as it is. */
+  /** Undefined keeps the current limit. */
   readonly maxSize: number | undefined;
   readonly replicas: number;
   readonly clock: Clock;
-  /** Transient answers are retried for this long. */
+  /** How long transient errors are retried, in milliseconds. */
   readonly retryMs: number;
-  /** False when the server has said that it has no JetStream: then it will not answer later either. */
+  /** False when the server reports that it has no JetStream. Retries are useless then. */
   readonly hasJetStream: boolean;
 }
 
-/** What a mailbox has on the server. */
-export type Part = "stream" | "stream of notes" | "consumer";
+export type StreamPart = "stream" | "stream of notes" | "consumer";
 
-/** What is known of a mailbox on the server. */
-export interface Found {
+/** A mailbox on the server. */
+export interface SetUpResult {
   readonly ackWaitMs: number;
   /**
-   * All who take messages from the stream do so by this one consumer. Its name is made up with it and never
-   * comes again, and the subject of every verdict has it: so a verdict about a message of a stream that was
-   * deleted is not heard by the stream that was made since, whose messages have the same numbers.
+   * The one consumer that all receivers of the stream share. Its name is random and part of every ack
+   * subject. So an ack for a message of a deleted stream cannot reach the stream that replaced it, which
+   * has the same sequence numbers.
    */
   readonly consumer: string;
-  /** What was not there. */
-  readonly made: readonly Part[];
+  /** What was missing and has been created. */
+  readonly created: readonly StreamPart[];
 }
 
 /**
- * Finds the streams and the consumer of a mailbox, or makes them. What was made by something else is
- * left alone. Every step may be repeated, so a transient answer repeats all of them after a pause.
+ * Finds or creates the streams and the consumer of a mailbox. Does not change those of other programs.
+ * Every step is repeatable, so a transient error repeats all of them after a pause.
  */
 export async function setUp(
   mailbox: string,
   names: Names,
   jetStream: JetStream,
   options: SetUpOptions,
-): Promise<Found> {
+): Promise<SetUpResult> {
   const { clock, retryMs, hasJetStream } = options;
   const what = `open ("${mailbox}")`;
   const startedAt = clock.monotonic();
@@ -93,8 +92,8 @@ async function attemptSetUp(
   names: Names,
   jetStream: JetStream,
   options: SetUpOptions,
-): Promise<Found> {
-  const made: Part[] = [];
+): Promise<SetUpResult> {
+  const created: StreamPart[] = [];
   const shape = {
     name: names.stream,
     description: FORMAT,
@@ -102,19 +101,19 @@ async function attemptSetUp(
     retention: "workqueue",
     storage: "file",
     num_replicas: options.replicas,
-    // One message for each subject, and the first one stays: so an id that is there is not stored again.
+    // One message per subject, and the first one stays: the server does not store a duplicate id.
     max_msgs_per_subject: 1,
     discard: "new",
     discard_new_per_subject: true,
     max_msgs: -1,
   };
-  const { config } = await findOrMake(
+  const { config } = await findOrCreate(
     () => orUndefined(jetStream.stream(what, names.stream)),
     async () => {
       const limited = { ...shape, max_msgs: limitOf(options.maxSize) };
-      const created = await jetStream.createStream(what, limited);
-      made.push("stream");
-      return created;
+      const stream = await jetStream.createStream(what, limited);
+      created.push("stream");
+      return stream;
     },
   );
   checkStream(mailbox, shape, config);
@@ -131,16 +130,16 @@ async function attemptSetUp(
     max_msgs_per_subject: 1,
     discard: "old",
   };
-  const found = await findOrMake(
+  const found = await findOrCreate(
     () => orUndefined(jetStream.stream(what, names.notes)),
     async () => {
-      const created = await jetStream.createStream(what, notes);
-      made.push("stream of notes");
-      return created;
+      const stream = await jetStream.createStream(what, notes);
+      created.push("stream of notes");
+      return stream;
     },
   );
   checkStream(mailbox, notes, found.config);
-  const consumer = await findOrMake(
+  const consumer = await findOrCreate(
     async () => {
       const all = await jetStream.consumers(what, names.stream);
       return all.find((name) => name === FIRST_CONSUMER || name.startsWith(CONSUMERS));
@@ -154,9 +153,9 @@ async function attemptSetUp(
         ack_wait: ACK_WAIT_MS * NANOSECONDS,
         max_deliver: -1,
         max_ack_pending: -1,
-        max_waiting: MANY,
+        max_waiting: MAX_WAITING,
       });
-      made.push("consumer");
+      created.push("consumer");
       return name;
     },
   );
@@ -164,25 +163,27 @@ async function attemptSetUp(
   return {
     ackWaitMs: checkConsumer(mailbox, names.stream, consumer, consumerConfig),
     consumer,
-    made,
+    created,
   };
 }
 
-/** Of several that make it at once all but one find it. */
-async function findOrMake<T>(
+/**
+ * Finds or creates a part of the mailbox. When processes create it at the same time, all but one find it.
+ */
+async function findOrCreate<T>(
   find: () => Promise<T | undefined>,
-  make: () => Promise<T>,
+  create: () => Promise<T>,
 ): Promise<T> {
   const found = await find();
   if (found !== undefined) return found;
   try {
-    return await make();
+    return await create();
   } catch (error) {
-    // With another limit, number of replicas or name it could not be made again, but it is there.
+    // Another process may have created it with other settings.
     if (!(error instanceof JetStreamError)) throw error;
-    const madeByOther = await find().catch(() => undefined);
-    if (madeByOther === undefined) throw error;
-    return madeByOther;
+    const createdElsewhere = await find().catch(() => undefined);
+    if (createdElsewhere === undefined) throw error;
+    return createdElsewhere;
   }
 }
 
@@ -195,7 +196,7 @@ async function orUndefined(stream: Promise<StreamInfo>): Promise<StreamInfo | un
   }
 }
 
-/** The server knows no limit of nothing; see the engine. */
+/** The server has no limit of 0, so the engine checks that one. */
 function limitOf(maxSize: number | undefined): number {
   return maxSize === undefined || maxSize === Infinity ? -1 : Math.max(maxSize, 1);
 }
@@ -210,7 +211,7 @@ function checkStream(mailbox: string, shape: Shape, found: StreamInfo["config"])
   const other = parts.find((part) => found[part] !== shape[part]) ??
     (`${found.subjects}` === `${shape.subjects}` ? undefined : "subjects");
   if (other === undefined) return;
-  throw notOurs(mailbox, `the stream "${shape.name}" has another ${other}`);
+  throw foreignError(mailbox, `the stream "${shape.name}" has an unexpected ${other}`);
 }
 
 function checkConsumer(
@@ -225,12 +226,15 @@ function checkConsumer(
     ack_policy === "explicit" && max_deliver === -1 && filter_subject === "" &&
     ackWaitMs >= SHORTEST_ACK_WAIT_MS
   ) return ackWaitMs;
-  throw notOurs(mailbox, `the consumer "${name}" of the stream "${stream}" is another one`);
+  throw foreignError(
+    mailbox,
+    `the consumer "${name}" of the stream "${stream}" has unexpected settings`,
+  );
 }
 
-function notOurs(mailbox: string, found: string): MailboxConnectionError {
+function foreignError(mailbox: string, found: string): MailboxConnectionError {
   return new MailboxConnectionError(
-    `Mailbox "${mailbox}" cannot be opened: ${found}, so it was made by something else; it is left ` +
-      "alone, choose another name",
+    `Cannot open mailbox "${mailbox}": ${found}, so another program created it. It was ` +
+      "left alone; choose another mailbox name",
   );
 }

@@ -1,57 +1,57 @@
 /**
- * What of a NATS client is used. The connections of `@nats-io/transport-node` and its relatives for
- * other runtimes fit as they are.
+ * The parts of a NATS client that the engine uses. The connections of `@nats-io/transport-node` and of
+ * the packages for other runtimes have this shape.
  *
  * @module
  */
 
-/** A connection to a server, or to a cluster of them. */
+/** A connection to a server or a cluster. */
 export interface NatsConnection {
-  /** What the server said of itself when it was connected to last. */
+  /** The information that the server sent at the last connect. */
   readonly info?:
     | { readonly max_payload?: number | undefined; readonly jetstream?: boolean | undefined }
     | undefined;
-  /** Sends a message; it is on its way when this returns. */
+  /** Publishes a message without waiting. */
   publish(
     subject: string,
     payload?: Uint8Array | string,
     options?: { readonly reply?: string },
   ): void;
-  /** Listens to a subject. */
+  /** Subscribes to a subject. */
   subscribe(subject: string, options?: NatsSubscribeOptions): NatsSubscription;
-  /** Tells of `disconnect`, `reconnect` and `close`. */
+  /** Reports `disconnect`, `reconnect` and `close`. */
   status(): AsyncIterable<{ readonly type: string }>;
-  /** True when it is closed for good. */
+  /** Returns true when the connection is closed for good. */
   isClosed(): boolean;
-  /** Ends the connection. */
+  /** Closes the connection. */
   close(): Promise<void>;
 }
 
 /** Options of {@linkcode NatsConnection.subscribe}. */
 export interface NatsSubscribeOptions {
-  /** The subscription ends after so many messages. */
+  /** Ends the subscription after this many messages. */
   readonly max?: number;
-  /** Gets every message. */
+  /** Called for every message. */
   readonly callback?: (error: Error | null, message: NatsMessage) => void;
 }
 
-/** What listens to a subject. */
+/** A subscription to a subject. */
 export interface NatsSubscription {
-  /** Ends it at once; what is on its way is lost. */
+  /** Ends the subscription immediately. Messages in transit are lost. */
   unsubscribe(): void;
-  /** Ends it after everything that is on its way has come. */
+  /** Ends the subscription after all messages in transit have arrived. */
   drain(): Promise<void>;
 }
 
-/** A message as the client hands it over. */
+/** A message as the client delivers it. */
 export interface NatsMessage {
-  /** Where it was published. */
+  /** The subject that the message was published to. */
   readonly subject: string;
-  /** Where an answer is expected. */
+  /** The subject that takes an answer. */
   readonly reply?: string | undefined;
-  /** The payload, as it came. */
+  /** The payload. */
   readonly data: Uint8Array;
-  /** A server's own messages have a code there. */
+  /** Set on messages of the server itself; they have a status code. */
   readonly headers?:
     | { readonly code: number; readonly description: string }
     | undefined;

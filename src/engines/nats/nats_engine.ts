@@ -12,17 +12,17 @@ import type { Backend } from "./_backend.ts";
 import type { NatsDelivery } from "./_delivery.ts";
 import { namesOf } from "./_names.ts";
 import type { Note } from "./_notes.ts";
-import { fullError } from "./_outbox.ts";
+import { fullError } from "./_sender.ts";
 import { peek, type Peeked } from "./_peek.ts";
-import { BACK, DONE } from "./_verdicts.ts";
-import { type Workplace, workplaceOf } from "./_workplace.ts";
+import { ACK, NAK } from "./_acks.ts";
+import { createQueue, type Queue } from "./_queue.ts";
 
-/** More at once could not be taken back in time. */
+/** More messages could not be removed in time after a failed send. */
 const MAX_PUSH = 10_000;
 
-type Change = (note: Note) => Partial<Note>;
+type NoteChange = (note: Note) => Partial<Note>;
 
-/** One queue on a server: a stream for messages, one for notes about them, and a consumer. */
+/** A queue on a NATS server: a stream of messages, a stream of notes, and a consumer. */
 export class NatsEngine implements Engine<string> {
   readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, fencedAck: false, fifo: false };
   readonly label = "NATS";
@@ -30,70 +30,70 @@ export class NatsEngine implements Engine<string> {
   readonly #backend: Backend;
   readonly #maxSize: number | undefined;
   readonly #listeners = new Set<() => void>();
-  #workplace: Workplace | undefined;
+  #created: Queue | undefined;
   #dead: NatsEngine | undefined;
 
   constructor(name: string, backend: Backend, maxSize: number | undefined) {
-    namesOf(name); // refuses one that is too long
+    namesOf(name); // throws when the name is too long
     this.#name = name;
     this.#backend = backend;
     this.#maxSize = maxSize;
   }
 
-  /** Finds what is on the server, or makes it. */
-  async greet(): Promise<void> {
-    await this.#work.site.open();
+  /** Finds or creates the streams and the consumer. */
+  async open(): Promise<void> {
+    await this.#queue.streams.ensure();
   }
 
   async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     if (entries.length > MAX_PUSH) {
       throw new InvalidParameterError(
-        `Cannot send ${entries.length} messages to "${this.#name}" in one step: at most ${MAX_PUSH}, ` +
-          "send them in several",
+        `Cannot send ${entries.length} messages to "${this.#name}" in one batch: the limit is ${MAX_PUSH}; ` +
+          "split the batch",
       );
     }
-    const room = this.#maxSize ?? Infinity;
-    // Many are refused before the first of them is stored, where that is possible.
-    if (room === 0 || (entries.length > 1 && room !== Infinity)) {
+    const limit = this.#maxSize ?? Infinity;
+    // Refuse the whole batch before the first message is stored, if possible.
+    if (limit === 0 || (entries.length > 1 && limit !== Infinity)) {
       const count = await this.count();
-      if (count + entries.length > room) {
-        throw fullError(this.#name, count, room, entries.length);
+      if (count + entries.length > limit) {
+        throw fullError(this.#name, count, limit, entries.length);
       }
     }
-    const { site, outbox } = this.#work;
-    return await site.use(() => outbox.send(entries));
+    const { streams, sender } = this.#queue;
+    return await streams.use(() => sender.send(entries));
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    const { leases, reception, sentry, site, strays } = this.#work;
-    const deliveries = await site.use(async ({ ackWaitMs }) => {
-      strays.start();
-      await leases.giveBackEnded();
-      const received = await reception.receive(max, (most) => sentry.take(most));
+    const { leases, receiver, longPoll, streams, orphans } = this.#queue;
+    const deliveries = await streams.use(async ({ ackWaitMs }) => {
+      orphans.start();
+      await leases.releaseExpired();
+      const received = await receiver.receive(max, (most) => longPoll.take(most));
       leases.begin(received.deliveries, received.deliveredAt, visibilityMs, ackWaitMs);
       return received.deliveries;
     });
-    if (deliveries.length === 0 && this.#listeners.size > 0) sentry.putUp();
-    // Whatever becomes visible, and whenever, comes to the sentry.
+    if (deliveries.length === 0 && this.#listeners.size > 0) longPoll.start();
+    // The long poll reports every message that becomes visible.
     return { deliveries, nextDueMs: Infinity };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("acknowledge", deliveries, async (what, held) => {
-      const { verdicts, notes, leases } = this.#work;
+    return this.#settle("acknowledge", deliveries, async (what, active) => {
+      const { acks, notes, leases } = this.#queue;
       try {
-        await verdicts.confirm(what, held, () => DONE);
+        await acks.publishConfirmed(what, active, () => ACK);
       } catch (error) {
-        for (const delivery of held) leases.resume(delivery); // to say it twice does no harm
+        for (const delivery of active) leases.resume(delivery); // a second ack does no harm
         throw error;
       }
-      notes.forget(held);
+      notes.delete(active);
     });
   }
 
   async extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return await this.#whereHeld("extend", deliveries, (what, held) => {
-      return this.#work.leases.extend(what, held, visibilityMs);
+    return await this.#withActiveLease("extend", deliveries, (what, active) => {
+      return this.#queue.leases.extend(what, active, visibilityMs);
     });
   }
 
@@ -102,65 +102,78 @@ export class NatsEngine implements Engine<string> {
     delayMs: number,
     spendsAttempt: boolean,
   ): Promise<boolean[]> {
-    return this.#settle("nack", deliveries, async (what, held) => {
-      if (!spendsAttempt) await this.#noteFirst(what, held, ({ free }) => ({ free: free + 1 }));
-      await this.#work.leases.giveBackIn(what, held, () => delayMs);
+    return this.#settle("nack", deliveries, async (what, active) => {
+      if (!spendsAttempt) {
+        await this.#writeNotesFirst(
+          what,
+          active,
+          ({ uncounted }) => ({ uncounted: uncounted + 1 }),
+        );
+      }
+      await this.#queue.leases.nackAfter(what, active, () => delayMs);
     });
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("release", deliveries, async (what, held) => {
-      await this.#noteFirst(what, held, ({ free, releases }) => ({
-        free: releases < FREE_RELEASES ? free + 1 : free,
+    return this.#settle("release", deliveries, async (what, active) => {
+      await this.#writeNotesFirst(what, active, ({ uncounted, releases }) => ({
+        uncounted: releases < FREE_RELEASES ? uncounted + 1 : uncounted,
         releases: releases + 1,
       }));
-      await this.#work.verdicts.confirm(what, held, () => BACK);
+      await this.#queue.acks.publishConfirmed(what, active, () => NAK);
     });
   }
 
-  /** The letter comes first: a crash in between leaves both, and the next burial finds the letter there. */
-  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+  /** Stores the dead letter first. After a crash in between, the next attempt finds it stored. */
+  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
     let gone = false;
-    const [held] = await this.#whereHeld("bury", [delivery], async (what, [held]) => {
-      if (held === undefined) return;
-      const { id, replyTo, seq, storedAt } = held;
-      const { leases, verdicts, notes } = this.#work;
-      await leases.confirm(what, held);
+    const [active] = await this.#withActiveLease("bury", [delivery], async (what, [active]) => {
+      if (active === undefined) return;
+      const { id, replyTo, seq, storedAt } = active;
+      const { leases, acks, notes } = this.#queue;
+      await leases.confirm(what, active);
       const origin = `${seq}-${storedAt}`;
-      await this.#deadEngine().#bringLetter({ id, replyTo, body: letter, delayMs: 0 }, origin);
-      if (!leases.holds(held)) return;
-      await verdicts.confirm(what, [held], () => DONE);
+      await this.#deadEngine().#storeDeadLetter(
+        { id, replyTo, body: deadLetter, delayMs: 0 },
+        origin,
+      );
+      if (!leases.isActive(active)) return;
+      await acks.publishConfirmed(what, [active], () => ACK);
       gone = true;
-      leases.end(held);
-      notes.forget([held]);
+      leases.end(active);
+      notes.delete([active]);
     });
-    return held === true && gone;
+    return active === true && gone;
   }
 
-  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const [saved = false] = await this.#whereHeld("checkpoint", [delivery], async (what, held) => {
-      for (const each of held) await this.#work.leases.confirm(what, each);
-      await this.#note(what, held, () => ({ progress }));
-    });
+  async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
+    const [saved = false] = await this.#withActiveLease(
+      "checkpoint",
+      [delivery],
+      async (what, active) => {
+        for (const each of active) await this.#queue.leases.confirm(what, each);
+        await this.#writeNotes(what, active, () => ({ checkpoint }));
+      },
+    );
     return saved;
   }
 
   async peek(max: number): Promise<readonly Peeked[]> {
-    return await this.#work.site.use(() => peek(this.#what("peek"), max, this.#work));
+    return await this.#queue.streams.use(() => peek(this.#what("peek"), max, this.#queue));
   }
 
   async count(): Promise<number> {
-    const { site, jetStream, names } = this.#work;
-    const { state } = await site.use(() => jetStream.stream(this.#what("count"), names.stream));
+    const { streams, jetStream, names } = this.#queue;
+    const { state } = await streams.use(() => jetStream.stream(this.#what("count"), names.stream));
     return state.messages;
   }
 
   async purge(): Promise<number> {
-    const { site, jetStream, leases, names } = this.#work;
+    const { streams, jetStream, leases, names } = this.#queue;
     const what = this.#what("purge");
-    const purged = await site.use(() => jetStream.purge(what, names.stream));
-    leases.forget();
-    await site.use(() => jetStream.purge(what, names.notes));
+    const purged = await streams.use(() => jetStream.purge(what, names.stream));
+    leases.clear();
+    await streams.use(() => jetStream.purge(what, names.notes));
     return purged;
   }
 
@@ -169,102 +182,110 @@ export class NatsEngine implements Engine<string> {
     this.#listeners.add(own);
     return () => {
       this.#listeners.delete(own);
-      if (this.#listeners.size === 0) return this.#workplace?.sentry.callOff();
+      if (this.#listeners.size === 0) return this.#created?.longPoll.stop();
     };
   }
 
-  /** On the same connection, which this engine closes for both. */
+  /** Shares the connection; this engine closes it for both. */
   deadLetters(): NatsEngine {
     return this.#deadEngine();
   }
 
   async close(): Promise<void> {
-    await this.closeWorkplace();
-    await this.#dead?.closeWorkplace();
+    await this.closeQueue();
+    await this.#dead?.closeQueue();
     await this.#backend.close();
   }
 
-  /** Lets go of everything but the connection. */
-  async closeWorkplace(): Promise<void> {
-    await this.#workplace?.close();
+  /** Closes everything but the connection. */
+  async closeQueue(): Promise<void> {
+    await this.#created?.close();
   }
 
   #deadEngine(): NatsEngine {
     return this.#dead ??= new DeadLetterEngine(`${this.#name}.dead`, this.#backend, undefined);
   }
 
-  async #bringLetter(letter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
-    const { site, outbox } = this.#work;
-    await site.use(() => outbox.sendLetter(letter, origin));
+  async #storeDeadLetter(deadLetter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
+    const { streams, sender } = this.#queue;
+    await streams.use(() => sender.sendDeadLetter(deadLetter, origin));
   }
 
   #what(what: string): string {
     return `${what} ("${this.#name}")`;
   }
 
-  get #work(): Workplace {
-    return this.#workplace ??= workplaceOf(this.#name, this.#backend, this.#maxSize, {
-      isWanted: () => this.#listeners.size > 0,
+  get #queue(): Queue {
+    return this.#created ??= createQueue(this.#name, this.#backend, this.#maxSize, {
+      hasListeners: () => this.#listeners.size > 0,
       wake: () => this.#listeners.forEach((listener) => listener()),
     });
   }
 
-  async #note(what: string, held: readonly NatsDelivery[], change: Change): Promise<void> {
-    const noted = held.map(({ consumer, seq, storedAt, note }) => {
+  async #writeNotes(
+    what: string,
+    active: readonly NatsDelivery[],
+    change: NoteChange,
+  ): Promise<void> {
+    const noted = active.map(({ consumer, seq, storedAt, note }) => {
       return { consumer, seq, storedAt, note: { ...note, ...change(note) } };
     });
-    await this.#work.notes.write(what, noted);
-    for (const [i, { note }] of noted.entries()) held[i]!.note = note;
+    await this.#queue.notes.write(what, noted);
+    for (const [i, { note }] of noted.entries()) active[i]!.note = note;
   }
 
-  /** Where this fails nothing has happened, and the deliveries go on. */
-  async #noteFirst(what: string, held: readonly NatsDelivery[], change: Change): Promise<void> {
+  /** Writes notes before a settlement. If this fails, the leases continue. */
+  async #writeNotesFirst(
+    what: string,
+    active: readonly NatsDelivery[],
+    change: NoteChange,
+  ): Promise<void> {
     try {
-      await this.#note(what, held, change);
+      await this.#writeNotes(what, active, change);
     } catch (error) {
-      for (const delivery of held) this.#work.leases.resume(delivery);
+      for (const delivery of active) this.#queue.leases.resume(delivery);
       throw error;
     }
   }
 
-  /** Settles those that still have a say, and tells for each whether it has. */
+  /** Settles the deliveries with an active lease. Returns for each whether it had one. */
   #settle(
     name: string,
     deliveries: readonly Delivery<string>[],
-    settle: (what: string, held: readonly NatsDelivery[]) => Promise<void>,
+    settle: (what: string, active: readonly NatsDelivery[]) => Promise<void>,
   ): Promise<boolean[]> {
-    return this.#whereHeld(name, deliveries, async (what, held) => {
-      for (const delivery of held) this.#work.leases.end(delivery);
-      await settle(what, held);
+    return this.#withActiveLease(name, deliveries, async (what, active) => {
+      for (const delivery of active) this.#queue.leases.end(delivery);
+      await settle(what, active);
     });
   }
 
-  /** Does something to those that still have a say, and tells for each whether it has. */
-  async #whereHeld(
+  /** Runs `act` on the deliveries with an active lease. Returns for each whether it had one. */
+  async #withActiveLease(
     name: string,
     deliveries: readonly Delivery<string>[],
-    act: (what: string, held: readonly NatsDelivery[]) => Promise<void>,
+    act: (what: string, active: readonly NatsDelivery[]) => Promise<void>,
   ): Promise<boolean[]> {
-    const { calls, leases, site } = this.#work;
+    const { calls, leases, streams } = this.#queue;
     const what = this.#what(name);
     calls.check(what);
     const own = deliveries as readonly NatsDelivery[];
-    const good = own.map((it) => it.consumer === site.consumer && leases.holds(it));
-    const held = own.filter((_, i) => good[i]);
+    const isActive = own.map((it) => it.consumer === streams.consumer && leases.isActive(it));
+    const active = own.filter((_, i) => isActive[i]);
     try {
-      await act(what, held);
-      return good;
+      await act(what, active);
+      return isActive;
     } catch (error) {
-      if (!await site.hasLost(held[0]?.consumer ?? "", error)) throw error;
-      for (const delivery of held) leases.end(delivery);
+      if (!await streams.hasLostConsumer(active[0]?.consumer ?? "", error)) throw error;
+      for (const delivery of active) leases.end(delivery);
       return own.map(() => false);
     }
   }
 }
 
-/** Shares the connection with its mailbox, which closes it. */
+/** Shares the connection of its mailbox, which closes it. */
 class DeadLetterEngine extends NatsEngine {
   override async close(): Promise<void> {
-    await this.closeWorkplace();
+    await this.closeQueue();
   }
 }

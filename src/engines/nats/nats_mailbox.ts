@@ -11,57 +11,60 @@ import { NatsEngine } from "./nats_engine.ts";
 
 /** Options of {@linkcode NatsMailbox.open}. */
 export interface NatsMailboxOptions extends MailboxOptions {
-  /** The queue on the server; its dead letters are in `<name>.dead`. @default {"default"} */
+  /** The queue on the server. Its dead letters are in `<name>.dead`. @default {"default"} */
   readonly name?: string;
   /**
-   * Above this `send` is refused; nothing is ever evicted. The server keeps the limit with the queue: it
-   * holds for all, until somebody opens the queue with another one. @default what the queue has
+   * The most messages that the queue holds; `send` beyond it is refused, and no message is evicted. The
+   * server stores the limit, so it applies to all processes until one opens the queue with another limit.
+   * @default the current limit of the queue
    */
   readonly maxSize?: number;
-  /** The longest body, as JSON in UTF-8; the server's `max_payload` is a limit too. @default {262_144} */
+  /**
+   * The longest body in bytes, as JSON in UTF-8. The server's `max_payload` limits it too. @default
+   * {262_144}
+   */
   readonly maxBodyBytes?: number;
   /**
-   * No call takes longer than this. Opening a queue retries transient answers of the server for as long,
-   * such as "JetStream system temporarily unavailable". @default {5_000}
+   * The longest duration of a call, in milliseconds. Opening a queue retries transient errors for this
+   * long, such as "JetStream system temporarily unavailable". @default {5_000}
    */
   readonly callTimeoutMs?: number;
   /**
-   * How often a waiting receiver asks anew, in case that the server has forgotten of it; 8 000 at the
-   * most. @default {5_000}
+   * How often a waiting receiver repeats its request, in milliseconds. The engine repeats it after at
+   * most 250 ms. @default {5_000}
    */
   readonly pollIntervalMs?: number;
-  /** On how many servers of a cluster a queue is kept, when it is made, up to 5. @default {1} */
+  /** On how many servers of a cluster a new queue is stored, from 1 to 5. @default {1} */
   readonly replicas?: number;
 }
 
-/** JetStream keeps no stream on more servers. */
+/** The most replicas that JetStream supports. */
 const MAX_REPLICAS = 5;
 
 /**
- * A mailbox on a NATS server with JetStream, of version 2.9 or later, or a cluster: shared by the
- * processes of many machines. A stream of messages and one of notes about them are made for each queue.
- * JetStream is no queue of this kind by itself, so some things are as good as they can be:
+ * A mailbox on a NATS server with JetStream, version 2.9 or later, or on a cluster. Processes on many
+ * machines can share it. Each queue uses one stream for messages and one for notes about them. JetStream
+ * differs from a queue in some points, which limits the guarantees:
  *
- * - The server cannot tell a stale receipt from a good one. Each process refuses its own when their time
- *   is over, one second before the server gives the message to others; a verdict that takes longer than
- *   that on its way may hit a message that somebody else has by then.
- * - Where a stream or its consumer was deleted, the next call makes it again. Verdicts about messages of a
- *   deleted stream are refused, and never reach messages that were sent since.
- * - The answer to a receive that is lost with its connection comes again after 30 seconds, and counts as a
- *   delivery.
- * - Order is kept while nothing is given back; what is comes before what is new, in the order in which it
- *   was given back.
- * - Many messages are stored one by one. Where one of them is refused, or not confirmed in time, those
- *   before it are taken back; somebody may have received them by then. A send that fails because the
- *   connection is lost may have been stored; with an id of your own it can be repeated.
- * - A message is buried in two steps, the letter first. After a crash between them it is delivered once
- *   more, and buried without a second letter.
- * - NATS 2.9 at times numbers the second delivery of a message as the first. Its `deliveryCount` is one
- *   too low then, and its checkpoint is not read.
- * - `peek` knows the deliveries of what this process holds, and tells 0 for all others.
+ * - The server accepts an ack from an expired lease. Each process refuses its own expired receipt
+ *   handles, one second before the server delivers the message again. An ack that takes longer to arrive
+ *   may settle a message that another receiver holds.
+ * - If a stream or its consumer was deleted, the next call creates it again. Acks for messages of the
+ *   deleted stream are refused and never affect newer messages.
+ * - A delivery that is lost with its connection reappears after 30 seconds and counts as an attempt.
+ * - Messages arrive in order while none is released or nacked. Those messages come before new ones, in
+ *   the order in which they were released.
+ * - A batch is stored message by message. If the server refuses or does not confirm one, the mailbox
+ *   removes those before it; other receivers may have received them by then. A send that fails with a
+ *   lost connection may have been stored. With your own id you can repeat it.
+ * - Dead-lettering takes two steps and stores the dead letter first. After a crash in between, the
+ *   message is delivered once more, without a second dead letter.
+ * - NATS 2.9 sometimes reports the second delivery of a message as the first one. Then `deliveryCount` is
+ *   one too low and the checkpoint is not read.
+ * - `peek` reports the delivery count of messages that this process holds, and 0 for all others.
  *
- * What a confirmed message survives is decided by the server: a crash of its process in any case, a loss
- * of power with `sync_interval: always` or with replicas on other machines.
+ * The server decides what a confirmed message survives: always a crash of its process; a power failure
+ * only with `sync_interval: always` or with replicas on other machines.
  *
  * @example
  * ```ts ignore
@@ -81,11 +84,11 @@ export class NatsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   }
 
   /**
-   * Opens a queue of the server at a URL (`nats://` or `tls://`, with several hosts separated by commas),
-   * or of a connection of yours.
+   * Opens a queue on the server at a URL, or on a connection that you pass. The URL starts with `nats://`
+   * or `tls://`; commas separate several hosts.
    *
-   * A connection that is handed in is shared by all mailboxes that get it, and is not closed with them.
-   * Make it with `maxReconnectAttempts: -1`: one that gives up ends its mailboxes.
+   * Several mailboxes can share a connection that you pass, and closing them does not close it. Create it
+   * with `maxReconnectAttempts: -1`, because its mailboxes stop working when it gives up.
    */
   static async open<T, R = unknown>(
     server: string | NatsConnection,
@@ -101,11 +104,11 @@ export class NatsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     });
     const room = maxSize === undefined ? undefined : checkCount("maxSize", maxSize);
     const engine = new NatsEngine(name, backend, room);
-    // Checks the rest of the options; the server comes after everything that can be refused.
+    // Checks the remaining options before anything is sent to the server.
     const mailbox = new NatsMailbox<T, R>(name, engine, options);
     await backend.open();
     try {
-      await engine.greet();
+      await engine.open();
     } catch (error) {
       await engine.close();
       throw error;

@@ -1,30 +1,30 @@
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Calls, CommandName } from "./_calls.ts";
-import { isPassing } from "./_errors.ts";
+import { isTransient } from "./_errors.ts";
 
-/** As many as SQS takes in one request. */
+/** The most entries that SQS takes in one request. */
 export const BATCH = 10;
 
-/** More at a time would wait for a connection. */
+/** More parallel requests would wait for a connection. */
 const PARALLEL = 16;
 
-/** How often an entry is tried that failed for a reason that may pass. */
+/** How often an entry with a transient error is tried. */
 const ATTEMPTS = 4;
-const PAUSE_MS = 50;
+const RETRY_PAUSE_MS = 50;
 
-/** Why the service does not take an entry: it never will. */
+/** A permanent error of one entry. */
 export interface Refusal {
   readonly code: string;
   readonly text: string;
 }
 
-/** What became of an entry: nothing to say when it was done. */
+/** The result of one entry; undefined when it succeeded. */
 export type Outcome = undefined | Refusal | Error;
 
-/** One of many, without its number in the batch. */
+/** One entry without its id in the batch. */
 export interface BatchEntry {
   readonly input: object;
-  /** What it counts towards the size of a request. */
+  /** Its share of the request size, in bytes. */
   readonly bytes?: number;
 }
 
@@ -39,13 +39,13 @@ interface Answer {
 
 /** Options of {@linkcode runInBatches}. */
 export interface BatchOptions {
-  /** The largest request. @default {Infinity} */
+  /** The largest request in bytes. @default {Infinity} */
   readonly maxBytes?: number;
-  /** One batch after the other, and none after one that failed. @default {false} */
+  /** Sends one batch at a time and stops after a failed one. @default {false} */
   readonly inOrder?: boolean;
 }
 
-/** Runs a command on many entries, as few requests as possible at a time, and tells what became of each. */
+/** Runs a command on many entries in as few requests as possible. Returns the outcome of each entry. */
 export async function runInBatches(
   calls: Calls,
   what: string,
@@ -54,7 +54,9 @@ export async function runInBatches(
   entries: readonly BatchEntry[],
   { maxBytes = Infinity, inOrder = false }: BatchOptions = {},
 ): Promise<Outcome[]> {
-  const outcomes: Outcome[] = entries.map(() => new MailboxConnectionError(`SQS was not asked`));
+  const outcomes: Outcome[] = entries.map(() =>
+    new MailboxConnectionError("SQS was not called, because an earlier batch failed")
+  );
   const batches = split(entries, maxBytes);
   const work = async () => {
     for (let batch = batches.shift(); batch !== undefined; batch = batches.shift()) {
@@ -67,7 +69,7 @@ export async function runInBatches(
   return outcomes;
 }
 
-/** The first failure that may pass; whoever settles tries again. */
+/** Throws the first transient error, so that the caller tries again. */
 export function throwFailed(outcomes: readonly Outcome[]): void {
   const failed = outcomes.find((it) => it instanceof Error);
   if (failed !== undefined) throw failed;
@@ -82,33 +84,33 @@ async function runBatch(
   batch: readonly number[],
   outcomes: Outcome[],
 ): Promise<void> {
-  let open = batch;
-  for (let attempt = 1; open.length > 0; attempt++) {
-    const Entries = open.map((i) => ({ Id: `${i}`, ...entries[i]!.input }));
+  let remaining = batch;
+  for (let attempt = 1; remaining.length > 0; attempt++) {
+    const Entries = remaining.map((i) => ({ Id: `${i}`, ...entries[i]!.input }));
     const failed: number[] = [];
     try {
       const answer = await calls.run<Answer>(what, name, { QueueUrl: queueUrl, Entries });
-      for (const i of open) outcomes[i] = undefined;
+      for (const i of remaining) outcomes[i] = undefined;
       for (const { Id, Code = "", Message = "", SenderFault = false } of answer.Failed ?? []) {
         const text = `${Code}: ${Message}`.replace(/\.$/, "");
-        if (isPassing(Code, SenderFault)) {
+        if (isTransient(Code, SenderFault)) {
           outcomes[Number(Id)] = new MailboxConnectionError(`SQS failed to ${what}: ${text}`);
           failed.push(Number(Id));
         } else outcomes[Number(Id)] = { code: Code, text };
       }
     } catch (error) {
-      for (const i of open) outcomes[i] = error as Error;
-      return; // the SDK has tried again already
+      for (const i of remaining) outcomes[i] = error as Error;
+      return; // the SDK has retried already
     }
     if (attempt === ATTEMPTS) return;
-    open = failed;
-    if (open.length > 0) {
-      await calls.clock.sleep(PAUSE_MS * 2 ** attempt * (0.5 + Math.random()));
+    remaining = failed;
+    if (remaining.length > 0) {
+      await calls.clock.sleep(RETRY_PAUSE_MS * 2 ** attempt * (0.5 + Math.random()));
     }
   }
 }
 
-/** The numbers of the entries, in requests. */
+/** Returns the indexes of the entries, grouped into requests. */
 function split(entries: readonly BatchEntry[], maxBytes: number): number[][] {
   const batches: number[][] = [];
   let batch: number[] = [];

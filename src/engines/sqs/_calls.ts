@@ -4,23 +4,25 @@ import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import { connectionError } from "./_errors.ts";
 import type { SqsClient, SqsCommands } from "./sqs_client.ts";
 
-/** A close waits for calls that are younger: longer, and a service out of reach would hold up a stop. */
-const LINGER_MS = 1_000;
+/**
+ * A close waits only for calls that started within this time, so that an unreachable service does not
+ * delay a stop.
+ */
+const CLOSE_WAIT_MS = 1_000;
 
 type NameOf<Key> = Key extends `${infer Name}Command` ? Name : never;
 
-/** The names of the commands. */
 export type CommandName = NameOf<keyof SqsCommands>;
 
 /** Options of {@linkcode Calls.run}. */
 export interface CallOptions {
-  /** How long the service may take by what it was asked for. @default {0} */
+  /** How long the request itself lets the service wait, in milliseconds. @default {0} */
   readonly waitMs?: number;
-  /** Gives the call up. Nobody waits for such a call when the mailbox closes. */
+  /** Aborts the call. A close does not wait for a call with a signal. */
   readonly signal?: AbortSignal;
 }
 
-/** Calls of the service, each within its time and with a signal of its own. */
+/** Calls to the service, each with a timeout and its own abort signal. */
 export class Calls {
   readonly clock: Clock;
   readonly #client: SqsClient;
@@ -36,7 +38,7 @@ export class Calls {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Sends a command and resolves with the answer. */
+  /** Sends a command and returns the answer. */
   async run<Answer>(
     what: string,
     name: CommandName,
@@ -54,14 +56,14 @@ export class Calls {
     }
   }
 
-  /** Resolves when no call is under way, or when the youngest has taken too long. */
+  /** Waits for open calls, up to the limit. */
   async settle(): Promise<void> {
-    const leftMs = LINGER_MS - (this.clock.monotonic() - this.#lastCallAt);
+    const leftMs = CLOSE_WAIT_MS - (this.clock.monotonic() - this.#lastCallAt);
     await settlesWithin(this.#settled(), Math.max(0, leftMs), this.clock);
   }
 
   async #settled(): Promise<void> {
-    // Whoever was handed something at this very moment gives it back within this turn.
+    // A receiver that got messages during the close releases them within this turn.
     do {
       await Promise.allSettled(this.#pending);
       await nextTurn();
@@ -83,8 +85,8 @@ export class Calls {
         givingUp.abort();
         reject(
           new MailboxConnectionError(
-            `SQS did not answer within ${timeoutMs} ms when asked to ${what}; is it within reach? ` +
-              "It is tried again with the next call",
+            `SQS did not answer within ${timeoutMs} ms when asked to ${what}; check that it is reachable. ` +
+              "The next call tries again",
           ),
         );
       });

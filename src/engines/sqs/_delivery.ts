@@ -1,26 +1,26 @@
+import { type Codec, jsonCodec } from "../../mailbox/codec.ts";
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
 import type { Outcome } from "./_batches.ts";
-import { bytesOf, plainJson } from "./_text.ts";
 
-/** What SQS does not know of a message, and the checkpoint that it was sent with. */
+/** The message attributes with our metadata and with the checkpoint that a message was sent with. */
 const HEAD = "lastcall";
 const CHECKPOINT = "lastcall-checkpoint";
 
-/** The attributes that are ours. */
+/** The message attributes that the engine reads. */
 export const ATTRIBUTES: readonly string[] = [HEAD, CHECKPOINT];
 
-/** What a message carries beside its body. */
+/** Metadata that SQS does not store itself. */
 interface Head {
   readonly id: string;
   readonly replyTo?: string;
-  /** When it may be seen, by the sender's clock: SQS itself delays for a quarter of an hour at most. */
+  /** When the message is due, by the sender's clock. SQS itself delays for at most 15 minutes. */
   readonly dueAt?: number;
 }
 
-/** The ways in which a delivery ends. */
-export type Settlement = "acknowledge" | "give back";
+/** How a delivery was settled. A nack counts as a release: SQS has no difference. */
+export type Settlement = "acknowledge" | "release";
 
-/** A message as SQS hands it over. */
+/** A message as SQS delivers it. */
 export interface ReceivedMessage {
   readonly MessageId: string;
   readonly ReceiptHandle: string;
@@ -29,7 +29,7 @@ export interface ReceivedMessage {
   readonly MessageAttributes?: Readonly<Record<string, { readonly StringValue?: string }>>;
 }
 
-/** A message that was received, with a clock for its lease: SQS tells nobody that it has ended. */
+/** A received message. It tracks its own lease, because SQS does not report that a lease has expired. */
 export class SqsDelivery implements Delivery<string> {
   readonly messageId: string;
   readonly receipt: string;
@@ -40,20 +40,20 @@ export class SqsDelivery implements Delivery<string> {
   readonly replyTo: string | undefined;
   readonly dueAt: number;
   checkpoint: string | undefined;
-  /** When the request was made that took it, by the monotonic clock. */
-  readonly takenAt: number;
-  /** Never later than the service thinks. */
+  /** Monotonic time of the request; for a long poll, of its answer. */
+  readonly receivedAt: number;
+  /** When the lease ends. Never later than on the service. */
   leaseEndsAt: number;
-  /** How it was settled, also when other messages of the same call failed. */
+  /** How the delivery was settled, also when other entries of the same call failed. */
   settledBy: Settlement | undefined;
-  /** The settlement whose answer was lost: SQS may have done it. */
+  /** A settlement without an answer. SQS may have carried it out. */
   unanswered: Settlement | undefined;
-  /** Its dead letter is stored; only its removal is still to come. */
-  letterStored = false;
+  /** True when the dead letter is stored and only the message remains to be removed. */
+  deadLetterStored = false;
 
-  constructor(message: ReceivedMessage, takenAt: number, visibilityMs: number) {
+  constructor(message: ReceivedMessage, receivedAt: number, visibilityMs: number) {
     const { Attributes = {} } = message;
-    const head = headOf(message);
+    const head = parseHead(message);
     this.messageId = message.MessageId;
     this.receipt = message.ReceiptHandle;
     this.id = head.id;
@@ -62,20 +62,22 @@ export class SqsDelivery implements Delivery<string> {
     this.dueAt = head.dueAt ?? 0;
     this.checkpoint = message.MessageAttributes?.[CHECKPOINT]?.StringValue;
     const received = Number(Attributes["ApproximateReceiveCount"] ?? 1);
-    // The first time it was taken too early, and put off.
+    // The first delivery came before the message was due and does not count.
     this.deliveryCount = Math.max(1, head.dueAt === undefined ? received : received - 1);
     this.enqueuedAt = Number(Attributes["SentTimestamp"] ?? 0);
-    this.takenAt = takenAt;
-    this.leaseEndsAt = takenAt + visibilityMs;
+    this.receivedAt = receivedAt;
+    this.leaseEndsAt = receivedAt + visibilityMs;
   }
 
-  /** The store may have a checkpoint of it: it was delivered before, or was sent with one. */
-  get mayHaveProgress(): boolean {
+  /**
+   * True when the store may have a checkpoint: the message was delivered before, or was sent with one.
+   */
+  get mayHaveCheckpoint(): boolean {
     return this.deliveryCount > 1 || this.checkpoint !== undefined;
   }
 }
 
-/** What is sent for a message, and how much of a request that is. */
+/** Returns the request entry of a message and its size in bytes. */
 export function outgoing(
   { id, body, replyTo, checkpoint }: Omit<Entry<string>, "delayMs" | "dedup">,
   dueAt: number | undefined,
@@ -102,22 +104,22 @@ export function outgoing(
   };
 }
 
-/** A message of somebody else has the name that SQS gave it. */
-function headOf({ MessageId, MessageAttributes }: ReceivedMessage): Head {
+/** Parses the metadata. A message from another program has the id that SQS gave it. */
+function parseHead({ MessageId, MessageAttributes }: ReceivedMessage): Head {
   try {
     const head = JSON.parse(MessageAttributes![HEAD]!.StringValue!) as Head;
     if (typeof head.id === "string") return head;
   } catch {
-    // not ours
+    // The message has no metadata of ours.
   }
   return { id: MessageId };
 }
 
 /**
- * Takes down what became of deliveries whose leases were good. SQS refuses a receipt that it knows no
- * more: while the lease lasts, that is the work of an earlier request of ours whose answer was lost.
+ * Records the outcomes of deliveries with an active lease. SQS refuses an unknown receipt handle. While
+ * the lease is active, that means that an earlier request succeeded and its answer was lost.
  */
-export function conclude(
+export function recordOutcomes(
   deliveries: readonly SqsDelivery[],
   outcomes: readonly Outcome[],
   how: Settlement,
@@ -130,4 +132,31 @@ export function conclude(
       it.leaseEndsAt = -Infinity;
     }
   }
+}
+
+/**
+ * Characters that SQS or a compatible service refuses. Most services accept characters outside the BMP,
+ * but not all do. No service accepts noncharacters.
+ */
+const UNSUPPORTED = /[^\t\n\r -\uD7FF\uE000-\uFFFD]/g;
+
+/** Escapes unsupported characters. In JSON they occur only in strings, so the value stays the same. */
+export function plainJson(json: string): string {
+  return json.replace(
+    UNSUPPORTED,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** Encodes bodies as JSON that SQS accepts. */
+export function sqsCodec(maxBytes: number, engineMaxBytes: number): Codec<string> {
+  const json = jsonCodec(maxBytes, engineMaxBytes);
+  return { ...json, encode: (value) => plainJson(json.encode(value)) };
+}
+
+const encoder = new TextEncoder();
+
+/** Returns the length of a text in UTF-8. */
+export function bytesOf(text: string): number {
+  return encoder.encode(text).byteLength;
 }

@@ -1,7 +1,7 @@
 import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
-/** What the SDK threw, as callers of a mailbox know it. */
+/** Wraps an error of the SDK in a `MailboxConnectionError`. */
 export function connectionError(what: string, error: unknown): Error {
   if (isMailboxError(error)) return error;
   const text = textOf(error);
@@ -10,23 +10,25 @@ export function connectionError(what: string, error: unknown): Error {
   });
 }
 
-/** True when the queue is not there, by all the names this error has had. */
+/** Returns true when the queue does not exist. The error has had several names. */
 export function isNoQueue(error: unknown): boolean {
   return /QueueDoesNotExist|NonExistentQueue/.test(codeOf(error));
 }
 
-/** True when these credentials may not ask: whether a queue is there is not even said. */
+/**
+ * Returns true when the credentials do not allow the call. Then it is unknown whether the queue exists.
+ */
 export function isForbidden(error: unknown): boolean {
   return /AccessDenied/.test(codeOf(error));
 }
 
-/** True when the queue was purged less than a minute ago. */
+/** Returns true when the queue was purged less than a minute ago. */
 export function isPurging(error: unknown): boolean {
   return /PurgeQueueInProgress/.test(codeOf(error));
 }
 
-/** True for a failure that may pass by itself, of one entry of a batch. */
-export function isPassing(code: string, senderFault: boolean): boolean {
+/** Returns true when a retry of a batch entry may succeed. */
+export function isTransient(code: string, senderFault: boolean): boolean {
   return !senderFault || /throttl|unavailable|internal|timeout/i.test(code);
 }
 
@@ -35,13 +37,13 @@ function codeOf(error: unknown): string {
   return cause instanceof Error ? `${name} ${cause.name}` : name;
 }
 
-/** The first line: what follows may quote the request, with the keys it was signed with. */
+/** Returns only the first line. The others may quote the request with its signature. */
 function textOf(error: unknown): string {
   const text = error instanceof Error ? error.message || codeOf(error) : errorText(error);
   return text.split("\n", 1)[0]!.slice(0, 300).replace(/\.$/, "");
 }
 
-/** The SDK hangs the request and its headers on its errors. */
+/** Copies the error without the request and headers that the SDK attaches. */
 function withoutRequest(error: unknown, text: string): Error {
   const name = error instanceof Error ? error.name : "Error";
   return Object.assign(new Error(text), { name, stack: `${name}: ${text}` });
@@ -52,10 +54,10 @@ function advice(error: unknown, text: string): string {
   if (isNoQueue(error)) return "; create the queue, or open the mailbox with create: true";
   if (/Region is missing/.test(text)) return "; set AWS_REGION, or pass region";
   if (/Credentials|Token|Signature|AccessDenied|InvalidClient/i.test(code)) {
-    return "; check the credentials, and what they allow";
+    return "; check the credentials and their permissions";
   }
   if (/ECONNREFUSED|ENOTFOUND|ECONNRESET|ETIMEDOUT|socket|aborted/i.test(text)) {
-    return "; is the service within reach? It is tried again with the next call";
+    return "; check that the service is reachable. The next call tries again";
   }
   return "";
 }

@@ -3,125 +3,131 @@ import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { SqsDelivery } from "./_delivery.ts";
 
-/** For how long a delivery is kept ready for whoever looks next, when nobody waits any more. */
+/** How long messages stay buffered after the last listener has left. */
 const GRACE_MS = 500;
 
-/** After a failure: a service that fails at once must not be asked all the time. */
-const PAUSE_MS = 1_000;
+/** The pause after a failed request. */
+const ERROR_PAUSE_MS = 1_000;
 
-/** What comes with less than this left of its lease is not handed over. */
-const TOO_LATE_MS = 1_000;
+/** A buffered message with less time left on its lease is dropped. */
+const MIN_LEASE_MS = 1_000;
 
-/** An answer that is on its way is here by then. */
-const LATE_MS = 50;
+/** How long a receive waits for an answer that may be on its way. */
+const LATE_RESPONSE_MS = 50;
 
-/** What a {@linkcode LongPoll} asks, and whom. */
-export interface LongPollPort {
+/** Settings and callbacks of a {@linkcode LongPoll}. */
+export interface LongPollOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** Resolves when there is a message, or after some seconds with none. */
-  ask(signal: AbortSignal): Promise<SqsDelivery[]>;
-  giveBack(deliveries: readonly SqsDelivery[]): Promise<unknown>;
+  /** Resolves with messages, or with none after some seconds. */
+  poll(signal: AbortSignal): Promise<SqsDelivery[]>;
+  release(deliveries: readonly SqsDelivery[]): Promise<unknown>;
 }
 
 /**
- * The one long poll of a queue, which is how SQS tells that there are messages.
+ * The long poll of a queue. SQS has no other way to report new messages.
  *
- * `idle ─▶ asking ─▶ holding ─▶ idle`: it asks while somebody listens, one request at a time. What comes
- * is held, whoever listens is woken and takes it, and it asks on. A poll is not given up when the last
- * listener leaves, because the service may not notice and hand a message to nobody: it runs out, is
- * adopted by the next listener, and what it brings meanwhile is given back. Only a close gives it up.
+ * `idle ─▶ polling ─▶ buffered ─▶ idle`: while there are listeners, it has one open request. It buffers
+ * the messages, wakes the listeners, and polls again after they have taken the messages. When the last
+ * listener leaves, the open request continues until it expires, because SQS may not notice an abort and
+ * deliver a message to it. A new listener uses the open request; otherwise its messages are released.
+ * Only a close aborts it.
  */
 export class LongPoll {
-  readonly #port: LongPollPort;
+  readonly #options: LongPollOptions;
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
-  #held: SqsDelivery[] = [];
-  #asking: Promise<void> | undefined;
+  #buffered: SqsDelivery[] = [];
+  #polling: Promise<void> | undefined;
   #starting = false;
   #cancelPause: Cancel | undefined;
-  #cancelGiveBack: Cancel | undefined;
+  #cancelRelease: Cancel | undefined;
 
-  constructor(port: LongPollPort) {
-    this.#port = port;
+  constructor(options: LongPollOptions) {
+    this.#options = options;
   }
 
-  /** It tells of every message: nobody else need ask. */
-  get watches(): boolean {
-    return (this.#asking !== undefined || this.#starting) && this.#listeners.size > 0;
+  /** True while the long poll reports every message, so that receivers need no requests of their own. */
+  get isActive(): boolean {
+    return (this.#polling !== undefined || this.#starting) && this.#listeners.size > 0;
   }
 
-  /** A request is under way that nobody waits for any more; resolves soon after it was answered. */
-  async leftover(): Promise<void> {
-    if (this.#asking !== undefined) await settlesWithin(this.#asking, LATE_MS, this.#port.clock);
+  /** Waits briefly for the answer of an open request that has no listener any more. */
+  async waitForLeftover(): Promise<void> {
+    if (this.#polling !== undefined) {
+      await settlesWithin(this.#polling, LATE_RESPONSE_MS, this.#options.clock);
+    }
   }
 
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
-    this.#cancelGiveBack?.();
+    this.#cancelRelease?.();
     this.#starting = true;
-    this.#askOn();
+    this.#pollNextTurn();
     return () => {
       if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return;
       this.#endPause();
-      this.#giveBackSoon();
+      this.#scheduleRelease();
     };
   }
 
-  /** Takes what is held, `max` at the most. */
+  /** Returns up to `max` buffered messages. */
   take(max: number): SqsDelivery[] {
-    if (this.#held.length === 0) return [];
-    const latest = this.#port.clock.monotonic() + TOO_LATE_MS;
-    const taken = this.#held.splice(0, max).filter(({ leaseEndsAt }) => leaseEndsAt > latest);
-    this.#askOn();
+    if (this.#buffered.length === 0) return [];
+    const latest = this.#options.clock.monotonic() + MIN_LEASE_MS;
+    const taken = this.#buffered.splice(0, max).filter(({ leaseEndsAt }) => leaseEndsAt > latest);
+    this.#pollNextTurn();
     return taken;
   }
 
-  /** Gives everything back. What the service hands to the request that is given up comes back by itself. */
+  /**
+   * Releases buffered messages and aborts the request. A message that SQS delivers to the aborted request
+   * reappears when its visibility timeout passes.
+   */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#listeners.clear();
     this.#endPause();
-    this.#cancelGiveBack?.();
-    await Promise.all([this.#giveBack(), this.#asking]);
+    this.#cancelRelease?.();
+    await Promise.all([this.#release(), this.#polling]);
   }
 
-  #ask(): void {
-    if (this.#closing.signal.aborted || this.#asking !== undefined) return;
-    if (this.#cancelPause !== undefined || this.#held.length > 0) return;
+  #startPoll(): void {
+    if (this.#closing.signal.aborted || this.#polling !== undefined) return;
+    if (this.#cancelPause !== undefined || this.#buffered.length > 0) return;
     if (this.#listeners.size === 0) return;
-    this.#asking = this.#askOnce();
+    this.#polling = this.#pollOnce();
   }
 
-  /** Whoever was woken, or was aborted before, leaves within a turn. */
-  async #askOn(): Promise<void> {
+  /** A listener that was woken or aborted takes its messages, or leaves, within a turn. */
+  async #pollNextTurn(): Promise<void> {
     await nextTurn();
     this.#starting = false;
-    this.#ask();
+    this.#startPoll();
   }
 
-  async #askOnce(): Promise<void> {
+  async #pollOnce(): Promise<void> {
     let failed = false;
     try {
-      this.#held.push(...await this.#port.ask(this.#closing.signal));
+      this.#buffered.push(...await this.#options.poll(this.#closing.signal));
     } catch (error) {
       failed = true;
-      this.#port.log.debug("could not wait for messages on SQS", { error });
+      this.#options.log.debug("could not wait for messages on SQS", { error });
     }
-    this.#asking = undefined;
-    if (this.#closing.signal.aborted) return await this.#giveBack();
+    this.#polling = undefined;
+    if (this.#closing.signal.aborted) return await this.#release();
     if (failed) this.#pause();
-    if (failed || this.#held.length > 0) { for (const wake of this.#listeners) wake(); }
-    this.#giveBackSoon();
-    this.#askOn();
+    if (failed || this.#buffered.length > 0) { for (const wake of this.#listeners) wake(); }
+    this.#scheduleRelease();
+    this.#pollNextTurn();
   }
 
-  /** Whoever waits looks for themselves, and finds out what is wrong. */
+  /** During the pause, woken receivers make their own request and get the error. */
   #pause(): void {
     if (this.#listeners.size === 0) return;
-    this.#cancelPause = this.#port.clock.schedule(PAUSE_MS, () => {
+    this.#cancelPause = this.#options.clock.schedule(ERROR_PAUSE_MS, () => {
       this.#cancelPause = undefined;
-      this.#ask();
+      this.#startPoll();
     });
   }
 
@@ -130,20 +136,23 @@ export class LongPoll {
     this.#cancelPause = undefined;
   }
 
-  #giveBackSoon(): void {
-    if (this.#held.length === 0 || this.#listeners.size > 0) return;
-    this.#cancelGiveBack?.();
-    this.#cancelGiveBack = this.#port.clock.schedule(GRACE_MS, () => void this.#giveBack());
+  #scheduleRelease(): void {
+    if (this.#buffered.length === 0 || this.#listeners.size > 0) return;
+    this.#cancelRelease?.();
+    this.#cancelRelease = this.#options.clock.schedule(GRACE_MS, () => void this.#release());
   }
 
-  async #giveBack(): Promise<void> {
-    const held = this.#held;
-    this.#held = [];
-    if (held.length === 0) return;
+  async #release(): Promise<void> {
+    const buffered = this.#buffered;
+    this.#buffered = [];
+    if (buffered.length === 0) return;
     try {
-      await this.#port.giveBack(held);
+      await this.#options.release(buffered);
     } catch (error) {
-      this.#port.log.debug("could not give back to SQS; the leases decide", { error });
+      this.#options.log.debug(
+        "could not release to SQS; the messages reappear when their visibility timeout passes",
+        { error },
+      );
     }
   }
 }

@@ -1,27 +1,27 @@
 import type { Calls } from "./_calls.ts";
 import { isForbidden, isNoQueue } from "./_errors.ts";
-import { checkName, type Target, urlBeside } from "./_target.ts";
+import { checkName, siblingUrl, type Target } from "./_target.ts";
 
-/** A queue as it was found. */
+/** A queue on the service. */
 export interface Queue {
   readonly name: string;
   readonly url: string;
   readonly fifo: boolean;
-  /** The largest message, attributes included. */
+  /** The largest message in bytes, including its attributes. */
   readonly maxMessageBytes: number;
 }
 
-/** As long as SQS keeps messages at all. */
+/** The longest retention that SQS supports. */
 const RETENTION_S = 1_209_600;
 
-/** A new queue may be unknown for a moment. */
+/** SQS may report a new queue as missing for a moment. */
 const NEW_QUEUE_ATTEMPTS = 8;
 const NEW_QUEUE_PAUSE_MS = 500;
 
-/** What a queue says of itself. */
+/** The attributes of a queue. */
 export type Attributes = Readonly<Record<string, string | undefined>>;
 
-/** Finds a queue, or makes it where that is wanted. */
+/** Finds a queue, or creates it if `create` is set. */
 export async function findQueue(calls: Calls, target: Target, create: boolean): Promise<Queue> {
   const { name } = target;
   try {
@@ -41,23 +41,23 @@ export async function findQueue(calls: Calls, target: Target, create: boolean): 
   }
 }
 
-/** The queue beside another, where its dead letters go. It need not be there. */
-export async function findBeside(
+/** Finds or creates the dead-letter queue in the same account. It may be missing. */
+export async function findDeadLetterQueue(
   calls: Calls,
   queue: Queue,
   name: string,
   create: boolean,
-): Promise<{ readonly queue: Queue; readonly there: boolean }> {
-  const url = urlBeside(queue.url, checkName(name));
+): Promise<{ readonly queue: Queue; readonly exists: boolean }> {
+  const url = siblingUrl(queue.url, checkName(name));
   try {
-    return { queue: await findQueue(calls, { name, url }, create), there: true };
+    return { queue: await findQueue(calls, { name, url }, create), exists: true };
   } catch (error) {
     if (!isNoQueue(error) && !isForbidden(error)) throw error;
-    return { queue: { ...queue, name, url }, there: false };
+    return { queue: { ...queue, name, url }, exists: false };
   }
 }
 
-/** Asks a queue for its attributes. */
+/** Reads attributes of a queue. */
 export async function attributesOf(
   calls: Calls,
   what: string,

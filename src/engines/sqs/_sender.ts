@@ -5,13 +5,13 @@ import type { Calls } from "./_calls.ts";
 import { outgoing } from "./_delivery.ts";
 import type { Queue } from "./_queue.ts";
 
-/** The longest delay that SQS knows. */
+/** The longest delay that SQS supports. */
 const MAX_DELAY_S = 900;
 
-/** The group of a message, in a queue that has groups. */
+/** Returns the message group of a message in a FIFO queue. */
 export type GroupOf = (body: string, id: string) => string;
 
-/** The way into a queue. */
+/** Sends messages to a queue. */
 export class Sender {
   readonly #calls: Calls;
   readonly #queue: Queue;
@@ -23,7 +23,7 @@ export class Sender {
     this.#groupOf = groupOf;
   }
 
-  /** Sends all of them. What was stored stays stored when others fail, and the error tells how many. */
+  /** Sends all entries. When some fail, the others stay stored, and the error reports how many. */
   async send(entries: readonly Entry<string>[], dedupId?: string): Promise<void> {
     const { name, url, fifo, maxMessageBytes } = this.#queue;
     const outcomes = await runInBatches(
@@ -44,7 +44,7 @@ export class Sender {
       throw new MailboxConnectionError(`${failure.message}${partly}`, { cause: failure.cause });
     }
     throw new InvalidParameterError(
-      `SQS refuses a message for "${name}": ${failure.text}${partly}`,
+      `SQS refused a message for "${name}": ${failure.text}${partly}`,
     );
   }
 
@@ -53,7 +53,7 @@ export class Sender {
     const { delayMs } = entry;
     if (fifo && delayMs > 0) {
       throw new InvalidParameterError(
-        `Invalid delayMs: "${name}" is a FIFO queue, and SQS delays no single message there, got ${delayMs}`,
+        `Invalid delayMs: "${name}" is a FIFO queue, where SQS cannot delay single messages; omit it, got ${delayMs}`,
       );
     }
     const delayS = Math.ceil(delayMs / 1_000);
@@ -61,19 +61,19 @@ export class Sender {
     const { input, bytes } = outgoing(entry, dueAt);
     if (bytes > maxMessageBytes) {
       throw new InvalidParameterError(
-        `Message ${entry.id} has ${bytes} bytes with its attributes and "${name}" takes ` +
-          `${maxMessageBytes}: store its body elsewhere and send a reference`,
+        `Message ${entry.id} has ${bytes} bytes with its attributes, and "${name}" takes ` +
+          `${maxMessageBytes}; store its body elsewhere and send a reference`,
       );
     }
-    return { bytes, input: { ...input, ...this.#placing(entry, delayS, dedupId) } };
+    return { bytes, input: { ...input, ...this.#queueOptions(entry, delayS, dedupId) } };
   }
 
-  #placing({ body, id }: Entry<string>, delayS: number, dedupId: string | undefined): object {
+  #queueOptions({ body, id }: Entry<string>, delayS: number, dedupId: string | undefined): object {
     if (!this.#queue.fifo) {
       return delayS === 0 ? {} : { DelaySeconds: Math.min(delayS, MAX_DELAY_S) };
     }
-    // SQS drops what comes again within five minutes, also when the first one is done with: so an id that
-    // is used again must not look like a message that is sent again.
+    // SQS drops duplicates for five minutes, even when the first message is acknowledged. A random id
+    // lets a program reuse its message ids.
     return {
       MessageGroupId: this.#groupOf(body, id),
       MessageDeduplicationId: dedupId ?? crypto.randomUUID(),

@@ -1,5 +1,5 @@
 /**
- * Mailboxes on queues of Amazon SQS, and of services that speak its language.
+ * Mailboxes on Amazon SQS and compatible services.
  *
  * @module
  */

@@ -1,43 +1,43 @@
 /**
- * What of the AWS SDK is used. `@aws-sdk/client-sqs` fits as it is.
+ * The parts of the AWS SDK that the engine uses. `@aws-sdk/client-sqs` has this shape.
  *
  * @module
  */
 
 /** A client of SQS, like the SDK's `SQSClient`. */
 export interface SqsClient {
-  /** Sends a command, which the signal may give up. */
-  // deno-lint-ignore no-explicit-any -- what a command takes and gives is the SDK's business
+  /** Sends a command. The signal aborts it. */
+  // deno-lint-ignore no-explicit-any -- the SDK defines the types of commands and answers
   send(command: any, options?: { readonly abortSignal?: AbortSignal }): Promise<any>;
 }
 
-/** A class of the SDK. */
+/** A command class of the SDK. */
 // deno-lint-ignore no-explicit-any -- as above
 export type SqsCommand = new (input: any) => unknown;
 
-/** The commands that are sent, by the names of their classes. */
+/** The command classes that the engine uses. */
 export interface SqsCommands {
-  /** Extends, releases and retries. */
+  /** Extends, releases and nacks messages. */
   readonly ChangeMessageVisibilityBatchCommand: SqsCommand;
-  /** Makes queues that are missing, where that is allowed. */
+  /** Creates missing queues, if allowed. */
   readonly CreateQueueCommand: SqsCommand;
-  /** Acknowledges. */
+  /** Acknowledges messages. */
   readonly DeleteMessageBatchCommand: SqsCommand;
-  /** Counts, and reads how the queue is set up. */
+  /** Counts messages and reads the settings of the queue. */
   readonly GetQueueAttributesCommand: SqsCommand;
   /** Finds a queue by its name. */
   readonly GetQueueUrlCommand: SqsCommand;
-  /** Empties a queue. */
+  /** Deletes all messages of a queue. */
   readonly PurgeQueueCommand: SqsCommand;
-  /** Takes messages, by long poll. */
+  /** Receives messages. */
   readonly ReceiveMessageCommand: SqsCommand;
-  /** Sends, dead letters included. */
+  /** Sends messages and dead letters. */
   readonly SendMessageBatchCommand: SqsCommand;
 }
 
 /** The module `@aws-sdk/client-sqs`. */
 export interface SqsSdk extends SqsCommands {
-  /** Makes the client where none is given. */
+  /** Creates the client, unless the caller passes one. */
   // deno-lint-ignore no-explicit-any -- as above
   readonly SQSClient: new (config: any) => SqsClient & { destroy(): void };
 }

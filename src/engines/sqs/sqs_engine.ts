@@ -5,37 +5,36 @@ import { type Capabilities, FULL_CAPABILITIES, MAX_VISIBILITY_MS } from "../../m
 import { type BatchEntry, type Outcome, runInBatches, throwFailed } from "./_batches.ts";
 import type { Calls } from "./_calls.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
-import { conclude, type Settlement, type SqsDelivery } from "./_delivery.ts";
+import { recordOutcomes, type Settlement, type SqsDelivery } from "./_delivery.ts";
 import { isPurging } from "./_errors.ts";
 import { LongPoll } from "./_long_poll.ts";
 import { attributesOf, type Queue } from "./_queue.ts";
-import { Progress } from "./_progress.ts";
+import { Checkpoints } from "./checkpoint_store.ts";
 import { Receiver } from "./_receiver.ts";
 import { type GroupOf, Sender } from "./_sender.ts";
 
-/** What a lease must have left for a call to be made in its time; it is extended before, if not. */
-const SAFE_MS = 1_000;
-const SAFETY_MS = 30_000;
+/** The time that a lease must have left for an acknowledgement. A shorter lease is extended first. */
+const MIN_LEASE_MS = 1_000;
+const EXTENSION_MS = 30_000;
 
 const COUNTS: readonly string[] = ["", "Delayed", "NotVisible"]
   .map((which) => `ApproximateNumberOfMessages${which}`);
 
-/** What a {@linkcode SqsEngine} works with. */
 export interface SqsEngineParts {
   readonly calls: Calls;
   readonly log: Log;
   readonly queue: Queue;
-  /** Where letters go; those of the dead letters themselves stay there. */
+  /** Where dead letters are stored. The dead letters of this queue itself stay in it. */
   readonly deadLetters: Queue;
   readonly groupOf: GroupOf;
   readonly checkpoints?: CheckpointStore | undefined;
-  /** Lets go of the client. */
+  /** Closes the client. */
   readonly destroy: () => void;
 }
 
 /**
- * One queue of SQS. Leases are watched here, by the local clock: SQS removes nothing by the receipt of
- * an earlier delivery, but does not say so either.
+ * A queue on SQS. The engine tracks leases by the local clock: SQS ignores a delete with an old receipt
+ * handle without reporting it.
  */
 export class SqsEngine implements Engine<string> {
   readonly capabilities: Capabilities;
@@ -45,8 +44,8 @@ export class SqsEngine implements Engine<string> {
   readonly #queue: Queue;
   readonly #sender: Sender;
   readonly #receiver: Receiver;
-  readonly #progress: Progress;
-  readonly #poll: LongPoll;
+  readonly #checkpoints: Checkpoints;
+  readonly #longPoll: LongPoll;
   #purgedAt = -Infinity;
 
   constructor(parts: SqsEngineParts) {
@@ -54,7 +53,7 @@ export class SqsEngine implements Engine<string> {
     this.capabilities = {
       ...FULL_CAPABILITIES,
       restoresAttempts: false,
-      // Letters are a group each: one that is held does not hold up the others.
+      // Each dead letter is a group of its own, so an unsettled one does not block the others.
       fifo: queue.fifo && queue !== deadLetters,
       delay: !queue.fifo,
       dedup: false,
@@ -64,17 +63,17 @@ export class SqsEngine implements Engine<string> {
     this.#calls = calls;
     this.#queue = queue;
     this.#sender = new Sender(calls, queue, groupOf);
-    this.#progress = new Progress(queue.name, parts.checkpoints, parts.log);
-    this.#receiver = new Receiver(calls, queue, (early, forMs) => this.#hide(early, forMs));
-    this.#poll = new LongPoll({
+    this.#checkpoints = new Checkpoints(queue.name, parts.checkpoints, parts.log);
+    this.#receiver = new Receiver(calls, queue, (early, ms) => this.#setVisibility(early, ms));
+    this.#longPoll = new LongPoll({
       clock: calls.clock,
       log: parts.log,
-      ask: (signal) => this.#receiver.longPoll(signal),
-      giveBack: (deliveries) => this.release(deliveries),
+      poll: (signal) => this.#receiver.longPoll(signal),
+      release: (deliveries) => this.release(deliveries),
     });
   }
 
-  /** SQS looks up no ids, so that everything is stored. */
+  /** Stores every message: SQS cannot find duplicate ids. */
   async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     await this.#sender.send(entries);
     return entries.map(() => true);
@@ -82,24 +81,24 @@ export class SqsEngine implements Engine<string> {
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
     this.#receiver.lastMax = max;
-    let deliveries = await this.#takeHeld(max, visibilityMs);
-    if (deliveries.length === 0 && !this.#poll.watches) {
-      deliveries = await this.#receiver.shortPolls(max, visibilityMs);
+    let deliveries = await this.#takeBuffered(max, visibilityMs);
+    if (deliveries.length === 0 && !this.#longPoll.isActive) {
+      deliveries = await this.#receiver.shortPoll(max, visibilityMs);
       if (deliveries.length === 0) {
-        await this.#poll.leftover(); // it may have taken what was not found
-        deliveries = await this.#takeHeld(max, visibilityMs);
+        await this.#longPoll.waitForLeftover(); // it may have received messages in the meantime
+        deliveries = await this.#takeBuffered(max, visibilityMs);
       }
     }
-    return { deliveries: await this.#withProgress(deliveries), nextDueMs: Infinity };
+    return { deliveries: await this.#withCheckpoints(deliveries), nextDueMs: Infinity };
   }
 
   async acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     const own = deliveries as readonly SqsDelivery[];
-    const good = await this.#secure(own);
-    const open = own.filter((it) => good.has(it));
+    const active = await this.#ensureLease(own);
+    const open = own.filter((it) => active.has(it));
     const outcomes = await this.#run("acknowledge", "DeleteMessageBatch", open, () => ({}));
-    conclude(open, outcomes, "acknowledge");
-    await this.#progress.drop(open.filter((it) => it.settledBy === "acknowledge"));
+    recordOutcomes(open, outcomes, "acknowledge");
+    await this.#checkpoints.delete(open.filter((it) => it.settledBy === "acknowledge"));
     throwFailed(outcomes);
     return own.map((it) => it.settledBy === "acknowledge");
   }
@@ -110,55 +109,57 @@ export class SqsEngine implements Engine<string> {
   ): Promise<boolean[]> {
     const own = deliveries as readonly SqsDelivery[];
     const endsAt = this.#now + visibilityMs;
-    const open = own.filter((it) => this.#isGood(it));
-    const good = new Set(open.filter((it) => Math.min(endsAt, lastEnd(it)) <= it.leaseEndsAt));
-    const shorter = open.filter((it) => !good.has(it));
-    for (const it of await this.#lease(shorter, visibilityMs)) good.add(it);
-    return own.map((it) => good.has(it));
+    const open = own.filter((it) => this.#isActive(it));
+    const active = new Set(
+      open.filter((it) => Math.min(endsAt, maxLeaseEnd(it)) <= it.leaseEndsAt),
+    );
+    const shorter = open.filter((it) => !active.has(it));
+    for (const it of await this.#extendLease(shorter, visibilityMs)) active.add(it);
+    return own.map((it) => active.has(it));
   }
 
   async retry(deliveries: readonly Delivery<string>[], delayMs: number): Promise<boolean[]> {
     const own = deliveries as readonly SqsDelivery[];
-    const open = own.filter((it) => this.#isGood(it));
-    const hidden = await this.#hide(open, () => delayMs);
-    // Refused while the lease lasts: SQS holds it no more, which is all that is wanted without a delay.
-    // The SDK and some runtimes repeat a request whose answer was lost, and do not tell.
-    const outcomes = delayMs > 0 ? hidden : hidden.map((it) => isRefusal(it) ? undefined : it);
-    conclude(open, outcomes, "give back");
+    const open = own.filter((it) => this.#isActive(it));
+    const changed = await this.#setVisibility(open, () => delayMs);
+    // A refusal during the lease means that the message is visible already. Without a delay that is the
+    // goal. The SDK and some runtimes silently repeat a request whose answer was lost.
+    const outcomes = delayMs > 0 ? changed : changed.map((it) => isRefusal(it) ? undefined : it);
+    recordOutcomes(open, outcomes, "release");
     throwFailed(outcomes);
-    return own.map((it) => it.settledBy === "give back");
+    return own.map((it) => it.settledBy === "release");
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     return this.retry(deliveries, 0);
   }
 
-  /** Stored with the dead letters first, then removed: in between it is in both places, never in none. */
-  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+  /** Stores the dead letter first, so that a crash in between loses nothing. */
+  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
     const own = delivery as SqsDelivery;
-    if (!own.letterStored) {
-      if (!(await this.#secure([own])).has(own)) return false;
+    if (!own.deadLetterStored) {
+      if (!(await this.#ensureLease([own])).has(own)) return false;
       const { id, replyTo, messageId } = own;
       const sender = new Sender(this.#calls, this.#parts.deadLetters, () => messageId);
-      await sender.send([{ id, replyTo, body: letter, delayMs: 0, dedup: false }], messageId);
-      own.letterStored = true;
+      await sender.send([{ id, replyTo, body: deadLetter, delayMs: 0, dedup: false }], messageId);
+      own.deadLetterStored = true;
     }
     const [done = false] = await this.acknowledge([delivery]);
     return done;
   }
 
-  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
+  async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
     const own = delivery as SqsDelivery;
-    this.#progress.check(own);
-    if (!this.#isGood(own)) return false;
-    await this.#progress.save(own, progress);
+    this.#checkpoints.check(own);
+    if (!this.#isActive(own)) return false;
+    await this.#checkpoints.save(own, checkpoint);
     return true;
   }
 
   peek(): Promise<never> {
     return Promise.reject(
       new InvalidParameterError(
-        `Cannot look into "${this.#queue.name}": SQS shows messages only to whoever takes them`,
+        `Cannot peek into "${this.#queue.name}": SQS cannot show a message without delivering it`,
       ),
     );
   }
@@ -177,7 +178,8 @@ export class SqsEngine implements Engine<string> {
     } catch (error) {
       if (!isPurging(error)) throw error;
       throw new MailboxConnectionError(
-        `Mailbox "${name}" was purged less than 60 s ago, and SQS purges once a minute: try again later`,
+        `Cannot purge mailbox "${name}": it was purged less than 60 s ago and SQS purges once a ` +
+          "minute; try again later",
         { cause: error },
       );
     }
@@ -186,16 +188,16 @@ export class SqsEngine implements Engine<string> {
   }
 
   onWake(listener: () => void): () => void {
-    return this.#poll.listen(listener);
+    return this.#longPoll.listen(listener);
   }
 
-  /** By the same client, which this engine lets go of for both. */
+  /** Shares the client; this engine closes it for both. */
   deadLetters(): SqsEngine {
     return new SqsEngine({ ...this.#parts, queue: this.#parts.deadLetters, destroy: () => {} });
   }
 
   async close(): Promise<void> {
-    this.#poll.close();
+    this.#longPoll.close();
     await this.#calls.settle();
     this.#parts.destroy();
   }
@@ -204,22 +206,22 @@ export class SqsEngine implements Engine<string> {
     return this.#calls.clock.monotonic();
   }
 
-  #isGood({ leaseEndsAt, takenAt }: SqsDelivery): boolean {
-    return leaseEndsAt > this.#now && takenAt > this.#purgedAt;
+  #isActive({ leaseEndsAt, receivedAt }: SqsDelivery): boolean {
+    return leaseEndsAt > this.#now && receivedAt > this.#purgedAt;
   }
 
-  /** What the long poll has brought, with the lease that is wanted. */
-  async #takeHeld(max: number, visibilityMs: number): Promise<SqsDelivery[]> {
-    const held = this.#poll.take(max);
-    if (held.length === 0) return held;
-    const leased = await this.#lease(held, visibilityMs);
-    return held.filter((it) => leased.has(it));
+  /** Returns messages that the long poll has buffered, with the requested lease. */
+  async #takeBuffered(max: number, visibilityMs: number): Promise<SqsDelivery[]> {
+    const buffered = this.#longPoll.take(max);
+    if (buffered.length === 0) return buffered;
+    const leased = await this.#extendLease(buffered, visibilityMs);
+    return buffered.filter((it) => leased.has(it));
   }
 
-  /** What cannot be handed over with its progress is given back. */
-  async #withProgress(deliveries: SqsDelivery[]): Promise<SqsDelivery[]> {
+  /** Loads checkpoints. Releases the deliveries if that fails. */
+  async #withCheckpoints(deliveries: SqsDelivery[]): Promise<SqsDelivery[]> {
     try {
-      await this.#progress.load(deliveries);
+      await this.#checkpoints.load(deliveries);
     } catch (error) {
       await this.release(deliveries);
       throw error;
@@ -227,43 +229,45 @@ export class SqsEngine implements Engine<string> {
     return deliveries;
   }
 
-  /** Those that are good for long enough to be acknowledged. */
-  async #secure(deliveries: readonly SqsDelivery[]): Promise<ReadonlySet<SqsDelivery>> {
-    const good = new Set(deliveries.filter((it) => this.#isGood(it)));
-    const late = [...good].filter((it) => it.leaseEndsAt < this.#now + SAFE_MS);
-    const extended = late.length === 0 ? good : await this.#lease(late, SAFETY_MS, "acknowledge");
-    for (const it of late) if (!extended.has(it)) good.delete(it);
-    return good;
+  /** Returns the deliveries whose lease lasts long enough for an acknowledgement. */
+  async #ensureLease(deliveries: readonly SqsDelivery[]): Promise<ReadonlySet<SqsDelivery>> {
+    const active = new Set(deliveries.filter((it) => this.#isActive(it)));
+    const late = [...active].filter((it) => it.leaseEndsAt < this.#now + MIN_LEASE_MS);
+    const extended = late.length === 0
+      ? active
+      : await this.#extendLease(late, EXTENSION_MS, "acknowledge");
+    for (const it of late) if (!extended.has(it)) active.delete(it);
+    return active;
   }
 
-  /** Gives new leases, from now on, to those that have one, and finds out who was settled `how` before. */
-  async #lease(
+  /** Extends active leases. Records deliveries that an earlier request has settled as `how`. */
+  async #extendLease(
     deliveries: readonly SqsDelivery[],
     visibilityMs: number,
     how?: Settlement,
   ): Promise<ReadonlySet<SqsDelivery>> {
     const now = this.#now;
-    const outcomes = await this.#hide(deliveries, () => visibilityMs);
-    // One that was settled meanwhile has no lease any more.
-    const good = deliveries.filter((it, i) => outcomes[i] === undefined && it.leaseEndsAt > now);
-    for (const it of good) {
-      it.leaseEndsAt = Math.min(now + Math.ceil(visibilityMs / 1_000) * 1_000, lastEnd(it));
+    const outcomes = await this.#setVisibility(deliveries, () => visibilityMs);
+    // A delivery that was settled in the meantime has no lease.
+    const active = deliveries.filter((it, i) => outcomes[i] === undefined && it.leaseEndsAt > now);
+    for (const it of active) {
+      it.leaseEndsAt = Math.min(now + Math.ceil(visibilityMs / 1_000) * 1_000, maxLeaseEnd(it));
     }
     const refused = deliveries.filter((it, i) => {
       return it.unanswered === how && isRefusal(outcomes[i]);
     });
-    if (how !== undefined) conclude(refused, refused.map(() => undefined), how);
+    if (how !== undefined) recordOutcomes(refused, refused.map(() => undefined), how);
     throwFailed(outcomes);
-    return new Set(good);
+    return new Set(active);
   }
 
-  /** Hides messages from now on. SQS counts in seconds, and from the moment a message was taken. */
-  #hide(
+  /** Hides messages from now on. SQS counts whole seconds. */
+  #setVisibility(
     deliveries: readonly SqsDelivery[],
     forMs: (delivery: SqsDelivery) => number,
   ): Promise<Outcome[]> {
-    return this.#run("hide", "ChangeMessageVisibilityBatch", deliveries, (it) => {
-      const longest = Math.floor((lastEnd(it) - this.#now) / 1_000);
+    return this.#run("change visibility", "ChangeMessageVisibilityBatch", deliveries, (it) => {
+      const longest = Math.floor((maxLeaseEnd(it) - this.#now) / 1_000);
       return { VisibilityTimeout: Math.max(0, Math.min(Math.ceil(forMs(it) / 1_000), longest)) };
     });
   }
@@ -282,9 +286,9 @@ export class SqsEngine implements Engine<string> {
   }
 }
 
-/** SQS hides a message for twelve hours at the most, all in all, from a moment that is not known well. */
-function lastEnd({ takenAt }: SqsDelivery): number {
-  return takenAt + MAX_VISIBILITY_MS - SAFE_MS;
+/** Returns the latest end of a lease: SQS hides a message for at most twelve hours. */
+function maxLeaseEnd({ receivedAt }: SqsDelivery): number {
+  return receivedAt + MAX_VISIBILITY_MS - MIN_LEASE_MS;
 }
 
 function isRefusal(outcome: Outcome): boolean {

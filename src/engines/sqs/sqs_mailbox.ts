@@ -3,61 +3,74 @@ import { systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
 import type { Codec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
-import { InvalidParameterError } from "../../mailbox/errors.ts";
+import { missingPackages } from "../../errors.ts";
+import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { Calls } from "./_calls.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
-import { findBeside, findQueue } from "./_queue.ts";
-import { loadSdk, makeClient } from "./_sdk.ts";
+import { findDeadLetterQueue, findQueue } from "./_queue.ts";
 import type { GroupOf } from "./_sender.ts";
 import type { SqsClient, SqsSdk } from "./sqs_client.ts";
 import { SqsEngine } from "./sqs_engine.ts";
-import { checkName, deadLetterName, targetOf } from "./_target.ts";
-import { sqsCodec } from "./_text.ts";
+import { checkName, deadLetterName, parseTarget, type Target } from "./_target.ts";
+import { sqsCodec } from "./_delivery.ts";
 
-/** Kept free in each message for its id, its reply address, and what a letter says of its death. */
+/** Reserved in each message for its id, its reply address and the data of a dead letter. */
 const RESERVED_BYTES = 16_384;
+
+/** Not a literal, because type checks must pass without the optional peer dependency. */
+const MODULE: string = "@aws-sdk/client-sqs";
 
 /** Options of {@linkcode SqsMailbox.open}. */
 export interface SqsMailboxOptions<T = unknown> extends MailboxOptions {
-  /** A client of yours, which is not closed with the mailbox. @default one from the environment */
+  /**
+   * Your own client. Closing the mailbox does not close it. @default a client with the settings of the
+   * environment
+   */
   readonly client?: SqsClient;
-  /** The module `@aws-sdk/client-sqs`, for bundles, where it cannot be loaded. */
+  /** The module `@aws-sdk/client-sqs`, for bundles that cannot load it at run time. */
   readonly sdk?: SqsSdk;
-  /** Where the queue is, as `eu-west-1`. @default that of the URL, or of the environment */
+  /**
+   * The region of the queue, such as `eu-west-1`. @default the region in the URL or in the environment
+   */
   readonly region?: string;
-  /** Where the service is. @default that of the URL, or that of AWS */
+  /** The address of the service. @default the origin of the queue URL, or AWS */
   readonly endpoint?: string;
-  /** Makes the queue and that of its dead letters where they are not there. @default {false} */
+  /** Creates the queue and its dead-letter queue if they are missing. @default {false} */
   readonly create?: boolean;
-  /** The queue of the dead letters, in the same account. @default `<queue>-dead` */
+  /** The dead-letter queue, in the same account. @default `<queue>-dead` */
   readonly deadLetterQueue?: string;
   /**
-   * The group of a message in a FIFO queue: only one receiver at a time has messages of a group.
+   * The group of a message in a FIFO queue. Only one receiver at a time gets messages of a group.
    * @default {"lastcall"}
    */
   readonly messageGroupId?: string | ((body: T, id: string) => string);
-  /** Where handlers' checkpoints are kept. Without it, saving one is refused. */
+  /** Stores the checkpoints of handlers. Without a store, saving a checkpoint is refused. */
   readonly checkpoints?: CheckpointStore;
-  /** The longest body, as JSON in UTF-8. @default what the queue takes, less 16 KiB */
+  /** The longest body in bytes, as JSON in UTF-8. @default the limit of the queue, less 16 KiB */
   readonly maxBodyBytes?: number;
-  /** No call takes longer than this. @default {10_000} */
+  /** The longest duration of a call, in milliseconds. @default {10_000} */
   readonly callTimeoutMs?: number;
 }
 
 /**
- * A mailbox on a queue of SQS. What SQS cannot do is not promised:
+ * A mailbox on an SQS queue. SQS limits the guarantees:
  *
- * - A standard queue has no order, knows no ids, and may deliver twice. A release counts as a delivery.
- * - Times are whole seconds, rounded up. Delays of more than 15 minutes are made by whoever receives.
- * - `sendMany` travels in batches of ten. When some fail, the others stay, and the error tells how many.
- * - Whether a lease still lasts is known by the local clock. A delete near its end asks SQS first.
- * - To bury is to store the letter and then to delete the message: a crash in between leaves both.
- * - Messages are waited for by long polls, which are not given up before a close. What SQS hands to one
- *   that was given up, or whose process has ended, comes back after ten seconds.
- * - Nothing can be looked at without taking it: `peek` is refused. The count is approximate, and `purge`
- *   works once a minute.
- * - SQS deletes what is older than the queue's retention, four days unless told: 14 where this made it.
+ * - A standard queue has no order, detects no duplicate ids, and may deliver a message twice. A release
+ *   counts as an attempt.
+ * - Times are whole seconds, rounded up. For delays of more than 15 minutes, receivers hide the message
+ *   until it is due.
+ * - `sendMany` uses batches of ten. When some fail, the others stay stored, and the error reports how
+ *   many.
+ * - The local clock decides whether a lease is active. The mailbox extends a lease that is about to
+ *   expire before it deletes the message.
+ * - Dead-lettering stores the dead letter and then deletes the message. A crash in between leaves both.
+ * - The mailbox waits for messages with long polls and aborts them only when it closes. A message that
+ *   SQS delivers to an aborted poll, or to a process that has ended, reappears after ten seconds.
+ * - `peek` is refused, because SQS cannot show a message without delivering it. The count is approximate,
+ *   and `purge` works once a minute.
+ * - SQS deletes messages that are older than the queue's retention period: four days by default, 14 for
+ *   queues that this mailbox creates.
  *
  * @example
  * ```ts ignore
@@ -88,23 +101,23 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   ): Promise<SqsMailbox<T, R>> {
     const { clock = systemClock, create = false, maxBodyBytes } = options;
     const log = safeLog(options.log);
-    const target = targetOf(queue, options.region, options.endpoint);
+    const target = parseTarget(queue, options.region, options.endpoint);
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 10_000);
     const groupOf = groupOption(options.messageGroupId ?? "lastcall");
     const deadName = checkName(options.deadLetterQueue ?? deadLetterName(target.name));
     if (maxBodyBytes !== undefined) checkCount("maxBodyBytes", maxBodyBytes, 1);
-    const given = options.client && checkClient(options.client);
+    const callerClient = options.client && checkClient(options.client);
 
     const sdk = options.sdk ?? await loadSdk();
-    const own = given === undefined ? makeClient(sdk, target) : undefined;
-    const destroy = () => own?.destroy();
-    const calls = new Calls(given ?? own!, sdk, clock, callTimeoutMs);
+    const created = callerClient === undefined ? makeClient(sdk, target) : undefined;
+    const destroy = () => created?.destroy();
+    const calls = new Calls(callerClient ?? created!, sdk, clock, callTimeoutMs);
     try {
       const found = await findQueue(calls, target, create);
-      const dead = await findBeside(calls, found, deadName, create);
-      if (!dead.there) {
+      const dead = await findDeadLetterQueue(calls, found, deadName, create);
+      if (!dead.exists) {
         log.warn(
-          `no queue "${deadName}" can be reached: messages that fail for good cannot be buried`,
+          `the dead-letter queue "${deadName}" is missing or not accessible; messages cannot be dead-lettered`,
         );
       }
       const { checkpoints } = options;
@@ -141,4 +154,27 @@ function checkClient(client: SqsClient): SqsClient {
   throw new InvalidParameterError(
     `Invalid client: expected one like SQSClient of @aws-sdk/client-sqs, got ${show(client)}`,
   );
+}
+
+/** Loads the SDK. Its commands are needed even with your own client. */
+async function loadSdk(): Promise<SqsSdk> {
+  try {
+    return await import(MODULE) as SqsSdk;
+  } catch (error) {
+    throw new MailboxConnectionError(
+      `${missingPackages("A mailbox on SQS", [MODULE])}, or pass the module as \`sdk\``,
+      { cause: error, reason: "client_missing" },
+    );
+  }
+}
+
+/** Creates a client. The SDK takes missing settings from the environment. */
+function makeClient(
+  { SQSClient }: SqsSdk,
+  { region, endpoint }: Target,
+): InstanceType<SqsSdk["SQSClient"]> {
+  return new SQSClient({
+    ...(region === undefined ? {} : { region }),
+    ...(endpoint === undefined ? {} : { endpoint }),
+  });
 }

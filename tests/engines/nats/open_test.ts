@@ -103,7 +103,7 @@ describe("opening a mailbox on NATS", gate, () => {
     await assertRejects(
       () => NatsMailbox.open(server.url, { log: silentLog, clock }),
       MailboxConnectionError,
-      "is JetStream enabled there",
+      "enable JetStream on the server",
     );
     assertEquals(pauses(), 0);
   });

@@ -150,7 +150,7 @@ describe("a NATS mailbox whose consumer was deleted", gate, () => {
     await message!.acknowledge();
     assertEquals(await sender.approximateCount(), 0);
     assert(
-      lines.some((line) => /consumer of "orders" was gone.*made again/.test(line)),
+      lines.some((line) => /consumer of "orders" was missing.*created again/.test(line)),
       `${lines}`,
     );
     assertFalse(/overloaded|frozen/.test(`${lines}`), `${lines}`);

@@ -20,7 +20,7 @@ describe("SQS in trouble", gate, () => {
     const at = server.endpoint;
     await server.kill();
     const error = await assertRejects(() => openForTest({ at }), MailboxConnectionError);
-    assert(/within reach/.test(error.message), error.message);
+    assert(/reachable/.test(error.message), error.message);
   });
 
   it("goes away and comes back: calls fail meanwhile, and go on with what was there", async () => {

@@ -288,7 +288,7 @@ describe("SqsMailbox", gate, () => {
     const [message] = await it.mailbox.receive();
     const save = () => message!.saveCheckpoint("half");
     await assertRejects(save, InvalidParameterError, "`checkpoints`");
-    await assertRejects(() => it.mailbox.peek(1), InvalidParameterError, "whoever takes them");
+    await assertRejects(() => it.mailbox.peek(1), InvalidParameterError, "without delivering it");
     await message!.acknowledge();
   });
 

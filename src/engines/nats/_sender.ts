@@ -2,28 +2,28 @@ import type { Log } from "../../log.ts";
 import type { Entry } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
 import type { Calls } from "./_calls.ts";
-import { payloadOf } from "./_delivery.ts";
+import { encodePayload } from "./_delivery.ts";
 import { JetStreamError, NO_RESPONDERS, STORE_FAILED } from "./_errors.ts";
 import type { JetStream } from "./_jetstream.ts";
 import type { NatsConnection, NatsMessage } from "./nats_connection.ts";
 import { isPlain, type Names, tokenOf } from "./_names.ts";
 
-/** What a letter needs more than the message had, and the line about it. */
-const RESERVE_BYTES = 8_192;
+/** The bytes that a dead letter and the metadata line may add to a message. */
+const DEAD_LETTER_BYTES = 8_192;
 
-/** Said of a message whose subject has one already, and of one too many. */
-const THERE_ALREADY = "maximum messages per subject exceeded";
+/** The server's texts for a subject that has a message already, and for a full stream. */
+const DUPLICATE = "maximum messages per subject exceeded";
 const FULL = "maximum messages exceeded";
 
-/** A message on its way to a stream. */
-interface Parcel {
+/** A message to publish. */
+interface OutgoingMessage {
   readonly subject: string;
   readonly payload: Uint8Array;
-  /** Whoever sends it again sends the same message: it is not taken back. */
+  /** True when sending it again stores the same message. Then a failed send is not undone. */
   readonly repeatable: boolean;
 }
 
-/** Where it is then. */
+/** The position of a stored message. */
 interface Stored {
   readonly seq: number;
   readonly subject: string;
@@ -40,8 +40,7 @@ interface PublishAnswer {
 
 const decoder = new TextDecoder();
 
-/** What an outbox works with. */
-export interface OutboxOptions {
+export interface SenderOptions {
   readonly mailbox: string;
   readonly names: Names;
   readonly connection: NatsConnection;
@@ -51,67 +50,71 @@ export interface OutboxOptions {
 }
 
 /**
- * Stores messages. JetStream stores one at a time; where one of many is refused, or not confirmed in
- * time, those that were stored are taken back, as far as nobody has received them meanwhile.
+ * Stores messages. JetStream stores them one by one. When the server refuses or does not confirm one of
+ * them, the sender removes the others again, unless they were received in the meantime.
  */
-export class Outbox {
-  readonly #options: OutboxOptions;
+export class Sender {
+  readonly #options: SenderOptions;
 
-  constructor(options: OutboxOptions) {
+  constructor(options: SenderOptions) {
     this.#options = options;
   }
 
-  /** Tells for each entry whether it was stored. */
+  /** Returns for each entry whether it was stored. */
   async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const { subjects } = this.#options.names;
-    const parcels: Parcel[] = [];
+    const outgoing: OutgoingMessage[] = [];
     for (const entry of entries) {
       const { id, dedup } = entry;
       const token = isPlain(id) && !dedup ? `g-${id}` : await tokenOf(id, dedup);
-      const payload = payloadOf(entry);
-      parcels.push({ subject: `${subjects}${token}`, payload, repeatable: dedup });
+      const payload = encodePayload(entry);
+      outgoing.push({ subject: `${subjects}${token}`, payload, repeatable: dedup });
     }
-    return await this.#deliver(`send ("${this.#options.mailbox}")`, parcels, RESERVE_BYTES);
+    return await this.#publish(`send ("${this.#options.mailbox}")`, outgoing, DEAD_LETTER_BYTES);
   }
 
-  /** Stores a letter once, however often it is sent for the same message. */
-  async sendLetter(letter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
-    await this.#sendOnce("bury", letter, `l-${origin}`);
+  /** Stores a dead letter once, however often it is sent for the same message. */
+  async sendDeadLetter(deadLetter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
+    await this.#sendOnce("bury", deadLetter, `l-${origin}`);
   }
 
-  /** Stores a copy of a message once, however often it is sent while the copy is there. */
-  async sendAgain(message: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
-    await this.#sendOnce("send again", message, `s-${origin}`);
+  /** Stores a copy of a message once, however often it is sent while the copy is stored. */
+  async resend(message: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
+    await this.#sendOnce("resend", message, `s-${origin}`);
   }
 
   async #sendOnce(what: string, entry: Omit<Entry<string>, "dedup">, token: string): Promise<void> {
     const { mailbox, names } = this.#options;
-    const parcel = {
+    const outgoing = {
       subject: `${names.subjects}${token}`,
-      payload: payloadOf(entry),
+      payload: encodePayload(entry),
       repeatable: true,
     };
-    await this.#deliver(`${what} ("${mailbox}")`, [parcel], 0);
+    await this.#publish(`${what} ("${mailbox}")`, [outgoing], 0);
   }
 
-  async #deliver(what: string, parcels: readonly Parcel[], reserve: number): Promise<boolean[]> {
+  async #publish(
+    what: string,
+    outgoing: readonly OutgoingMessage[],
+    reserve: number,
+  ): Promise<boolean[]> {
     const { connection, calls, log, mailbox } = this.#options;
-    this.#checkSize(parcels, reserve);
+    this.#checkSize(outgoing, reserve);
     const stored: Stored[] = [];
-    const isStored = parcels.map(() => false);
-    let refusal: JetStreamError | undefined;
-    let missing = parcels.length;
+    const isStored = outgoing.map(() => false);
+    let failure: JetStreamError | undefined;
+    let missing = outgoing.length;
     const read = (message: NatsMessage, part: string) => {
-      const { seq, error } = answerOf(message, what);
-      if (error !== undefined) refusal ??= error;
+      const { seq, error } = parseAnswer(message, what);
+      if (error !== undefined) failure ??= error;
       if (seq === undefined) return;
-      const { subject, repeatable } = parcels[Number(part)]!;
+      const { subject, repeatable } = outgoing[Number(part)]!;
       isStored[Number(part)] = true;
       if (!repeatable) stored.push({ seq, subject });
     };
     try {
       await calls.run(what, (reply) => {
-        for (const [i, { subject, payload }] of parcels.entries()) {
+        for (const [i, { subject, payload }] of outgoing.entries()) {
           connection.publish(subject, payload, { reply: `${reply}.${i}` });
         }
       }, {
@@ -123,41 +126,46 @@ export class Outbox {
           const before = stored.length;
           read(message, part);
           const late = stored.slice(before);
-          calls.background(this.#takeBack(late)).catch((error) => {
-            log.warn(`a message came to "${mailbox}" late and could not be taken back`, { error });
+          calls.background(this.#undo(late)).catch((error) => {
+            log.warn(
+              `"${mailbox}" stored a message late, after its send had failed, and could not remove it`,
+              { error },
+            );
           });
         },
       });
     } catch (error) {
-      // Not waited for: the server does not answer.
-      if (calls.connected) calls.background(this.#takeBack(stored)).catch(() => {});
+      // In the background, because the server does not answer.
+      if (calls.connected) calls.background(this.#undo(stored)).catch(() => {});
       throw error;
     }
-    if (refusal === undefined) return isStored;
-    await this.#takeBack(stored);
-    throw refusal.text === FULL ? await this.#fullError(parcels.length) : refusal;
+    if (failure === undefined) return isStored;
+    await this.#undo(stored);
+    throw failure.text === FULL ? await this.#fullError(outgoing.length) : failure;
   }
 
-  #checkSize(parcels: readonly Parcel[], reserve: number): void {
+  #checkSize(outgoing: readonly OutgoingMessage[], reserve: number): void {
     const { connection, mailbox } = this.#options;
     const most = connection.info?.max_payload;
     if (most === undefined) return;
-    for (const { payload } of parcels) {
+    for (const { payload } of outgoing) {
       if (payload.byteLength + reserve <= most) continue;
       throw new InvalidParameterError(
-        `The body has ${payload.byteLength} bytes with what "${mailbox}" writes about it, and the ` +
-          `server takes ${most - reserve}: store it elsewhere and send a reference, or raise ` +
+        `Cannot send to "${mailbox}": the body and its metadata have ${payload.byteLength} bytes and the ` +
+          `server takes ${
+            most - reserve
+          }; store the body elsewhere and send a reference, or raise ` +
           "max_payload of the server",
       );
     }
   }
 
-  /** Those that are gone already were received; nobody takes them back. */
-  async #takeBack(stored: readonly Stored[]): Promise<void> {
+  /** Removes stored messages. A message that is missing was received. */
+  async #undo(stored: readonly Stored[]): Promise<void> {
     const { jetStream, names } = this.#options;
     await Promise.all(stored.map(async (each) => {
       try {
-        await jetStream.remove("take back", names.stream, each);
+        await jetStream.remove("undo a send", names.stream, each);
       } catch (error) {
         if (!(error instanceof JetStreamError && error.code !== NO_RESPONDERS)) throw error;
       }
@@ -171,7 +179,7 @@ export class Outbox {
   }
 }
 
-/** The mailbox cannot take so many more. */
+/** Returns the error for a mailbox without room for `more` messages. */
 export function fullError(
   mailbox: string,
   count: number,
@@ -184,8 +192,8 @@ export function fullError(
   );
 }
 
-/** What a server said to a message: where it is stored, unless it was there, or why it is not. */
-function answerOf(
+/** Parses the answer to one message: its position, nothing for a duplicate, or an error. */
+function parseAnswer(
   { headers, data }: NatsMessage,
   what: string,
 ): { readonly seq?: number; readonly error?: JetStreamError } {
@@ -196,6 +204,6 @@ function answerOf(
   const { seq, error } = JSON.parse(decoder.decode(data)) as PublishAnswer;
   if (error === undefined) return seq === undefined ? {} : { seq };
   const { code, err_code = code, description = `error ${code}` } = error;
-  if (err_code === STORE_FAILED && description === THERE_ALREADY) return {};
+  if (err_code === STORE_FAILED && description === DUPLICATE) return {};
   return { error: new JetStreamError(what, err_code, description) };
 }
