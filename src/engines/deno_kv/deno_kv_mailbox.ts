@@ -59,7 +59,8 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
    * Opens a queue. `place` is the path or the URL of a store, or an open store, which the mailbox does not
    * close. Without it, the mailbox uses the default store of this program.
    *
-   * @throws {InvalidParameterError} when `place` or an option is invalid.
+   * @throws {InvalidParameterError} when `place` or the name is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
    * @throws {MailboxConnectionError} when Deno KV is not available, or the store cannot be opened.
    */
   static async open<T, R = unknown>(

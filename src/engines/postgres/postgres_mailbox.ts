@@ -76,7 +76,8 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
    * Opens a queue and creates the table if it does not exist. `target` is the URL of a database or a client
    * of the package `postgres`.
    *
-   * @throws {InvalidParameterError} when an option, the URL or the client is invalid.
+   * @throws {InvalidParameterError} when the URL, the client, the schema or the name is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
    * @throws {MailboxConnectionError} when the server cannot be reached, or the schema is newer than this
    * package; nothing is changed then.
    */

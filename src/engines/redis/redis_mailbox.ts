@@ -77,7 +77,8 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
    * commands after a broken connection may send a message twice. A `Cluster` needs
    * `retryDelayOnFailover: 0` for the same reason.
    *
-   * @throws {InvalidParameterError} when an option, the URL or the client is invalid.
+   * @throws {InvalidParameterError} when the URL, the client or the name is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
    * @throws {MailboxConnectionError} when the server cannot be reached, or another program wrote the keys.
    */
   static async open<T, R = unknown>(

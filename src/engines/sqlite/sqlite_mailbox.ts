@@ -63,7 +63,8 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   /**
    * Opens a queue of the file at `path` and creates the file if it does not exist.
    *
-   * @throws {InvalidParameterError} when the path or an option is invalid.
+   * @throws {InvalidParameterError} when the path, the name or the durability is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
    * @throws {MailboxConnectionError} when the file cannot be opened, or belongs to another program; it is
    * not changed then.
    */
