@@ -1,15 +1,15 @@
-/** What one commit takes, less a reserve: checks, bytes of keys, bytes of values. */
+/** The limits of one commit, less a reserve: checks, bytes of keys, bytes of values. */
 const MAX_CHECKS = 90;
 const MAX_KEY_BYTES = 70_000;
 export const MAX_COMMIT_BYTES = 700_000;
 
-/** What a part of a change needs. */
+/** The size of one part of a change, in bytes. */
 export interface Weight {
   readonly keyBytes: number;
   readonly bytes: number;
 }
 
-/** Splits parts of a change so that each chunk fits into one commit. */
+/** Splits a change into chunks that fit into one commit each. */
 export function chunksOf<T>(parts: readonly T[], weigh: (part: T) => Weight): T[][] {
   const chunks: T[][] = [];
   let chunk: T[] = [];

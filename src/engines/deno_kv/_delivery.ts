@@ -2,17 +2,17 @@ import type { Delivery } from "../../mailbox/engine.ts";
 import type { KvKey } from "./kv.ts";
 import type { StoredMessage } from "./_record.ts";
 
-/** A message that was taken. Whoever knows the stamp of its entry has it. */
+/** A message that was received. The versionstamp of its entry is the proof of the lease. */
 export class KvDelivery implements Delivery<string> {
   message: StoredMessage;
   key: KvKey;
   versionstamp: string;
-  /** By the clock on the wall. */
+  /** By the wall clock, in milliseconds. */
   leaseEndsAt: number;
   readonly receipt: string;
   readonly checkpoint: string | undefined;
-  /** Resolves when nothing is under way with it: each change makes a new stamp. */
-  quiet: Promise<unknown> = Promise.resolve();
+  /** Resolves when the last change is complete. Changes are serialized, as each makes a new versionstamp. */
+  lastChange: Promise<unknown> = Promise.resolve();
 
   constructor(
     message: StoredMessage,

@@ -1,14 +1,14 @@
 import type { KvKey } from "./kv.ts";
 
-/** Where the parts of a queue are. */
+/** The keys of a queue. */
 export class Keys {
-  /** Messages that may be taken, in blocks, by their place. */
+  /** Ready messages in blocks, by the number of the first message. */
   readonly ready: KvKey;
-  /** Messages that are taken or delayed, by the time at which they may be taken. */
+  /** Leased and delayed messages, by due time. */
   readonly hidden: KvKey;
-  /** How many messages there are. */
+  /** The number of messages. */
   readonly count: KvKey;
-  /** Changes whenever messages may have become visible. */
+  /** A counter that changes whenever messages may have become visible. */
   readonly wakes: KvKey;
   readonly #name: string;
 
@@ -28,17 +28,17 @@ export class Keys {
     return [...this.hidden, dueAt, seq, nonce];
   }
 
-  /** An id that its sender chose, as long as its message is there. */
+  /** Exists for an id that a sender chose, as long as its message exists. */
   chosenId(id: string): KvKey {
     return ["lastcall", this.#name, "id", id];
   }
 
-  /** Progress that was saved with a message. */
+  /** The checkpoint of a message. */
   progress(seq: number, nonce: string): KvKey {
     return ["lastcall", this.#name, "progress", seq, nonce];
   }
 
-  /** About the size of one key: a commit takes only so many bytes of them. */
+  /** The approximate size of one key in bytes. A commit limits their sum. */
   get bytes(): number {
     return this.#name.length + 64;
   }

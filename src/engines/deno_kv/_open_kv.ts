@@ -2,15 +2,15 @@ import { errorText } from "../../errors.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Kv } from "./kv.ts";
 
-/** The one place of the sources that knows this runtime: its store comes with it, and with nothing else. */
+/** The only use of a runtime global in `src/`: no other runtime has Deno KV. */
 const { Deno } = globalThis as { Deno?: { openKv?(path?: string): Promise<Kv> } };
 
-/** Opens the store at a path, or a URL, or the one that the runtime has for this program. */
+/** Opens the store at a path or a URL, or the default store of this program. */
 export async function openKv(path: string | undefined): Promise<Kv> {
   if (Deno?.openKv === undefined) {
     throw new MailboxConnectionError(
       Deno === undefined
-        ? "A mailbox on Deno KV needs Deno, and this is another runtime: use another engine, as SQLite"
+        ? "A mailbox on Deno KV needs Deno, and this is another runtime: use another engine, such as SQLite"
         : 'A mailbox on Deno KV needs the flag --unstable-kv, or "unstable": ["kv"] in deno.json',
       { reason: "client_missing" },
     );
@@ -20,15 +20,18 @@ export async function openKv(path: string | undefined): Promise<Kv> {
   } catch (error) {
     const text = error instanceof Error ? error.message : errorText(error);
     throw new MailboxConnectionError(
-      `Deno KV cannot be opened at ${place(path)}: ${text}; nothing was changed there`,
+      `Deno KV cannot be opened at ${
+        placeOf(path)
+      }: ${text}. Nothing was changed there; check the ` +
+        "path or the URL",
       { cause: error },
     );
   }
 }
 
-/** Where a path leads to, without what opens the door there. */
-function place(path: string | undefined): string {
-  if (path === undefined) return "its default place";
+/** Returns a path, or the host of a URL, without credentials. */
+function placeOf(path: string | undefined): string {
+  if (path === undefined) return "its default location";
   if (!/^https?:/.test(path)) return JSON.stringify(path);
   return URL.canParse(path) ? JSON.stringify(new URL(path).host) : "that URL";
 }

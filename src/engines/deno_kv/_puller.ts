@@ -5,23 +5,23 @@ import type { KvEntry } from "./kv.ts";
 import { pack, type StoredMessage, unpack } from "./_record.ts";
 import type { Store } from "./_store.ts";
 
-/** More that are due at once come in any order among themselves. */
+/** How many due messages a pull considers. Only when more are due, some may be delivered out of order. */
 const MAX_DUE = 1_000;
 
-/** An entry of the store, what is taken of it, and what is left. */
+/** An entry of the store, and how many of its messages a pull takes. */
 interface Source {
   readonly entry: KvEntry;
   readonly messages: readonly StoredMessage[];
   taken: number;
 }
 
-/** What a pull gives. */
+/** The result of a pull. */
 export interface KvPulled {
   readonly deliveries: readonly KvDelivery[];
   readonly nextDueMs: number;
 }
 
-/** Takes messages. One pull at a time: others of this process would only cross it. */
+/** Leases messages, one pull at a time: parallel pulls of this process would conflict. */
 export class Puller {
   readonly #name: string;
   readonly #store: Store;
@@ -36,21 +36,21 @@ export class Puller {
 
   pull(max: number, visibilityMs: number): Promise<KvPulled> {
     const attempt = () => this.#pull(max, visibilityMs);
-    const pulled = this.#last.then(() => this.#store.insist(this.#what, attempt));
+    const pulled = this.#last.then(() => this.#store.retryConflicts(this.#action, attempt));
     this.#last = pulled.catch(() => {});
     return pulled;
   }
 
-  get #what(): string {
+  get #action(): string {
     return `receive ("${this.#name}")`;
   }
 
-  /** Nothing when others were quicker. */
+  /** Resolves with undefined when another process changed the entries first. */
   async #pull(max: number, visibilityMs: number): Promise<KvPulled | undefined> {
     const now = this.#store.clock.now();
     const sources = await this.#sources(max, now);
     if (sources.length === 0) return { deliveries: [], nextDueMs: await this.#nextDueMs(now) };
-    const progress = await this.#progressOf(sources);
+    const checkpoints = await this.#checkpointsOf(sources);
     const dueAt = Math.ceil(now + visibilityMs);
     const deliveries: KvDelivery[] = [];
     const chunks = chunksOf(sources, ({ taken, messages }) => ({
@@ -63,7 +63,7 @@ export class Puller {
       for (const { messages, taken } of chunk) {
         for (const message of messages.slice(0, taken).map(delivered)) {
           const key = this.#keys.hiddenAt(dueAt, message.seq, message.nonce);
-          const saved = progress.get(message.seq);
+          const saved = checkpoints.get(message.seq);
           deliveries.push(new KvDelivery(message, key, versionstamp, dueAt, saved));
         }
       }
@@ -71,14 +71,14 @@ export class Puller {
     return done(deliveries.sort((a, b) => a.message.seq - b.message.seq));
   }
 
-  /** The oldest that are visible, as many as are wanted. */
+  /** Returns the entries with the oldest visible messages, up to `max` messages. */
   async #sources(max: number, now: number): Promise<Source[]> {
     let count = 0;
     const { hidden, ready } = this.#keys;
     const due = { prefix: hidden, end: [...hidden, Math.floor(now) + 1] };
     const entries = (await Promise.all([
-      this.#store.list(this.#what, due, MAX_DUE),
-      this.#store.list(this.#what, { prefix: ready }, max, ({ value }) => {
+      this.#store.list(this.#action, due, MAX_DUE),
+      this.#store.list(this.#action, { prefix: ready }, max, ({ value }) => {
         return (count += (value as readonly Uint8Array[]).length) >= max;
       }),
     ])).flat();
@@ -92,7 +92,7 @@ export class Puller {
   }
 
   #take(sources: readonly Source[], dueAt: number): Promise<string | undefined> {
-    return this.#store.commit(this.#what, (atomic) => {
+    return this.#store.commit(this.#action, (atomic) => {
       for (const { entry: { key, versionstamp }, messages, taken } of sources) {
         atomic.check({ key, versionstamp }).delete(key);
         for (const { seq, nonce, ...rest } of messages.slice(0, taken).map(delivered)) {
@@ -105,22 +105,22 @@ export class Puller {
     });
   }
 
-  /** By the place of their message. What was saved cannot change before it is taken. */
-  async #progressOf(sources: readonly Source[]): Promise<ReadonlyMap<number, string>> {
-    const progressed = sources.flatMap(({ messages, taken }) => messages.slice(0, taken))
+  /** Returns the checkpoints by message number. They cannot change while no worker has the lease. */
+  async #checkpointsOf(sources: readonly Source[]): Promise<ReadonlyMap<number, string>> {
+    const saved = sources.flatMap(({ messages, taken }) => messages.slice(0, taken))
       .filter(({ progress }) => progress);
-    if (progressed.length === 0) return new Map();
-    const keys = progressed.map(({ seq, nonce }) => this.#keys.progress(seq, nonce));
-    const entries = await this.#store.getAll(this.#what, keys);
+    if (saved.length === 0) return new Map();
+    const keys = saved.map(({ seq, nonce }) => this.#keys.progress(seq, nonce));
+    const entries = await this.#store.getAll(this.#action, keys);
     const decoder = new TextDecoder();
     return new Map(entries.flatMap(({ value }, i) => {
-      return value === null ? [] : [[progressed[i]!.seq, decoder.decode(value as Uint8Array)]];
+      return value === null ? [] : [[saved[i]!.seq, decoder.decode(value as Uint8Array)]];
     }));
   }
 
   async #nextDueMs(now: number): Promise<number> {
     const { hidden } = this.#keys;
-    const [next] = await this.#store.list(this.#what, { prefix: hidden }, 1);
+    const [next] = await this.#store.list(this.#action, { prefix: hidden }, 1);
     return next === undefined ? Infinity : Math.max(0, Number(next.key[hidden.length]) - now);
   }
 }

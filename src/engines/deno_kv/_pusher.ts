@@ -6,7 +6,7 @@ import type { KvAtomic, KvKey } from "./kv.ts";
 import { type Block, blocksOf, MAX_VALUE_BYTES, messageOf } from "./_record.ts";
 import type { Store } from "./_store.ts";
 
-/** A chosen id is a part of a key. */
+/** A chosen id is a part of a key, whose size is limited. */
 const MAX_ID_BYTES = 512;
 
 /** Stores messages, all of one call in one commit. */
@@ -15,7 +15,7 @@ export class Pusher {
   readonly #store: Store;
   readonly #keys: Keys;
   readonly #maxSize: number;
-  /** Tells apart what different processes store at the same moment. */
+  /** Makes keys unique when processes store messages at the same moment. */
   readonly #nonce = crypto.randomUUID().slice(0, 8);
   #lastSeq = 0;
 
@@ -26,10 +26,10 @@ export class Pusher {
     this.#maxSize = maxSize;
   }
 
-  /** Tells for each entry whether it was stored. */
+  /** Returns for each entry whether it was stored. */
   async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     for (const { id, dedup } of entries) if (dedup) checkId(id);
-    return await this.#store.insist(this.#what, () => this.#push(entries));
+    return await this.#store.retryConflicts(this.#action, () => this.#push(entries));
   }
 
   async count(): Promise<number> {
@@ -37,7 +37,7 @@ export class Pusher {
     return countOf(value);
   }
 
-  /** What storing these adds to a commit. */
+  /** Returns a function that adds the new messages to a commit. */
   plan(entries: readonly Entry<string>[]): (atomic: KvAtomic) => void {
     const now = this.#store.clock.now();
     const delays = new Set(entries.map(({ delayMs }) => delayMs));
@@ -67,20 +67,23 @@ export class Pusher {
     };
   }
 
-  get #what(): string {
+  get #action(): string {
     return `send ("${this.#name}")`;
   }
 
-  /** Nothing when others have changed what it relies on. */
+  /** Resolves with undefined when another process changed the entries first. */
   async #push(entries: readonly Entry<string>[]): Promise<boolean[] | undefined> {
     const chosen = entries.filter(({ dedup }) => dedup).map(({ id }) => id);
-    const found = await this.#store.getAll(this.#what, chosen.map((id) => this.#keys.chosenId(id)));
+    const found = await this.#store.getAll(
+      this.#action,
+      chosen.map((id) => this.#keys.chosenId(id)),
+    );
     const known = new Set(chosen.filter((_, i) => found[i]!.versionstamp !== null));
     const isFresh = freshnessOf(entries, (id) => known.has(id));
     const fresh = entries.filter((_, i) => isFresh[i]);
     const counted = this.#maxSize === Infinity
       ? undefined
-      : await this.#store.get(this.#what, this.#keys.count);
+      : await this.#store.get(this.#action, this.#keys.count);
     const count = countOf(counted?.value);
     if (count + fresh.length > this.#maxSize) {
       throw new MailboxFullError(
@@ -90,7 +93,7 @@ export class Pusher {
     }
     if (fresh.length === 0) return isFresh;
     const store = this.plan(fresh);
-    const versionstamp = await this.#store.commit(this.#what, (atomic) => {
+    const versionstamp = await this.#store.commit(this.#action, (atomic) => {
       if (counted !== undefined) atomic.check(counted);
       for (const { id } of fresh.filter(({ dedup }) => dedup)) {
         const key = this.#keys.chosenId(id);
@@ -101,7 +104,7 @@ export class Pusher {
     return versionstamp === undefined ? undefined : isFresh;
   }
 
-  /** A place: by the clock, in microseconds, and always later than the one before. */
+  /** Returns the next message number: the time in microseconds, but always higher than the last one. */
   #nextSeq(now: number): number {
     return this.#lastSeq = Math.max(this.#lastSeq + 1, Math.floor(now * 1_000));
   }
@@ -111,15 +114,15 @@ export class Pusher {
     const largest = Math.max(...sizes);
     if (largest > MAX_VALUE_BYTES) {
       throw new InvalidParameterError(
-        `A message for "${this.#name}" has ${largest} bytes with its head and Deno KV takes ` +
-          `${MAX_VALUE_BYTES}: store its body elsewhere and send a reference`,
+        `Cannot send a message of ${largest} bytes with its head to "${this.#name}": Deno KV accepts ` +
+          `${MAX_VALUE_BYTES}. Store the body elsewhere and send a reference`,
       );
     }
     const total = sizes.reduce((sum, size) => sum + size, 0);
     if (total > MAX_COMMIT_BYTES || values.length > 250) {
       throw new InvalidParameterError(
-        `Cannot send ${count} messages to "${this.#name}" in one step: they have ${total} bytes and ` +
-          `Deno KV takes ${MAX_COMMIT_BYTES}, send them in several`,
+        `Cannot send ${count} messages to "${this.#name}" in one call: they have ${total} bytes and ` +
+          `Deno KV accepts ${MAX_COMMIT_BYTES}. Send them in several calls`,
       );
     }
   }
@@ -133,6 +136,6 @@ function checkId(id: string): void {
   const bytes = new TextEncoder().encode(id).byteLength;
   if (bytes <= MAX_ID_BYTES) return;
   throw new InvalidParameterError(
-    `Invalid id: expected ${MAX_ID_BYTES} bytes at the most in Deno KV, got ${bytes}`,
+    `Invalid id: expected at most ${MAX_ID_BYTES} bytes for Deno KV, got ${bytes}`,
   );
 }

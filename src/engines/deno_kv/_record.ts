@@ -1,24 +1,24 @@
 import type { Entry } from "../../mailbox/engine.ts";
 
-/** As much as Deno KV stores at one key, less what it adds itself. */
+/** The maximum size of a value in Deno KV, less its own overhead. */
 export const MAX_VALUE_BYTES = 65_000;
 
-/** A block holds no more: whoever takes some of it writes the rest again. */
+/** The limits of a block. A pull that takes a part of a block has to rewrite the rest. */
 const MAX_BLOCK_MESSAGES = 100;
 const MAX_BLOCK_BYTES = 32_768;
 
-/** A message as it is stored. Its place and nonce are its own for life. */
+/** A message as it is stored. Its number and its nonce never change. */
 export interface StoredMessage {
   readonly seq: number;
   readonly nonce: string;
   readonly id: string;
   readonly body: string;
-  /** The id was chosen by the sender. */
+  /** True when the sender chose the id. */
   readonly dedup: boolean;
   readonly enqueuedAt: number;
   readonly deliveries: number;
   readonly releases: number;
-  /** Progress was saved with it. */
+  /** True when the message has a checkpoint. */
   readonly progress: boolean;
   readonly replyTo?: string | undefined;
 }
@@ -38,16 +38,16 @@ type Head = readonly [
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** A message in bytes, of which the store takes so many: what they weigh as text differs by the letters. */
+/** Encodes a message as bytes, because the limits of the store are in bytes. */
 export function pack(message: StoredMessage): Uint8Array {
   const { seq, nonce, id, body, dedup, enqueuedAt, deliveries, releases, progress } = message;
   const { replyTo = null } = message;
   const flags = [dedup ? 1 : 0, progress ? 1 : 0] as const;
   const head: Head = [seq, nonce, id, ...flags, enqueuedAt, deliveries, releases, replyTo];
-  return encoder.encode(`${JSON.stringify(head)}\n${body}`); // JSON has no line break, which ends it
+  return encoder.encode(`${JSON.stringify(head)}\n${body}`); // a line break ends the head; JSON never contains one
 }
 
-/** A message of its bytes. */
+/** Decodes a message. */
 export function unpack(bytes: Uint8Array): StoredMessage {
   const text = decoder.decode(bytes);
   const end = text.indexOf("\n");
@@ -62,7 +62,7 @@ export function unpack(bytes: Uint8Array): StoredMessage {
   };
 }
 
-/** A new message. */
+/** Returns a new message. */
 export function messageOf(
   { id, body, dedup, replyTo, checkpoint }: Omit<Entry<string>, "delayMs">,
   seq: number,
@@ -76,14 +76,14 @@ export function messageOf(
   };
 }
 
-/** Messages that are stored together, so that many fit into one commit. */
+/** Messages that share one entry, so that many fit into one commit. */
 export interface Block {
   readonly seq: number;
   readonly nonce: string;
   readonly value: readonly Uint8Array[];
 }
 
-/** Puts messages into blocks, in their order. */
+/** Splits messages into blocks, in order. */
 export function blocksOf(messages: readonly StoredMessage[]): Block[] {
   const blocks: { seq: number; nonce: string; value: Uint8Array[] }[] = [];
   let room = 0;

@@ -4,18 +4,19 @@ import type { Keys } from "./_keys.ts";
 import type { KvAtomic } from "./kv.ts";
 import type { Store } from "./_store.ts";
 
-/** What is done with deliveries. */
+/** A change of deliveries. */
 export interface Change {
-  readonly what: string;
-  /** Adds the changes of one delivery. */
+  /** The verb for errors. */
+  readonly action: string;
+  /** Adds the operations of one delivery. */
   each(atomic: KvAtomic, delivery: KvDelivery): void;
-  /** Adds the changes of all together. */
+  /** Adds the operations of the whole chunk. */
   all?(atomic: KvAtomic, count: number): void;
-  /** The change is made, and this is its stamp. */
+  /** Called after the commit, with its versionstamp. */
   done(delivery: KvDelivery, versionstamp: string): void;
 }
 
-/** Changes what was taken, as long as it is. */
+/** Changes leased messages while their leases last. */
 export class Settler {
   readonly #store: Store;
   readonly #keys: Keys;
@@ -25,12 +26,12 @@ export class Settler {
     this.#keys = keys;
   }
 
-  /** Tells for each whether its receipt was still good. */
+  /** Returns for each delivery whether its receipt was valid. */
   change(deliveries: readonly KvDelivery[], change: Change): Promise<boolean[]> {
-    const quiet = Promise.all(deliveries.map((it) => it.quiet));
-    const changed = quiet.then(() => this.#change(deliveries, change));
-    const over = changed.catch(() => {});
-    for (const it of deliveries) it.quiet = over;
+    const before = Promise.all(deliveries.map((it) => it.lastChange));
+    const changed = before.then(() => this.#change(deliveries, change));
+    const complete = changed.catch(() => {});
+    for (const it of deliveries) it.lastChange = complete;
     return changed;
   }
 
@@ -42,16 +43,16 @@ export class Settler {
       bytes: 3 * body.length + 300,
     }));
     const results = await Promise.all(chunks.map((chunk) => this.#changeChunk(chunk, change)));
-    const good = new Set(results.flat());
-    return deliveries.map((it) => good.has(it));
+    const valid = new Set(results.flat());
+    return deliveries.map((it) => valid.has(it));
   }
 
-  /** Those whose receipt was still good. */
+  /** Returns the deliveries whose receipt was valid. */
   #changeChunk(chunk: readonly KvDelivery[], change: Change): Promise<readonly KvDelivery[]> {
     let open = chunk;
-    return this.#store.insist(change.what, async () => {
+    return this.#store.retryConflicts(change.action, async () => {
       if (open.length === 0) return open;
-      const versionstamp = await this.#store.commit(change.what, (atomic) => {
+      const versionstamp = await this.#store.commit(change.action, (atomic) => {
         for (const it of open) atomic.check({ key: it.key, versionstamp: it.versionstamp });
         for (const it of open) change.each(atomic, it);
         change.all?.(atomic, open.length);
@@ -60,7 +61,7 @@ export class Settler {
         for (const it of open) change.done(it, versionstamp);
         return open;
       }
-      const entries = await this.#store.getAll(change.what, open.map(({ key }) => key));
+      const entries = await this.#store.getAll(change.action, open.map(({ key }) => key));
       open = open.filter((it, i) => entries[i]!.versionstamp === it.versionstamp);
       return open.length === 0 ? open : undefined;
     });

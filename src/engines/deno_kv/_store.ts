@@ -8,20 +8,20 @@ import {
 } from "../../mailbox/errors.ts";
 import type { Kv, KvAtomic, KvEntry, KvKey, KvSelector } from "./kv.ts";
 
-/** A close waits for calls that are younger: longer, and a store out of reach would hold up a stop. */
+/** How long after the last call `close` waits at most. An unreachable store must not delay a shutdown. */
 const LINGER_MS = 1_000;
 
-/** As many as Deno KV gets at once. */
+/** The maximum number of keys of one `getMany`. */
 const MAX_KEYS = 10;
 
-/** How often a change is tried that others have crossed. */
+/** How often a change is tried that conflicts with other processes. */
 const ATTEMPTS = 40;
-const LONGEST_PAUSE_MS = 50;
+const MAX_CONFLICT_DELAY_MS = 50;
 
-/** Whoever has the file for itself has it for about that long. */
-const LONGEST_TURN_MS = 10;
+/** About how long another process locks the file. */
+const MAX_BUSY_DELAY_MS = 10;
 
-/** Calls of a store, each within its time. */
+/** Calls a store, each call with a timeout. */
 export class Store {
   readonly clock: Clock;
   readonly #timeoutMs: number;
@@ -37,28 +37,28 @@ export class Store {
     this.#timeoutMs = timeoutMs;
   }
 
-  get(what: string, key: KvKey): Promise<KvEntry> {
-    return this.#run(what, (kv) => kv.get(key));
+  get(action: string, key: KvKey): Promise<KvEntry> {
+    return this.#run(action, (kv) => kv.get(key));
   }
 
-  /** What is at these keys, in their order. */
-  async getAll(what: string, keys: readonly KvKey[]): Promise<KvEntry[]> {
+  /** Returns the entries of these keys, in their order. */
+  async getAll(action: string, keys: readonly KvKey[]): Promise<KvEntry[]> {
     const parts: (readonly KvKey[])[] = [];
     for (let i = 0; i < keys.length; i += MAX_KEYS) parts.push(keys.slice(i, i + MAX_KEYS));
     const some = await Promise.all(
-      parts.map((part) => this.#run(what, (kv) => kv.getMany(part))),
+      parts.map((part) => this.#run(action, (kv) => kv.getMany(part))),
     );
     return some.flat();
   }
 
-  /** What is selected, until `enough` says so. */
+  /** Returns the selected entries, until `enough` returns true. */
   list(
-    what: string,
+    action: string,
     selector: KvSelector,
     limit: number = Infinity,
     enough: (entry: KvEntry) => boolean = () => false,
   ): Promise<KvEntry[]> {
-    return this.#run(what, async (kv) => {
+    return this.#run(action, async (kv) => {
       const entries: KvEntry[] = [];
       const options = limit === Infinity ? {} : { limit };
       for await (
@@ -71,9 +71,9 @@ export class Store {
     });
   }
 
-  /** Makes a change; nothing when something that it relies on has changed. */
-  async commit(what: string, prepare: (atomic: KvAtomic) => void): Promise<string | undefined> {
-    const result = await this.#run(what, (kv) => {
+  /** Commits a change. Resolves with its versionstamp, or with undefined when a check failed. */
+  async commit(action: string, prepare: (atomic: KvAtomic) => void): Promise<string | undefined> {
+    const result = await this.#run(action, (kv) => {
       const atomic = kv.atomic();
       prepare(atomic);
       return atomic.commit();
@@ -81,85 +81,89 @@ export class Store {
     return result.ok ? result.versionstamp : undefined;
   }
 
-  /** Tries until `attempt` gives something: others may be quicker, but not always. */
-  async insist<T>(what: string, attempt: () => Promise<T | undefined>): Promise<T> {
+  /** Repeats `attempt` until it resolves with a value; undefined means a conflict with another process. */
+  async retryConflicts<T>(action: string, attempt: () => Promise<T | undefined>): Promise<T> {
     for (let i = 1; i <= ATTEMPTS; i++) {
       const result = await attempt();
       if (result !== undefined) return result;
-      await this.clock.sleep(Math.random() * Math.min(2 ** i, LONGEST_PAUSE_MS));
+      await this.clock.sleep(Math.random() * Math.min(2 ** i, MAX_CONFLICT_DELAY_MS));
     }
     throw new MailboxConnectionError(
-      `Deno KV failed to ${what}: others were quicker ${ATTEMPTS} times; try again`,
+      `Deno KV failed to ${action}: other processes changed the same entries ${ATTEMPTS} times. Try again`,
     );
   }
 
-  /** Tells of changes of a key. */
+  /** Returns a stream of the changes of a key; undefined after `close`. */
   watch(key: KvKey): ReadableStream<unknown> | undefined {
     return this.#kv?.watch([key]);
   }
 
-  /** Resolves when no call is under way, or when the youngest has taken too long; then there are no more. */
+  /** Waits for pending calls, at the latest until 1 s after the last call started. Later calls fail. */
   async close(): Promise<void> {
     const leftMs = LINGER_MS - (this.clock.monotonic() - this.#lastCallAt);
-    await settlesWithin(this.#settled(), Math.max(0, leftMs), this.clock);
+    await settlesWithin(this.#allSettled(), Math.max(0, leftMs), this.clock);
     const kv = this.#kv;
     this.#kv = undefined;
     if (this.#own) kv?.close();
   }
 
-  async #settled(): Promise<void> {
-    // Whoever was handed something at this very moment gives it back within this turn.
+  async #allSettled(): Promise<void> {
+    // A caller that has just received messages releases them within this turn.
     do {
       await Promise.allSettled(this.#pending);
       await nextTurn();
     } while (this.#pending.size > 0);
   }
 
-  async #run<T>(what: string, act: (kv: Kv) => Promise<T>): Promise<T> {
-    const call = this.#withinTime(what, (expired) => this.#patiently(act, expired));
+  async #run<T>(action: string, act: (kv: Kv) => Promise<T>): Promise<T> {
+    const call = this.#withTimeout(action, (expired) => this.#retryWhileBusy(act, expired));
     this.#pending.add(call);
     try {
       return await call;
     } catch (error) {
       if (isMailboxError(error)) throw error;
       const text = error instanceof Error ? error.message : errorText(error);
-      throw new MailboxConnectionError(`Deno KV failed to ${what}: ${text}`, { cause: error });
+      throw new MailboxConnectionError(`Deno KV failed to ${action}: ${text}`, { cause: error });
     } finally {
       this.#pending.delete(call);
     }
   }
 
-  /** Processes that share a file take turns: whoever is not let in has changed nothing, and tries again. */
-  async #patiently<T>(act: (kv: Kv) => Promise<T>, over: () => boolean): Promise<T> {
+  /** Repeats `act` while another process locks the file. A refused call has changed nothing. */
+  async #retryWhileBusy<T>(act: (kv: Kv) => Promise<T>, expired: () => boolean): Promise<T> {
     for (;;) {
       const kv = this.#kv;
-      if (kv === undefined) throw new MailboxClosedError("Deno KV is closed here");
+      if (kv === undefined) {
+        throw new MailboxClosedError(
+          "Cannot call Deno KV: this mailbox has closed its store. Open the mailbox again",
+        );
+      }
       try {
         return await act(kv);
       } catch (error) {
-        if (!/database is (locked|busy)/.test(errorText(error)) || over()) throw error;
+        if (!/database is (locked|busy)/.test(errorText(error)) || expired()) throw error;
       }
-      await this.clock.sleep(1 + Math.random() * LONGEST_TURN_MS);
+      await this.clock.sleep(1 + Math.random() * MAX_BUSY_DELAY_MS);
     }
   }
 
-  async #withinTime<T>(what: string, act: (over: () => boolean) => Promise<T>): Promise<T> {
+  async #withTimeout<T>(action: string, act: (isExpired: () => boolean) => Promise<T>): Promise<T> {
     let cancel: Cancel | undefined;
-    let over = false;
+    let isExpired = false;
     this.#lastCallAt = this.clock.monotonic();
     const expired = new Promise<never>((_, reject) => {
       cancel = this.clock.schedule(this.#timeoutMs, () => {
-        over = true;
+        isExpired = true;
         reject(
           new MailboxConnectionError(
-            `Deno KV did not answer within ${this.#timeoutMs} ms when asked to ${what}; it is tried ` +
-              "again with the next call",
+            `Deno KV did not answer within ${this.#timeoutMs} ms when asked to ${action}. Check the store; ` +
+              "the next call tries again",
           ),
         );
       });
     });
     try {
-      return await Promise.race([act(() => over), expired]);
+      return await Promise.race([act(() => isExpired), expired]);
     } finally {
       cancel?.();
     }

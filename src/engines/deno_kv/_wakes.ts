@@ -4,8 +4,8 @@ import type { Store } from "./_store.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
 
 /**
- * Tells of messages that may have become visible: at once those of this mailbox, by a watched key those of
- * others, and by looking now and then those of other processes on one file, which no watch tells of.
+ * Calls listeners when messages may have become visible: at once for sends of this mailbox, by a watched
+ * key for sends of others, and by polling for other processes on the same file, which a watch does not see.
  */
 export class Wakes {
   readonly #store: Store;
@@ -46,18 +46,18 @@ export class Wakes {
     if (reader !== undefined) this.#follow(reader);
     return () => {
       stopPolling();
-      reader?.cancel().catch(() => {}); // it may have failed before
+      reader?.cancel().catch(() => {}); // the stream may have failed before
     };
   }
 
-  /** The first one tells how it is now. */
+  /** Skips the first value, which is the current state. */
   async #follow(reader: ReadableStreamDefaultReader<unknown>): Promise<void> {
     try {
       for (let first = true; !(await reader.read()).done; first = false) {
         if (!first) this.wake();
       }
     } catch (error) {
-      this.#log.debug("could not watch Deno KV; it is looked at now and then", { error });
+      this.#log.debug("could not watch Deno KV; receivers poll instead", { error });
     }
   }
 }

@@ -18,10 +18,10 @@ import { Settler } from "./_settler.ts";
 import type { Store } from "./_store.ts";
 import { Wakes } from "./_wakes.ts";
 
-/** Entries that a purge deletes in one step. */
+/** How many entries a purge deletes per commit. */
 const PURGE_STEP = 20;
 
-/** What a {@linkcode DenoKvEngine} works with. */
+/** Options of {@linkcode DenoKvEngine}. */
 export interface DenoKvEngineParts {
   readonly store: Store;
   readonly log: Log;
@@ -29,7 +29,7 @@ export interface DenoKvEngineParts {
   readonly pollIntervalMs: number;
 }
 
-/** One queue in a store. Its times are those of the clock on the wall, which its users have to share. */
+/** One queue in a store. All times are by the wall clock, on which its processes have to agree. */
 export class DenoKvEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "Deno KV";
@@ -68,8 +68,8 @@ export class DenoKvEngine implements Engine<string> {
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     return this.#settler.change(deliveries as readonly KvDelivery[], {
-      what: this.#what("acknowledge"),
-      each: (atomic, { key, message }) => this.#forget(atomic.delete(key), message),
+      action: this.#action("acknowledge"),
+      each: (atomic, { key, message }) => this.#deleteExtras(atomic.delete(key), message),
       all: (atomic, count) => void atomic.sum(this.#keys.count, minus(count)),
       done: settled,
     });
@@ -80,9 +80,9 @@ export class DenoKvEngine implements Engine<string> {
     const keyOf = ({ message }: KvDelivery) =>
       this.#keys.hiddenAt(endsAt, message.seq, message.nonce);
     return this.#settler.change(deliveries as readonly KvDelivery[], {
-      what: this.#what("extend"),
+      action: this.#action("extend"),
       each(atomic, it) {
-        // What lasts longer is only looked at.
+        // A longer lease is only checked.
         if (it.leaseEndsAt < endsAt) atomic.delete(it.key).set(keyOf(it), [pack(it.message)]);
       },
       done(it, versionstamp) {
@@ -98,58 +98,62 @@ export class DenoKvEngine implements Engine<string> {
     spendsAttempt: boolean,
   ): Promise<boolean[]> {
     const dueAt = delayMs === 0 ? 0 : Math.ceil(this.#store.clock.now() + delayMs);
-    return this.#giveBack("nack", deliveries, dueAt, (message) => {
+    return this.#requeue("nack", deliveries, dueAt, (message) => {
       return spendsAttempt ? message : { ...message, deliveries: message.deliveries - 1 };
     });
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#giveBack("release", deliveries, 0, (message) => {
-      const taken = message.releases < FREE_RELEASES ? 1 : 0;
+    return this.#requeue("release", deliveries, 0, (message) => {
+      const restored = message.releases < FREE_RELEASES ? 1 : 0;
       const releases = message.releases + 1;
-      return { ...message, releases, deliveries: message.deliveries - taken };
+      return { ...message, releases, deliveries: message.deliveries - restored };
     });
   }
 
-  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
     const { id, replyTo } = delivery;
-    const stored = this.#deadPusher.plan([{ id, replyTo, body: letter, delayMs: 0, dedup: false }]);
-    const [buried = false] = await this.#settler.change([delivery as KvDelivery], {
-      what: this.#what("bury"),
+    const addDeadLetter = this.#deadPusher.plan([
+      { id, replyTo, body: deadLetter, delayMs: 0, dedup: false },
+    ]);
+    const [moved = false] = await this.#settler.change([delivery as KvDelivery], {
+      action: this.#action("dead-letter"),
       each: (atomic, { key, message }) => {
-        this.#forget(atomic.delete(key), message).sum(this.#keys.count, minus(1));
-        stored(atomic);
+        this.#deleteExtras(atomic.delete(key), message).sum(this.#keys.count, minus(1));
+        addDeadLetter(atomic);
       },
       done: settled,
     });
-    return buried;
+    return moved;
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
     const bytes = new TextEncoder().encode(progress);
     if (bytes.byteLength > MAX_VALUE_BYTES) {
       throw new InvalidParameterError(
-        `The progress has ${bytes.byteLength} bytes and Deno KV takes ${MAX_VALUE_BYTES}: store it ` +
-          "elsewhere and save a reference",
+        `Cannot save a checkpoint of ${bytes.byteLength} bytes: Deno KV accepts ${MAX_VALUE_BYTES}. ` +
+          "Store it elsewhere and save a reference",
       );
     }
-    const noted = (message: StoredMessage) => ({ ...message, progress: true });
+    const withCheckpoint = (message: StoredMessage) => ({ ...message, progress: true });
     const [saved = false] = await this.#settler.change([delivery as KvDelivery], {
-      what: this.#what("checkpoint"),
+      action: this.#action("checkpoint"),
       each: (atomic, { key, message }) => {
         const { seq, nonce } = message;
-        atomic.set(this.#keys.progress(seq, nonce), bytes).set(key, [pack(noted(message))]);
+        atomic.set(this.#keys.progress(seq, nonce), bytes).set(key, [
+          pack(withCheckpoint(message)),
+        ]);
       },
       done: (it, versionstamp) =>
-        void Object.assign(it, { versionstamp, message: noted(it.message) }),
+        void Object.assign(it, { versionstamp, message: withCheckpoint(it.message) }),
     });
     return saved;
   }
 
   async peek(max: number): Promise<readonly KvDelivery[]> {
     const entries = (await Promise.all([
-      this.#store.list(this.#what("peek"), { prefix: this.#keys.ready }, max),
-      this.#store.list(this.#what("peek"), { prefix: this.#keys.hidden }),
+      this.#store.list(this.#action("peek"), { prefix: this.#keys.ready }, max),
+      this.#store.list(this.#action("peek"), { prefix: this.#keys.hidden }),
     ])).flat();
     return entries.flatMap(({ value }) => (value as readonly Uint8Array[]).map(unpack))
       .sort((a, b) => a.seq - b.seq)
@@ -161,20 +165,20 @@ export class DenoKvEngine implements Engine<string> {
     return this.#pusher.count();
   }
 
-  /** In several steps, each of which is exact; what is sent meanwhile is deleted too. */
+  /** Deletes in several commits, each with an exact count. It also deletes messages sent meanwhile. */
   async purge(): Promise<number> {
     let purged = 0;
     for (const prefix of [this.#keys.ready, this.#keys.hidden]) {
       for (let step = -1; step !== 0; purged += step) {
-        step = await this.#store.insist(this.#what("purge"), async () => {
-          const entries = await this.#store.list(this.#what("purge"), { prefix }, PURGE_STEP);
+        step = await this.#store.retryConflicts(this.#action("purge"), async () => {
+          const entries = await this.#store.list(this.#action("purge"), { prefix }, PURGE_STEP);
           const messages = entries.flatMap(({ value }) => (value as Uint8Array[]).map(unpack));
           if (messages.length === 0) return 0;
-          const done = await this.#store.commit(this.#what("purge"), (atomic) => {
+          const done = await this.#store.commit(this.#action("purge"), (atomic) => {
             for (const { key, versionstamp } of entries) {
               atomic.check({ key, versionstamp }).delete(key);
             }
-            for (const message of messages) this.#forget(atomic, message);
+            for (const message of messages) this.#deleteExtras(atomic, message);
             atomic.sum(this.#keys.count, minus(messages.length));
           });
           return done === undefined ? undefined : messages.length;
@@ -188,7 +192,7 @@ export class DenoKvEngine implements Engine<string> {
     return this.#wakes.listen(listener);
   }
 
-  /** In the same store, which this engine closes for both. */
+  /** Shares the store, which this engine closes for both. */
   deadLetters(): DenoKvEngine {
     return new DeadLetterEngine(this.#deadName, { ...this.#parts, maxSize: Infinity });
   }
@@ -202,25 +206,25 @@ export class DenoKvEngine implements Engine<string> {
     return `${this.#name}.dead`;
   }
 
-  #what(what: string): string {
-    return `${what} ("${this.#name}")`;
+  #action(verb: string): string {
+    return `${verb} ("${this.#name}")`;
   }
 
-  /** Removes what stands beside a message. */
-  #forget(atomic: KvAtomic, { seq, nonce, id, dedup, progress }: StoredMessage): KvAtomic {
+  /** Deletes the chosen id and the checkpoint of a message. */
+  #deleteExtras(atomic: KvAtomic, { seq, nonce, id, dedup, progress }: StoredMessage): KvAtomic {
     if (dedup) atomic.delete(this.#keys.chosenId(id));
     if (progress) atomic.delete(this.#keys.progress(seq, nonce));
     return atomic;
   }
 
-  async #giveBack(
-    what: string,
+  async #requeue(
+    verb: string,
     deliveries: readonly Delivery<string>[],
     dueAt: number,
     change: (message: StoredMessage) => StoredMessage,
   ): Promise<boolean[]> {
     const results = await this.#settler.change(deliveries as readonly KvDelivery[], {
-      what: this.#what(what),
+      action: this.#action(verb),
       each: (atomic, { key, message }) => {
         const { seq, nonce } = message;
         const to = dueAt === 0
@@ -236,7 +240,7 @@ export class DenoKvEngine implements Engine<string> {
   }
 }
 
-/** Shares everything with its mailbox, which closes it. */
+/** Leaves the shared store open: the engine of the mailbox closes it. */
 class DeadLetterEngine extends DenoKvEngine {
   override close(): Promise<void> {
     return Promise.resolve();
@@ -247,7 +251,7 @@ function settled(delivery: KvDelivery): void {
   delivery.leaseEndsAt = -Infinity;
 }
 
-/** Sums are taken modulo 2⁶⁴. */
+/** Deno KV adds modulo 2⁶⁴, so this summand subtracts. */
 function minus(count: number): bigint {
   return BigInt.asUintN(64, BigInt(-count));
 }

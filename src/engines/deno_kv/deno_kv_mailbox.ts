@@ -10,31 +10,33 @@ import type { Kv } from "./kv.ts";
 import { openKv } from "./_open_kv.ts";
 import { Store } from "./_store.ts";
 
-/** What Deno KV takes at one key, less 8 KiB for the head of a message and what a letter adds. */
+/** The maximum size of a value in Deno KV, less 8 KiB for the head of a message or a dead letter. */
 const MAX_BODY_BYTES = 57_344;
 
 /** Options of {@linkcode DenoKvMailbox.open}. */
 export interface DenoKvMailboxOptions extends MailboxOptions {
-  /** The queue in the store; its dead letters are in `<name>.dead`. @default {"default"} */
+  /** The name of the queue. Its dead letters are in `<name>.dead`. @default {"default"} */
   readonly name?: string;
-  /** Above this `send` is refused; nothing is ever evicted. @default {Infinity} */
+  /** How many messages the queue holds. `send` throws a `MailboxFullError` above. @default {Infinity} */
   readonly maxSize?: number;
-  /** The longest body, as JSON in UTF-8; no more than the default. @default {57_344} */
+  /** The maximum size of a body, in bytes of its JSON in UTF-8; at most the default. @default {57_344} */
   readonly maxBodyBytes?: number;
-  /** No call takes longer than this. @default {5_000} */
+  /** After how many milliseconds a call fails. @default {5_000} */
   readonly callTimeoutMs?: number;
   /**
-   * How often a waiting receiver looks although nothing was heard of a message. Processes that share a
-   * file hear of one another in no other way. @default {1_000} for a file, {5_000} for all else
+   * How often a waiting receiver polls without a notification, in milliseconds. Processes that share a
+   * file get no notifications of one another. @default {1_000} for a file, {5_000} otherwise
    */
   readonly pollIntervalMs?: number;
 }
 
 /**
- * A mailbox in Deno KV, in a file or where Deno Deploy has it, with the whole contract. It needs Deno with
- * `--unstable-kv`. There is no time of the store: leases and delays are by the clock on the wall, so
- * machines that share a store have to agree on the time, or leases end early or late by the difference.
- * A body has 56 KiB at the most, and all bodies of one `sendMany` 700 KB.
+ * Stores messages in Deno KV, in a file or on Deno Deploy. It implements the whole mailbox contract and
+ * needs Deno with `--unstable-kv`.
+ *
+ * Deno KV has no clock: leases and delays use the wall clock of the machine. If the clocks of machines that
+ * share a store differ, leases end early or late by the difference. A body has at most 56 KiB, and all
+ * bodies of one `sendMany` at most 700 KB.
  *
  * @example
  * ```ts ignore
@@ -54,8 +56,12 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   }
 
   /**
-   * Opens a queue of the store at a path or a URL, of the one that Deno has for this program, or of one
-   * that is open: that is shared, and not closed with the mailbox.
+   * Opens a queue. `place` is the path or the URL of a store, or an open store, which the mailbox does not
+   * close. Without it, the mailbox uses the default store of this program.
+   *
+   * @throws {InvalidParameterError} when `place` or the name is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
+   * @throws {MailboxConnectionError} when Deno KV is not available, or the store cannot be opened.
    */
   static async open<T, R = unknown>(
     place?: string | Kv,
@@ -82,7 +88,7 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     try {
       const engine = new DenoKvEngine(name, { store, log, maxSize, pollIntervalMs });
       const mailbox = new DenoKvMailbox<T, R>(name, engine, maxBodyBytes, options);
-      await engine.count(); // it is not before the first call that a store tells what is wrong
+      await engine.count(); // a store reports its problems with the first call only
       return mailbox;
     } catch (error) {
       await store.close();
@@ -96,6 +102,6 @@ function checkPlace(place: string | Kv | undefined): void {
   const parts = ["atomic", "get", "getMany", "list", "watch"] as const;
   if (typeof place === "object" && parts.every((it) => typeof place?.[it] === "function")) return;
   throw new InvalidParameterError(
-    `Invalid store: expected a path, a URL, or what Deno.openKv gives, got ${show(place)}`,
+    `Invalid store: expected a path, a URL, or the result of Deno.openKv, got ${show(place)}`,
   );
 }

@@ -1,5 +1,6 @@
 /**
- * What of Deno KV is used. What `Deno.openKv` gives fits as it is; no types of Deno are needed.
+ * The part of Deno KV that a mailbox uses. The result of `Deno.openKv` has this shape; the types of Deno are
+ * not needed.
  *
  * @module
  */
@@ -10,35 +11,35 @@ export type KvKeyPart = string | number | bigint | boolean | Uint8Array;
 /** A key. */
 export type KvKey = readonly KvKeyPart[];
 
-/** What is stored at a key; nothing when there is no versionstamp. */
+/** An entry of the store; without a versionstamp, the key does not exist. */
 export interface KvEntry {
-  /** Where it is. */
+  /** The key of the entry. */
   readonly key: KvKey;
-  /** What was stored, or null. */
+  /** The stored value, or null. */
   readonly value: unknown;
-  /** Changes with every write; null when there is nothing. */
+  /** Changes with every write; null when the key does not exist. */
   readonly versionstamp: string | null;
 }
 
-/** A change that is made as a whole or not at all. */
+/** An atomic change. */
 export interface KvAtomic {
-  /** The commit fails when one of these has changed since. */
+  /** Makes the commit fail when one of these keys has another versionstamp. */
   check(...checks: { readonly key: KvKey; readonly versionstamp: string | null }[]): KvAtomic;
   /** Stores a value. */
   set(key: KvKey, value: unknown): KvAtomic;
-  /** Removes what is there. */
+  /** Deletes a key. */
   delete(key: KvKey): KvAtomic;
   /** Adds to a 64-bit counter. */
   sum(key: KvKey, n: bigint): KvAtomic;
-  /** Makes the change; `ok` is false when a check failed. */
+  /** Commits the change; `ok` is false when a check failed. */
   commit(): Promise<{ readonly ok: boolean; readonly versionstamp?: string }>;
 }
 
 /** A selection of keys, in their order. */
 export interface KvSelector {
-  /** All keys that begin with this. */
+  /** Selects the keys that start with this. */
   readonly prefix: KvKey;
-  /** Only keys before this one. */
+  /** Selects only keys before this one. */
   readonly end?: KvKey;
 }
 
@@ -46,17 +47,17 @@ export interface KvSelector {
 export interface Kv {
   /** Reads one key. */
   get(key: KvKey): Promise<KvEntry>;
-  /** Reads several keys at one moment. */
-  // deno-lint-ignore no-explicit-any -- it takes a tuple and gives one, which is nothing to us
+  /** Reads several keys in one snapshot. */
+  // deno-lint-ignore no-explicit-any -- Deno maps a tuple to a tuple, which is not needed here
   getMany(keys: any): Promise<readonly KvEntry[]>;
   /** Reads a range, in the order of the keys. */
-  // deno-lint-ignore no-explicit-any -- its selectors are a union that a subset of it fits
+  // deno-lint-ignore no-explicit-any -- Deno's selector is a union; a subset of it is used
   list(selector: any, options?: { limit?: number; batchSize?: number }): AsyncIterable<KvEntry>;
-  /** Begins a change. */
+  /** Starts an atomic change. */
   atomic(): KvAtomic;
-  /** Says something whenever one of the keys was written. */
+  /** Returns a stream that emits whenever one of the keys is written. */
   // deno-lint-ignore no-explicit-any -- as with getMany
   watch(keys: any): ReadableStream<unknown>;
-  /** Ends its connection, and its watches. */
+  /** Closes the store and its watches. */
   close(): void;
 }

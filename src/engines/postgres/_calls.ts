@@ -5,30 +5,30 @@ import type { OwnClient, SqlClient, SqlParameter, SqlQuery, SqlRow } from "./cli
 import { connectionError, isConflict, timeoutError } from "./_errors.ts";
 import type { Server } from "./_server.ts";
 
-/** A client and how many of its calls are under way. */
-interface Line {
+/** A client and the state of its calls. */
+interface ClientState {
   readonly client: SqlClient;
-  /** Undefined for a client that was given. */
+  /** Undefined for a client that the caller passed. */
   readonly own: OwnClient | undefined;
-  open: number;
-  /** A call has failed. The client may wait in vain for the end of a connection that broke. */
+  /** How many calls are pending. */
+  pending: number;
+  /** True when a call has failed. The client may then wait forever for a broken connection to close. */
   failed: boolean;
-  /** Set once nothing new is sent through it. */
-  giveUp?: Cancel;
+  /** Set once the client is retired: cancels the timer that ends it. */
+  cancelEnd?: Cancel;
 }
 
-/** What the server gave up for the sake of another is tried again. */
+/** How often a statement runs that the server aborts because of a conflict. */
 const ATTEMPTS = 3;
 
-/** A client that did not answer in time may hand over late what was asked of it, for this long. */
+/** How long a retired client may still deliver late replies. */
 const LATE_MS = 60_000;
 
 /**
- * The calls to a server, each within its time.
+ * Runs statements, each with a timeout.
  *
- * A connection whose other end is frozen or gone may stay silent for good. After a call that was not
- * answered in time the client is put aside: the next call goes through fresh connections, and what the
- * old ones answer late is still heard.
+ * A connection to a frozen or unreachable server may stay silent forever. So after a timeout the client is
+ * retired: the next call uses new connections, and late replies of the old ones are still processed.
  */
 export class Calls {
   readonly server: string;
@@ -36,8 +36,8 @@ export class Calls {
   readonly #connections: number;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
-  readonly #aside = new Set<Line>();
-  #line: Line | undefined;
+  readonly #retired = new Set<ClientState>();
+  #current: ClientState | undefined;
   #closed = false;
 
   constructor(server: Server, connections: number, timeoutMs: number, clock: Clock) {
@@ -48,9 +48,9 @@ export class Calls {
     this.#clock = clock;
   }
 
-  /** Sends a prepared statement. `onLate` gets the answer of one that was given up. */
+  /** Runs a prepared statement. `onLate` gets the rows that arrive after the timeout. */
   async call(
-    what: string,
+    action: string,
     statement: string,
     parameters: SqlParameter[],
     onLate?: (rows: readonly SqlRow[]) => void,
@@ -58,86 +58,92 @@ export class Calls {
     const send = (client: SqlClient) => client.unsafe(statement, parameters, { prepare: true });
     for (let attempt = 1;; attempt++) {
       try {
-        return await this.#inTime(what, send, onLate);
+        return await this.#withTimeout(action, send, onLate);
       } catch (error) {
         if (!isConflict(error) || attempt === ATTEMPTS) {
-          throw connectionError(this.server, what, error);
+          throw connectionError(this.server, action, error);
         }
       }
     }
   }
 
-  /** Sends a statement that is used only once. */
-  async run(what: string, statement: string): Promise<void> {
+  /** Runs a statement once, without preparing it. */
+  async run(action: string, statement: string): Promise<void> {
     try {
-      await this.#inTime(what, (client) => client.unsafe(statement));
+      await this.#withTimeout(action, (client) => client.unsafe(statement));
     } catch (error) {
-      throw connectionError(this.server, what, error);
+      throw connectionError(this.server, action, error);
     }
   }
 
-  /** Ends the clients that were made here, and what is under way with them. */
+  /** Ends the clients that this package created, together with their pending calls. */
   async close(): Promise<void> {
     this.#closed = true;
-    const lines = [...this.#aside, ...(this.#line === undefined ? [] : [this.#line])];
-    this.#line = undefined;
-    this.#aside.clear();
-    for (const { giveUp } of lines) giveUp?.();
+    const states = [...this.#retired, ...(this.#current === undefined ? [] : [this.#current])];
+    this.#current = undefined;
+    this.#retired.clear();
+    for (const { cancelEnd } of states) cancelEnd?.();
     await Promise.all(
-      lines.map(({ own, open, failed }) => own?.end({ timeout: open > 0 || failed ? 0 : 1 })),
+      states.map(({ own, pending, failed }) =>
+        own?.end({ timeout: pending > 0 || failed ? 0 : 1 })
+      ),
     );
   }
 
-  async #inTime(
-    what: string,
+  async #withTimeout(
+    action: string,
     send: (client: SqlClient) => SqlQuery,
     onLate: (rows: readonly SqlRow[]) => void = () => {},
   ): Promise<readonly SqlRow[]> {
-    if (this.#closed) throw new MailboxClosedError(`${this.server} is closed here`);
-    const line = this.#line ??= this.#open();
+    if (this.#closed) {
+      throw new MailboxClosedError(
+        `Cannot ${action}: this mailbox has closed its connections to ${this.server}. Open it again`,
+      );
+    }
+    const state = this.#current ??= this.#open();
     const expired = deferred<undefined>();
     const cancel = this.#clock.schedule(this.#timeoutMs, () => expired.resolve(undefined));
-    line.open++;
-    const query = send(line.client);
-    const answer = Promise.resolve(query).finally(() => this.#answered(line));
+    state.pending++;
+    const query = send(state.client);
+    const reply = Promise.resolve(query).finally(() => this.#onReply(state));
     try {
-      const rows = await Promise.race([answer, expired.promise]);
+      const rows = await Promise.race([reply, expired.promise]);
       if (rows !== undefined) return rows;
     } catch (error) {
-      line.failed = true;
+      state.failed = true;
       throw error;
     } finally {
       cancel();
     }
-    answer.then(onLate, () => {}); // that it failed in the end was said by now
-    this.#putAside(line);
-    // What still waits for a connection is not to happen any more when there is one. Only here: the
-    // client forgets the connection that was made for it.
-    if (line.own !== undefined && query.state === null) query.cancel?.();
-    throw timeoutError(this.server, what, this.#timeoutMs);
+    reply.then(onLate, () => {}); // the timeout error below has reported the failure
+    this.#retire(state);
+    // Cancels a statement that still waits for a connection, so that it does not run later. Only after
+    // the client is retired, because it forgets the connection that it opens for the statement.
+    if (state.own !== undefined && query.state === null) query.cancel?.();
+    throw timeoutError(this.server, action, this.#timeoutMs);
   }
 
-  #open(): Line {
-    const { given } = this.#server;
-    if (given !== undefined) return { client: given, own: undefined, open: 0, failed: false };
+  #open(): ClientState {
+    const { callerClient: client } = this.#server;
+    if (client !== undefined) return { client, own: undefined, pending: 0, failed: false };
     const own = this.#server.connect(this.#connections);
-    return { client: own, own, open: 0, failed: false };
+    return { client: own, own, pending: 0, failed: false };
   }
 
-  #putAside(line: Line): void {
-    if (line.own === undefined || this.#line !== line) return;
-    this.#line = undefined;
-    this.#aside.add(line);
-    line.giveUp = this.#clock.schedule(LATE_MS, () => this.#end(line));
+  #retire(state: ClientState): void {
+    if (state.own === undefined || this.#current !== state) return;
+    this.#current = undefined;
+    this.#retired.add(state);
+    state.cancelEnd = this.#clock.schedule(LATE_MS, () => this.#end(state));
   }
 
-  #answered(line: Line): void {
-    if (--line.open === 0 && this.#aside.has(line)) this.#end(line);
+  #onReply(state: ClientState): void {
+    if (--state.pending === 0 && this.#retired.has(state)) this.#end(state);
   }
 
-  #end(line: Line): void {
-    line.giveUp?.();
-    this.#aside.delete(line);
-    line.own?.end({ timeout: 0 }).catch(() => {}); // it is of no use any more, ended or not
+  #end(state: ClientState): void {
+    state.cancelEnd?.();
+    this.#retired.delete(state);
+    state.own?.end({ timeout: 0 }).catch(() => {}); // it is not used again, whether it ended or not
   }
 }

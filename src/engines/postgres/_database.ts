@@ -2,16 +2,15 @@ import { checkCount } from "../../_checks.ts";
 import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
-import { arrayLiteral } from "./_array_literal.ts";
 import { Calls } from "./_calls.ts";
 import type { SqlClient } from "./client.ts";
-import { Notices } from "./_notices.ts";
+import { Notifier } from "./_notifier.ts";
 import { prepareSchema } from "./_schema.ts";
 import { type Server, serverOf } from "./_server.ts";
-import { type Statements, statementsFor } from "./_statements.ts";
+import { arrayLiteral, type Statements, statementsFor } from "./_statements.ts";
 import { Wakes } from "./_wakes.ts";
 
-/** What mailboxes must have in common to share their connections. */
+/** Mailboxes with equal options share their connections. */
 export interface DatabaseOptions {
   readonly target: string | SqlClient;
   readonly schema: string;
@@ -20,24 +19,21 @@ export interface DatabaseOptions {
   readonly clock: Clock;
 }
 
-/** What others were not told by then they find out by themselves. */
-const LAST_NOTICES_MS = 1_000;
+/** How long a close waits for the last notifications; other processes also poll. */
+const LAST_NOTIFICATIONS_MS = 1_000;
 
-/**
- * The databases that mailboxes of this process have open. Those of one database share its connections,
- * and there is an entry only as long as one of them is open.
- */
+/** The open databases of this process. An entry exists while a mailbox has it open. */
 const databases = new Set<Database>();
 
-/** One schema of one database, shared by the mailboxes that have it open. */
+/** One schema of a database. The mailboxes that have it open share its connections. */
 export class Database {
   readonly calls: Calls;
   readonly statements: Statements;
   readonly wakes: Wakes;
   readonly #options: DatabaseOptions;
   readonly #server: Server;
-  readonly #notices: Notices;
-  #holders = 0;
+  readonly #notifier: Notifier;
+  #users = 0;
 
   private constructor(options: DatabaseOptions, log: Log) {
     const { target, schema, maxConnections, callTimeoutMs, clock } = options;
@@ -52,20 +48,20 @@ export class Database {
       return this.calls.call("notify", this.statements.notify, parameters);
     };
     this.wakes = new Wakes(this.#server, channel, clock, log, () => notify([""]));
-    this.#notices = new Notices(clock, notify);
+    this.#notifier = new Notifier(clock, notify);
   }
 
-  /** The database with these options, which others may have open. It does nothing before `open`. */
+  /** Returns the open database with these options, or a new one, which connects in `open`. */
   static of(options: DatabaseOptions, log: Log): Database {
     const keys = Object.keys(options) as (keyof DatabaseOptions)[];
     const same = (it: Database) => keys.every((key) => it.#options[key] === options[key]);
     return [...databases].find(same) ?? new Database(options, log);
   }
 
-  /** Takes part in it, until {@linkcode letGo}. */
+  /** Adds a user, until {@linkcode letGo}. The first one connects and prepares the schema. */
   async open(migrate: boolean): Promise<void> {
     databases.add(this);
-    this.#holders++;
+    this.#users++;
     try {
       await this.#server.load();
       await prepareSchema(this.calls, this.#options.schema, migrate);
@@ -75,17 +71,17 @@ export class Database {
     }
   }
 
-  /** Messages of this queue may have become visible, here and elsewhere. */
+  /** Wakes the receivers of this queue in this process and notifies the other processes. */
   wake(queue: string): void {
     this.wakes.wake(queue);
-    this.#notices.add(queue);
+    this.#notifier.add(queue);
   }
 
-  /** The last one to let go closes it. */
+  /** Removes a user. The last one closes the connections. */
   async letGo(): Promise<void> {
-    if (--this.#holders > 0) return;
+    if (--this.#users > 0) return;
     databases.delete(this);
-    await settlesWithin(this.#notices.close(), LAST_NOTICES_MS, this.#options.clock);
+    await settlesWithin(this.#notifier.close(), LAST_NOTIFICATIONS_MS, this.#options.clock);
     await Promise.all([this.wakes.close(), this.calls.close()]);
   }
 }

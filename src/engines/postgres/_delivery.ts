@@ -1,6 +1,6 @@
 import type { Delivery } from "../../mailbox/engine.ts";
 
-/** A message as the statements return it. Names of one word survive any transform of a client. */
+/** A message as the statements return it. Names of one word survive the name transforms of a client. */
 export interface Row {
   readonly key: string;
   readonly id: string;
@@ -11,7 +11,7 @@ export interface Row {
   readonly checkpoint: string | null;
 }
 
-/** A message that was taken from the table. Everything of one pull has the same nonce. */
+/** A message that was received from the table. All deliveries of one pull share a nonce. */
 export class PostgresDelivery implements Delivery<string> {
   readonly key: string;
   readonly nonce: string;
@@ -21,7 +21,7 @@ export class PostgresDelivery implements Delivery<string> {
   readonly enqueuedAt: number;
   readonly replyTo: string | undefined;
   readonly checkpoint: string | undefined;
-  /** The settlement whose answer was lost: the server may have done it. */
+  /** The settlement whose reply was lost; the server may have run it. */
   unanswered: string | undefined;
 
   constructor(row: Row, nonce: string) {

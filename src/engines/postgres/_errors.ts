@@ -1,40 +1,40 @@
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
-/** What a client threw, as callers of a mailbox know it. `server` names it without credentials. */
-export function connectionError(server: string, what: string, error: unknown): Error {
+/** Converts an error of the client to a `MailboxConnectionError`. `server` contains no credentials. */
+export function connectionError(server: string, action: string, error: unknown): Error {
   if (isMailboxError(error)) return error;
   const text = error instanceof Error && error.message !== "" ? error.message : codeOf(error);
   return new MailboxConnectionError(
-    `${server} failed to ${what}: ${text}${ADVICE[codeOf(error)] ?? ""}`,
+    `${server} failed to ${action}: ${text}${ADVICE[codeOf(error)] ?? ""}`,
     { cause: error },
   );
 }
 
-/** The server did not answer in time. Whether it did what was asked is not known. */
-export function timeoutError(server: string, what: string, ms: number): MailboxConnectionError {
+/** Returns the error of a call that timed out. The server may still have run it. */
+export function timeoutError(server: string, action: string, ms: number): MailboxConnectionError {
   return new MailboxConnectionError(
-    `${server} did not ${what} within ${ms} ms: it is frozen, overloaded or out of reach; raise ` +
-      "callTimeoutMs if it is only slow",
+    `${server} did not ${action} within ${ms} ms: it is frozen, overloaded or unreachable. Check the ` +
+      "server, or raise callTimeoutMs if it is only slow",
   );
 }
 
-/** The server gave this statement up for the sake of another: nothing of it has happened. */
+/** Returns true when the server aborted and rolled back the statement because of a conflict. */
 export function isConflict(error: unknown): boolean {
   return /^40(P01|001)$/.test(codeOf(error));
 }
 
-/** SQLSTATE, or the code of a system error. */
+/** Returns the SQLSTATE, or the code of a system error. */
 export function codeOf(error: unknown): string {
   return String((error as { readonly code?: unknown } | null)?.code ?? error);
 }
 
 const ADVICE: Readonly<Record<string, string>> = {
-  "08P01": "; behind a connection pooler pass a client of your own",
-  "3D000": "; create the database first",
-  "28P01": "; check the password",
-  "42501": "; grant this user the right, or let one that has it migrate first",
+  "08P01": ". Behind a connection pooler, pass your own client instead of a URL",
+  "3D000": ". Create the database first",
+  "28P01": ". Check the password",
+  "42501": ". Grant the permission to this user, or let a user that has it migrate first",
   "42P07":
-    "; the schema holds a table that is not ours, which was left as it is: choose another one",
-  "53300": "; lower maxConnections, or raise max_connections of the server",
-  "ECONNREFUSED": "; is it running, and is this its address?",
+    ". The schema contains a table of another program, which was not changed: choose another one",
+  "53300": ". Lower maxConnections, or raise max_connections of the server",
+  "ECONNREFUSED": ". Check that the server runs and that the address is correct",
 };

@@ -1,4 +1,4 @@
-// Extends leases on a queue from another thread, which loads this module by its address.
+// Extends leases from another thread, which loads this module by its URL.
 
 import { systemClock } from "../../clock.ts";
 import { silentLog } from "../../log.ts";
@@ -7,10 +7,10 @@ import { Database } from "./_database.ts";
 import type { PostgresDelivery } from "./_delivery.ts";
 import { PostgresEngine } from "./postgres_engine.ts";
 
-/** Where a thread finds this module. */
+/** The URL of this module; undefined when a bundler has merged it into another file. */
 export const address: string | undefined = addressOf(import.meta.url, "_lease_keeping");
 
-/** What it takes to reach the queue. */
+/** Options of {@linkcode openLeaseKeeping}. They are copied to the other thread. */
 export interface LeaseKeepingOptions {
   readonly url: string;
   readonly schema: string;
@@ -18,7 +18,7 @@ export interface LeaseKeepingOptions {
   readonly callTimeoutMs: number;
 }
 
-/** Connects to the server. */
+/** Connects to the server and returns a lease extender for the queue. */
 export async function openLeaseKeeping(options: LeaseKeepingOptions): Promise<LeaseKeeping> {
   const { url, schema, queue, callTimeoutMs } = options;
   const shared = { callTimeoutMs, clock: systemClock };
@@ -31,13 +31,13 @@ export async function openLeaseKeeping(options: LeaseKeepingOptions): Promise<Le
     log: silentLog,
   });
   return {
-    extend: (receipts, visibilityMs) => engine.extend(receipts.map(held), visibilityMs),
+    extend: (receipts, visibilityMs) => engine.extend(receipts.map(deliveryOf), visibilityMs),
     close: () => engine.close(),
   };
 }
 
-/** As much of a delivery as its extension needs. */
-function held(receipt: string): PostgresDelivery {
+/** Returns the part of a delivery that `extend` needs. */
+function deliveryOf(receipt: string): PostgresDelivery {
   const [key, nonce] = receipt.split("-");
   return { key, nonce } as PostgresDelivery;
 }

@@ -2,10 +2,10 @@ import { show } from "../../_checks.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Calls } from "./_calls.ts";
 
-/** The version of the schema that this package knows. */
+/** The schema version of this package. */
 export const SCHEMA_VERSION = 2;
 
-/** Refuses a name that would have to be quoted: it is the one thing that is written into statements. */
+/** Throws for a name that needs quoting, because statements contain the schema name literally. */
 export function checkSchema(name: string): string {
   if (typeof name === "string" && /^[a-z_][a-z0-9_]{0,47}$/.test(name)) return name;
   throw new InvalidParameterError(
@@ -14,8 +14,8 @@ export function checkSchema(name: string): string {
 }
 
 /**
- * Brings the schema up to date, or with `migrate` false only checks that it is. One that is newer than
- * this package is refused, and left as it is.
+ * Migrates the schema to the current version, or with `migrate` false only checks its version. Throws for
+ * a newer version and changes nothing then.
  */
 export async function prepareSchema(calls: Calls, schema: string, migrate: boolean): Promise<void> {
   const version = await readVersion(calls, schema);
@@ -47,15 +47,15 @@ async function readVersion(calls: Calls, schema: string): Promise<number> {
   if (version > SCHEMA_VERSION) {
     throw new MailboxConnectionError(
       `The schema "${schema}" of ${calls.server} has version ${version} and this package knows ` +
-        `${SCHEMA_VERSION}: update the package here too`,
+        `${SCHEMA_VERSION}: update the package in this program`,
     );
   }
   return version;
 }
 
 /**
- * One statement is one transaction. Whoever comes second waits for the lock and finds everything done.
- * Each step leads from one version to the next; what was released is never changed.
+ * Returns the migration as one statement, which is one transaction. A second process waits for the lock and
+ * then finds the schema up to date. Each step leads to the next version; a released step never changes.
  */
 function migration(schema: string): string {
   return `do $migration$
@@ -96,8 +96,8 @@ function versionOne(schema: string): string {
       enqueued_at timestamptz not null default clock_timestamp(),
       checkpoint text
     ) with (
-      -- Every message is changed once and deleted: room for the change on the same page, and a vacuum
-      -- that comes after so many dead rows, not after a fifth of what the table once was.
+      -- Every row is updated once and then deleted: leave space for the update on the same page, and
+      -- vacuum after a fixed number of dead rows instead of a fifth of the table.
       fillfactor = 80,
       autovacuum_vacuum_scale_factor = 0.01,
       autovacuum_vacuum_threshold = 1000,
@@ -110,9 +110,9 @@ function versionOne(schema: string): string {
     create index messages_line on "${schema}".messages (queue, visible_at, id);
     create unique index messages_chosen on "${schema}".messages (queue, message_id) where chosen;
 
-    -- How full a queue is and how many of these ids are new to it, by somebody who keeps others from
-    -- sending until his transaction ends. A function, because a statement sees only what was there when
-    -- it began, which is before it gets the lock.
+    -- Returns the size of a queue and how many of these ids are new to it, and locks the queue against
+    -- other senders until the transaction ends. It is a function, because the snapshot of a single
+    -- statement is older than the lock.
     create function "${schema}".room(
       name text, ids text[], chosen_ids boolean[], max_size bigint, out size bigint, out fresh bigint
     ) language plpgsql volatile as $room$
@@ -132,8 +132,8 @@ function versionOne(schema: string): string {
 }
 
 /**
- * The line is ordered by an expression, so that its index cannot look up an id. The planner would choose
- * it for that when dead rows are all that the statistics have seen, and read the whole of it.
+ * The index uses an expression, so that the planner cannot use it to find an id. It would do so when the
+ * statistics have seen only dead rows, and then read the whole index.
  */
 function versionTwo(schema: string): string {
   return `drop index "${schema}".messages_line;

@@ -4,58 +4,58 @@ import { missingPackages } from "../../errors.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { OwnClient, SqlClient } from "./client.ts";
 
-/** How to reach a server. */
+/** Creates clients of one server. */
 export interface Server {
-  /** Its address as errors and logs name it, without credentials. */
+  /** The address for errors and logs, without credentials. */
   readonly name: string;
-  /** A client that somebody else ends; where there is none, they are made here. */
-  readonly given?: SqlClient;
-  /** Loads what `connect` needs. */
+  /** The client that the caller passed and ends itself; undefined for a URL. */
+  readonly callerClient?: SqlClient;
+  /** Loads the package that `connect` needs. */
   load(): Promise<void>;
-  /** Makes a client of so many connections. It connects when it is used. */
+  /** Creates a client with so many connections. It connects on first use. */
   connect(connections: number): OwnClient;
 }
 
 type MakeClient = (url: string, options: Readonly<Record<string, unknown>>) => OwnClient;
 
-/** Not a literal: an optional peer need not be there when imports are checked. */
+/** A variable, not a literal, because tools that check imports must not require an optional peer. */
 const MODULE: string = "postgres";
 
-/** Anybody who looks into `pg_stat_activity` sees whose connections these are. */
+/** Identifies the connections in `pg_stat_activity`. */
 const APPLICATION_NAME = "lastcall";
 
 /**
- * The statistics of a queue are always of yesterday, and a plan that was made when the table was empty is
- * kept after it has grown. So the server is told: nothing but the indexes, in their order. A client that
- * is handed in has its own settings, and the right plans once the table was analyzed.
+ * Makes the planner use the indexes only. The statistics of a queue are always stale, and a plan that was
+ * made for an empty table is kept after it has grown. A client of the caller keeps its own settings and
+ * gets the right plans once the table was analyzed.
  */
 export const PLANNING: Readonly<Record<string, string>> = {
   enable_seqscan: "off",
   enable_bitmapscan: "off",
 };
 
-/** Half of a pause is random: processes that lost the server together do not come back together. */
-const RECONNECT_PAUSE_MS = { min: 20, max: 1_000 } as const;
+/** Half of a delay is random, so that processes do not reconnect at the same moment. */
+const RECONNECT_DELAY_MS = { min: 20, max: 1_000 } as const;
 
-/** The server behind a URL or a client. Nothing is loaded or sent yet. */
+/** Returns the server of a URL or a client. It does not load or send anything yet. */
 export function serverOf(target: string | SqlClient, callTimeoutMs: number): Server {
   return typeof target === "string"
     ? new UrlServer(checkUrl(target), callTimeoutMs)
-    : new GivenServer(checkClient(target));
+    : new ClientServer(checkClient(target));
 }
 
-class GivenServer implements Server {
+class ClientServer implements Server {
   readonly name: string = "PostgreSQL";
-  readonly given: SqlClient;
+  readonly callerClient: SqlClient;
 
   constructor(client: SqlClient) {
-    this.given = client;
+    this.callerClient = client;
   }
 
   async load(): Promise<void> {}
 
   connect(): never {
-    throw new Error("Clients are not made where one was given");
+    throw new Error("Cannot create a client: use the client that the caller passed");
   }
 }
 
@@ -76,7 +76,7 @@ class UrlServer implements Server {
       ({ default: this.#makeClient } = await import(MODULE) as { readonly default: MakeClient });
     } catch (error) {
       throw new MailboxConnectionError(
-        `${missingPackages("A mailbox on PostgreSQL", [MODULE])}, or hand in a client`,
+        `${missingPackages("A mailbox on PostgreSQL", [MODULE])}, or pass a client`,
         { cause: error, reason: "client_missing" },
       );
     }
@@ -86,8 +86,8 @@ class UrlServer implements Server {
     const options = {
       max: connections,
       connect_timeout: Math.ceil(this.#callTimeoutMs / 1_000),
-      fetch_types: false, // nothing but text travels
-      backoff: reconnectPause,
+      fetch_types: false, // all values are text
+      backoff: reconnectDelay,
       onnotice() {},
       connection: {
         application_name: APPLICATION_NAME,
@@ -98,27 +98,29 @@ class UrlServer implements Server {
     try {
       return this.#makeClient!(this.#url, options);
     } catch {
-      // What it threw may name the password.
-      throw new InvalidParameterError(`Invalid url: the client cannot read that of ${this.name}`);
+      // The error of the client may contain the password.
+      throw new InvalidParameterError(
+        `Invalid url: the client cannot parse that of ${this.name}. Check its parameters`,
+      );
     }
   }
 }
 
-/** Seconds until the next attempt to connect. The client's own would grow to 20 s. */
-function reconnectPause(retries: number): number {
-  return backoffMs(retries + 1, RECONNECT_PAUSE_MS.min, RECONNECT_PAUSE_MS.max) / 1_000;
+/** Returns the delay before the next attempt to connect, in seconds. The client's default grows to 20 s. */
+function reconnectDelay(retries: number): number {
+  return backoffMs(retries + 1, RECONNECT_DELAY_MS.min, RECONNECT_DELAY_MS.max) / 1_000;
 }
 
 function checkUrl(url: string): string {
   if (/^postgres(ql)?:\/\/./.test(url)) return url;
-  const scheme = /^\w*:?/.exec(url)?.[0] ?? ""; // not all of it: there may be a password in it
+  const scheme = /^\w*:?/.exec(url)?.[0] ?? ""; // the rest may contain a password
   throw new InvalidParameterError(
-    `Invalid url: expected postgres://user:password@host:port/database, got one that begins with ` +
+    `Invalid url: expected postgres://user:password@host:port/database, got one that starts with ` +
       show(scheme),
   );
 }
 
-/** Where the server is, with nothing of who asks and how: what is doubtful is left out. */
+/** Returns host, port and database for errors and logs, without credentials and parameters. */
 function nameOf(url: string): string {
   const place = url.replace(/^\w+:\/\//, "").replace(/^.*@/s, "").replace(/[?#].*$/s, "");
   return /^[\w.,:[\]-]+(\/[\w.-]*)?$/.test(place) ? `PostgreSQL at ${place}` : "PostgreSQL";

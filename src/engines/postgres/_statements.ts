@@ -1,13 +1,13 @@
 import { FREE_RELEASES } from "../../mailbox/engine.ts";
 
-/** Everything that is ever asked of the table, by name. */
+/** All statements on the table, by name. */
 export interface Statements {
   readonly insert: string;
   readonly insertBounded: string;
   readonly take: string;
   readonly nextDue: string;
   readonly surface: string;
-  readonly giveBack: string;
+  readonly releaseLost: string;
   readonly remove: string;
   readonly extend: string;
   readonly retry: string;
@@ -24,60 +24,60 @@ export interface Statements {
 const COLUMNS = `id::text as key, message_id as id, body, attempts as count,
   (extract(epoch from enqueued_at) * 1000)::float8 as enqueued, reply_to as address, checkpoint`;
 
-/** When something falls due in so many milliseconds. What is due at once stands in line. */
+/** Returns the `visible_at` for a delay in milliseconds. Without a delay the message is ready. */
 const due = (ms: string) =>
   `case when ${ms} = 0 then '-infinity' else clock_timestamp() + ${ms} * interval '1 ms' end`;
 
 /**
- * Writes the statements for a schema, whose name is checked elsewhere. All else travels as a parameter,
- * as text that is cast here: so every client sends it alike. Time is the server's alone.
+ * Returns the statements for a schema, whose name must be checked before. All other values are text
+ * parameters with a cast, so that every client sends them alike. All times are by the server's clock.
  *
- * A message that stands in line has a `visible_at` of `-infinity`, and its `id` is its place there for
- * good. Any other `visible_at` is when its delay or its lease ends.
+ * A ready message has a `visible_at` of `-infinity`. Ready messages are ordered by `id`, which never
+ * changes. Any other `visible_at` is the end of a delay or a lease.
  */
 export function statementsFor(schema: string): Statements {
   const messages = `"${schema}".messages`;
 
-  // The order of the index of the line, which holds no id to look up: for an id there is the key alone.
+  // The order of the index `messages_line`. It contains no plain id, so that only the primary key finds ids.
   const inLine = "visible_at, (id + 0)";
 
-  // A delivery has a say as long as it holds the lease and the lease lasts. `id = any(…)` leads to the
-  // rows by their key whatever the statistics say, which a join with the pairs would not; and `is true`
-  // keeps the pairs a table to look them up in, which a plan for any number of them would not.
+  // Only unexpired leases can settle. `id = any(…)` finds the rows by their primary key whatever the
+  // statistics say, which a join with the pairs does not. `is true` makes the planner hash the pairs,
+  // also in a generic plan.
   const held = `id = any($1::text::bigint[]) and visible_at > clock_timestamp() and
     ((id, receipt) in (select * from unnest($1::text::bigint[], $2::text::bigint[]))) is true`;
 
-  // A lease or a notification that a crash of the server forgets costs a second delivery at the most, so
-  // it need not wait for the disk. What was sent or settled does.
+  // A crash of the server that loses a lease or a notification costs at most a second delivery, so these
+  // do not wait for the disk. Sends and settlements do.
   const relaxed = "(select set_config('synchronous_commit', 'off', true)) = 'off'";
 
   const entries = `unnest($2::text::text[], $3::text::boolean[], $4::text::text[],
       $5::text::float8[], $6::text::text[], $7::text::text[])
     with ordinality as entry (message_id, chosen, body, delay, reply_to, checkpoint, place)`;
 
-  // Numbered in the order in which they were sent.
+  // `order by place` numbers the messages in the order of sending.
   const insert = (condition: string) =>
     `insert into ${messages} (queue, message_id, chosen, body, visible_at, reply_to, checkpoint)
     select $1::text, message_id, chosen, body, ${due("delay")}, reply_to, checkpoint
     from ${entries} ${condition} order by place
     on conflict (queue, message_id) where chosen do nothing returning message_id, chosen`;
 
-  // The chosen ids that were stored, as JSON: not every client reads arrays.
+  // The stored chosen ids as JSON, because not every client parses arrays.
   const ids = "(select json_agg(message_id)::text from stored where chosen) as ids";
 
   return {
     insert: `with stored as (${insert("")}) select ${ids}`,
 
-    // The function takes a lock that lasts until the commit, then counts with a fresh snapshot.
+    // The function takes a lock until the commit, then counts with a new snapshot.
     insertBounded: `with room as materialized (
         select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $8::text::bigint)
       ), stored as (${insert("where (select size + fresh <= $8::text::bigint from room)")})
       select size::float8 as size, fresh::float8 as fresh, ${ids} from room`,
 
-    // The range instead of an equality makes the index of the line the only one that gives the order.
-    // While something is due that is not in line, it is put there first, as its place may be further
-    // in front; unless that was tried, because somebody may hold it. The update finds its rows by
-    // their keys: joined, it would depend on statistics that are always stale here.
+    // The range instead of an equality makes `messages_line` the only index that gives the order. The
+    // statement takes nothing while a hidden message is due, because that one may be older: `surface`
+    // has to run first. Parameter 5 skips this check, because another worker may have locked the due
+    // message. The update finds its rows by primary key: a join would depend on stale statistics.
     take: `with taken as materialized (
         select id from ${messages}
         where queue = $1::text and visible_at <= '-infinity' and ($5::text::boolean or not exists (
@@ -90,7 +90,7 @@ export function statementsFor(schema: string): Statements {
         visible_at = now() + $3::text::float8 * interval '1 ms'
       where id = any(array(select id from taken)) returning ${COLUMNS}`,
 
-    // Nothing when there is nothing; 0 when something is in line, which another worker has locked.
+    // No row when the queue is empty; 0 when a message is ready but another worker has locked it.
     nextDue: `select case when visible_at > '-infinity'
         then (extract(epoch from visible_at) - extract(epoch from clock_timestamp())) * 1000
         else 0 end::float8 as ms
@@ -104,8 +104,8 @@ export function statementsFor(schema: string): Statements {
       update ${messages} set visible_at = '-infinity', receipt = null
       where id = any(array(select id from due))`,
 
-    // What was taken by pulls whose answers were lost, found among the leased ones.
-    giveBack: `update ${messages} set visible_at = '-infinity', receipt = null,
+    // The leased messages of pulls whose reply was lost.
+    releaseLost: `update ${messages} set visible_at = '-infinity', receipt = null,
         attempts = attempts - 1
       where queue = $1::text and visible_at > now() and receipt = any($2::text::bigint[])`,
 
@@ -133,7 +133,7 @@ export function statementsFor(schema: string): Statements {
     receipts: `select id::text as key, receipt::text as receipt from ${messages}
       where id = any($1::text::bigint[])`,
 
-    // The oldest in line come by the index; only those that are not in line are sorted.
+    // The index returns the oldest ready messages; only the hidden ones are sorted.
     peek: `select ${COLUMNS} from (
         (select * from ${messages} where queue = $1::text and visible_at <= '-infinity'
           order by ${inLine} limit $2::text::bigint)
@@ -148,4 +148,17 @@ export function statementsFor(schema: string): Statements {
     notify: `select pg_notify($1::text, $2::text || ' ' || queue)
       from unnest($3::text::text[]) as woken (queue) where ${relaxed}`,
   };
+}
+
+/**
+ * Returns an array as a PostgreSQL array literal. Clients differ in how they send arrays, but not in how
+ * they send text.
+ */
+export function arrayLiteral(values: readonly (string | number | boolean | null)[]): string {
+  return `{${values.map(arrayElement).join(",")}}`;
+}
+
+function arrayElement(value: string | number | boolean | null): string {
+  if (typeof value !== "string") return String(value); // `null`, `true` and `1` need no quotes
+  return `"${value.replace(/["\\]/g, "\\$&")}"`;
 }

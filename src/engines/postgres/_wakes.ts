@@ -3,27 +3,27 @@ import type { Cancel, Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import type { Server } from "./_server.ts";
 
-/** Receivers come and go all the time; listening ends when none has come for this long. */
+/** How long the connection stays open without receivers. Receivers come and go all the time. */
 const LINGER_MS = 5_000;
 
 /**
- * How often it is tried out whether notifications come through. A connection may be dead and not know
- * it, and clients have been seen to forget to listen when they connect again.
+ * How often a notification of its own tests the connection. A connection may be dead without an error, and
+ * clients sometimes do not listen again after a reconnect.
  */
-const TRIAL_MS = 15_000;
+const PROBE_INTERVAL_MS = 15_000;
 
-/** How listening ends. */
+/** Stops listening. */
 type Stop = () => Promise<void>;
 
 /**
- * Who waits in this process, by queue, and the one connection that hears what other processes send. It
- * is there only while somebody waits.
+ * The listeners of this process, by queue, and the one connection that receives the notifications of other
+ * processes. The connection is open only while there are listeners.
  *
- * A notification may get lost with its connection: whoever listens looks by himself too, now and then.
- * Every notification of one's own comes back; when none does, listening starts again from the beginning.
+ * A broken connection loses notifications, so listeners also poll. The server returns the notifications of
+ * this process too; when they stop arriving, the connection is replaced.
  */
 export class Wakes {
-  /** Says which notifications are one's own, and known already. */
+  /** Marks the notifications of this process, which need no wake. */
   readonly sender: string = crypto.randomUUID();
   readonly #server: Server;
   readonly #channel: string;
@@ -33,10 +33,10 @@ export class Wakes {
   readonly #listeners = new Map<string, Set<() => void>>();
   #stop: Stop | undefined;
   #cancelLinger: Cancel | undefined;
-  #cancelTrial: Cancel | undefined;
-  #hearsItself = true;
+  #cancelProbe: Cancel | undefined;
+  #echoReceived = true;
 
-  /** `notify` sends a notification of one's own. */
+  /** `notify` sends a notification with the `sender` of this object. */
   constructor(
     server: Server,
     channel: string,
@@ -60,7 +60,7 @@ export class Wakes {
     this.#cancelLinger = undefined;
     if (this.#stop === undefined) {
       this.#stop = this.#listen();
-      this.#tryOut();
+      this.#startProbing();
     }
     return () => {
       listeners.delete(own);
@@ -70,15 +70,15 @@ export class Wakes {
     };
   }
 
-  /** Messages of this queue may have become visible. */
+  /** Calls the listeners of this queue. */
   wake(queue: string): void {
     for (const listener of this.#listeners.get(queue) ?? []) listener();
   }
 
-  /** Stops listening, also to those that are still there. */
+  /** Closes the connection and removes all listeners. */
   async close(): Promise<void> {
     this.#cancelLinger?.();
-    this.#cancelTrial?.();
+    this.#cancelProbe?.();
     this.#listeners.clear();
     const stop = this.#stop;
     this.#stop = undefined;
@@ -90,46 +90,51 @@ export class Wakes {
     this.#cancelLinger = this.#clock.schedule(LINGER_MS, () => void this.close());
   }
 
-  #tryOut(): void {
-    this.#hearsItself = true;
-    const trial = () => {
-      if (!this.#hearsItself) {
+  #startProbing(): void {
+    this.#echoReceived = true;
+    const probe = () => {
+      if (!this.#echoReceived) {
         void this.#stop?.();
         this.#stop = this.#listen();
       }
-      this.#hearsItself = false;
-      this.#notify().catch(() => {}); // then nothing comes back, which is what counts
-      this.#cancelTrial = this.#clock.schedule(TRIAL_MS, trial);
+      this.#echoReceived = false;
+      this.#notify().catch(() => {}); // then no echo arrives, which the next probe detects
+      this.#cancelProbe = this.#clock.schedule(PROBE_INTERVAL_MS, probe);
     };
-    this.#cancelTrial = this.#clock.schedule(TRIAL_MS, trial);
+    this.#cancelProbe = this.#clock.schedule(PROBE_INTERVAL_MS, probe);
   }
 
   #listen(): Stop {
-    const { given } = this.#server;
-    const own = given === undefined ? this.#server.connect(1) : undefined;
+    const { callerClient } = this.#server;
+    const own = callerClient === undefined ? this.#server.connect(1) : undefined;
     let on = true;
-    const listening = (given ?? own!).listen(
+    const listening = (callerClient ?? own!).listen(
       this.#channel,
-      (payload) => on && this.#hear(payload),
-      () => on && this.#wakeAll(), // what was sent before, or while the connection was lost
+      (payload) => on && this.#onNotification(payload),
+      () => on && this.#wakeAll(), // notifications before this moment were lost
     );
     listening.catch((error) => {
-      if (on) this.#log.debug(`cannot listen to ${this.#server.name} yet`, { error });
+      if (on) {
+        this.#log.debug(
+          `cannot listen for notifications of ${this.#server.name}; the client retries`,
+          { error },
+        );
+      }
     });
     return async () => {
       on = false;
       if (own !== undefined) {
-        await nextTurn(); // the client forgets a connection that it is just about to make
+        await nextTurn(); // `end` does not close a connection that the client is about to open
         await own.end({ timeout: 0 });
       } else {
-        listening.then(({ unlisten }) => unlisten()).catch(() => {}); // gone with its connection
+        listening.then(({ unlisten }) => unlisten()).catch(() => {}); // the subscription ended with its connection
       }
     };
   }
 
-  #hear(payload: string): void {
+  #onNotification(payload: string): void {
     const [sender, queue] = payload.split(" ");
-    if (sender === this.sender) this.#hearsItself = true;
+    if (sender === this.sender) this.#echoReceived = true;
     else if (queue !== undefined) this.wake(queue);
   }
 

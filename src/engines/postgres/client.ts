@@ -1,26 +1,26 @@
-/** What is bound to a statement here: everything travels as text, and the statement says what it is. */
+/** A parameter of a statement. All values are text, and the statement casts them. */
 export type SqlParameter = string | null;
 
-/** A row of an answer. */
+/** A row of a result. */
 export type SqlRow = Readonly<Record<string, unknown>>;
 
-/** A statement and its answer. */
+/** A statement and its result. */
 export interface SqlQuery extends PromiseLike<readonly SqlRow[]> {
-  /** Null as long as it was not sent. */
+  /** Null until the statement is sent. */
   readonly state?: unknown;
-  /** Takes it back. */
+  /** Cancels the statement. */
   cancel?(): void;
 }
 
-/** What is used of a client. That of the package `postgres` fits as it is. */
+/** The part of a client that a mailbox uses. The client of the package `postgres` has this shape. */
 export interface SqlClient {
-  /** Sends one statement. */
+  /** Runs one statement. */
   unsafe(
     query: string,
     parameters?: SqlParameter[],
     options?: { prepare?: boolean },
   ): SqlQuery;
-  /** Listens to a channel until told otherwise, through lost connections too. */
+  /** Listens to a channel until `unlisten`, and again after a reconnect. */
   listen(
     channel: string,
     onNotify: (payload: string) => void,
@@ -28,8 +28,8 @@ export interface SqlClient {
   ): Promise<{ unlisten(): Promise<void> }>;
 }
 
-/** A client that was made here, and that ends here. */
+/** A client that this package created and has to end. */
 export interface OwnClient extends SqlClient {
-  /** Ends it, waiting for what is under way for `timeout` seconds. */
+  /** Ends the client after at most `timeout` seconds for pending statements. */
   end(options: { timeout: number }): Promise<void>;
 }

@@ -12,15 +12,14 @@ import { isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
 import { LostCalls } from "../_lost_calls.ts";
-import { arrayLiteral } from "./_array_literal.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import type { Database } from "./_database.ts";
 import { PostgresDelivery, type Row } from "./_delivery.ts";
-import { Outbox } from "./_outbox.ts";
+import { InsertBatcher } from "./_insert_batcher.ts";
 import { Settlements } from "./_settlements.ts";
-import type { Statements } from "./_statements.ts";
+import { arrayLiteral, type Statements } from "./_statements.ts";
 
-/** What an engine needs beside its database. */
+/** Options of {@linkcode PostgresEngine}. */
 export interface PostgresEngineOptions {
   readonly maxSize: number;
   readonly pollIntervalMs: number;
@@ -29,29 +28,29 @@ export interface PostgresEngineOptions {
   readonly log: Log;
 }
 
-/** What an insert answers. */
+/** The row that an insert returns. */
 interface Inserted {
-  /** The size of the queue before it, and how many were new; only of a bounded queue. */
+  /** For a bounded queue: its size before the insert, and how many messages were new. */
   readonly size?: number;
   readonly fresh?: number;
-  /** The ids that were chosen by their senders and stored, as JSON. */
+  /** The stored ids that senders chose, as JSON. */
   readonly ids: string | null;
 }
 
-/** Something is there and somebody else has his hands on it: look again after this. */
-const BUSY_MS = 5;
+/** The due row is locked by another worker: the receiver retries after this time. */
+const LOCKED_RETRY_MS = 5;
 
-/** One queue of a database. All times are the server's. */
+/** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "PostgreSQL";
   readonly #queue: string;
   readonly #database: Database;
   readonly #options: PostgresEngineOptions;
-  readonly #outbox: Outbox;
+  readonly #inserts: InsertBatcher;
   readonly #settlements: Settlements;
-  readonly #open = new Set<Promise<unknown>>();
-  /** The nonces of pulls that failed: the server may have done what was asked all the same. */
+  readonly #pending = new Set<Promise<unknown>>();
+  /** The nonces of pulls that failed: the server may have run them. */
   readonly #lost: LostCalls<string>;
   #closed = false;
 
@@ -60,7 +59,7 @@ export class PostgresEngine implements Engine<string> {
     this.#database = database;
     this.#options = options;
     this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
-    this.#outbox = new Outbox(
+    this.#inserts = new InsertBatcher(
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
@@ -68,13 +67,13 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async push(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
-    const stored = await this.#outbox.push(entries);
+    const stored = await this.#inserts.push(entries);
     this.#database.wake(this.#queue);
     return stored;
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    if (this.#lost.nextLookMs === 0) await this.#giveBackLost();
+    if (this.#lost.nextLookMs === 0) await this.#releaseLost();
     let deliveries = await this.#take(max, visibilityMs, false);
     if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
     let nextDueMs = await this.#nextDueMs();
@@ -82,7 +81,7 @@ export class PostgresEngine implements Engine<string> {
       await this.#call("surface", "receive", [this.#queue]);
       deliveries = await this.#take(max, visibilityMs, true);
       if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
-      nextDueMs = Math.max(BUSY_MS, await this.#nextDueMs());
+      nextDueMs = Math.max(LOCKED_RETRY_MS, await this.#nextDueMs());
     }
     return { deliveries, nextDueMs: Math.min(nextDueMs, this.#lost.nextLookMs) };
   }
@@ -100,8 +99,14 @@ export class PostgresEngine implements Engine<string> {
     delayMs: number,
     spendsAttempt: boolean,
   ): Promise<boolean[]> {
-    const given = spendsAttempt ? "0" : "1";
-    const results = await this.#settlements.run("retry", "nack", deliveries, `${delayMs}`, given);
+    const restored = spendsAttempt ? "0" : "1";
+    const results = await this.#settlements.run(
+      "retry",
+      "nack",
+      deliveries,
+      `${delayMs}`,
+      restored,
+    );
     this.#database.wake(this.#queue);
     return results;
   }
@@ -112,10 +117,15 @@ export class PostgresEngine implements Engine<string> {
     return results;
   }
 
-  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
-    const [buried = false] = await this.#settlements.run("bury", "bury", [delivery], letter);
+  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
+    const [moved = false] = await this.#settlements.run(
+      "bury",
+      "dead-letter",
+      [delivery],
+      deadLetter,
+    );
     this.#database.wake(this.#deadQueue);
-    return buried;
+    return moved;
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
@@ -154,7 +164,7 @@ export class PostgresEngine implements Engine<string> {
     };
   }
 
-  /** On the same connections, which this engine lets go of for both. */
+  /** Shares the connections, which this engine closes for both. */
   deadLetters(): PostgresEngine {
     const options = { ...this.#options, maxSize: Infinity };
     return new DeadLetterEngine(this.#deadQueue, this.#database, options);
@@ -166,14 +176,14 @@ export class PostgresEngine implements Engine<string> {
     await this.#database.letGo();
   }
 
-  /** Whoever was handed something at this very moment gives it back first; a frozen server is left. */
+  /** Resolves when no call is pending, at the latest after `callTimeoutMs`: a server may be frozen. */
   async settled(): Promise<void> {
     const { callTimeoutMs, clock } = this.#options;
     const settle = async () => {
       do {
-        await Promise.allSettled(this.#open);
-        await nextTurn();
-      } while (this.#open.size > 0);
+        await Promise.allSettled(this.#pending);
+        await nextTurn(); // a caller that has just received messages releases them in this turn
+      } while (this.#pending.size > 0);
     };
     await settlesWithin(settle(), callTimeoutMs, clock);
   }
@@ -182,7 +192,7 @@ export class PostgresEngine implements Engine<string> {
     return `${this.#queue}.dead`;
   }
 
-  /** Tells for each entry whether it was stored. */
+  /** Returns for each entry whether it was stored. */
   async #store(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const { maxSize } = this.#options;
     const parameters = [
@@ -212,14 +222,14 @@ export class PostgresEngine implements Engine<string> {
     );
   }
 
-  /** Takes from the line; with `anyway` also while there are others that should stand in it. */
-  async #take(max: number, visibilityMs: number, anyway: boolean): Promise<PostgresDelivery[]> {
+  /** Leases ready messages. Unless `ignoreDue` is set, it takes none while a hidden message is due. */
+  async #take(max: number, visibilityMs: number, ignoreDue: boolean): Promise<PostgresDelivery[]> {
     const nonce = `${Math.floor(Math.random() * Number.MAX_SAFE_INTEGER)}`;
     const open = (rows: readonly SqlRow[]) => {
       const found = rows.map((row) => new PostgresDelivery(row as unknown as Row, nonce));
-      return found.sort((a, b) => Number(a.key) - Number(b.key)); // they come in no order
+      return found.sort((a, b) => Number(a.key) - Number(b.key)); // `returning` has no order
     };
-    const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${anyway}`];
+    const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${ignoreDue}`];
     try {
       const late = (rows: readonly SqlRow[]) => this.#releaseLate(open(rows));
       return open(await this.#call("take", "receive", parameters, late));
@@ -234,15 +244,20 @@ export class PostgresEngine implements Engine<string> {
     try {
       await this.release(deliveries);
     } catch (error) {
-      this.#options.log.warn(`what came late from "${this.#queue}" is left to its lease`, {
-        error,
-      });
+      this.#options.log.warn(
+        `could not release late messages of "${this.#queue}"; they reappear when their visibility ` +
+          "timeout passes",
+        { error },
+      );
     }
   }
 
-  async #giveBackLost(): Promise<void> {
+  async #releaseLost(): Promise<void> {
     await this.#lost.look(async (nonces) => {
-      await this.#call("giveBack", "give back", [this.#queue, arrayLiteral(nonces)]);
+      await this.#call("releaseLost", "release the messages of a lost pull", [
+        this.#queue,
+        arrayLiteral(nonces),
+      ]);
     });
   }
 
@@ -254,17 +269,17 @@ export class PostgresEngine implements Engine<string> {
 
   async #call(
     statement: keyof Statements,
-    what: string,
+    action: string,
     parameters: SqlParameter[],
     onLate?: (rows: readonly SqlRow[]) => void,
   ): Promise<readonly SqlRow[]> {
     const { calls, statements } = this.#database;
-    const call = calls.call(what, statements[statement], parameters, onLate);
-    this.#open.add(call);
+    const call = calls.call(action, statements[statement], parameters, onLate);
+    this.#pending.add(call);
     try {
       return await call;
     } finally {
-      this.#open.delete(call);
+      this.#pending.delete(call);
     }
   }
 }

@@ -1,6 +1,5 @@
 /**
- * The connections of the mailboxes in PostgreSQL, for other parts of the package that keep something
- * there.
+ * The PostgreSQL connections of the mailboxes, for other parts of the package that store data there.
  *
  * @module
  */
@@ -9,13 +8,13 @@ import type { Log } from "../../log.ts";
 import { Database, type DatabaseOptions } from "./_database.ts";
 import { checkSchema } from "./_schema.ts";
 
-export { arrayLiteral } from "./_array_literal.ts";
 export type { Calls as PostgresCalls } from "./_calls.ts";
+export { arrayLiteral } from "./_statements.ts";
 
-/** A schema of a database, which mailboxes with the same options share. */
+/** A schema of a database. Mailboxes with the same options share it. */
 export type PostgresLink = Database;
 
-/** Opens it, and makes the schema where it is not there. Whoever opens it lets go of it in the end. */
+/** Opens a schema and creates it if it does not exist. The caller has to call `letGo` in the end. */
 export async function openPostgresLink(
   options: DatabaseOptions,
   migrate: boolean,

@@ -11,31 +11,31 @@ import { checkSchema } from "./_schema.ts";
 
 /** Options of {@linkcode PostgresMailbox.open}. */
 export interface PostgresMailboxOptions extends MailboxOptions {
-  /** The queue within the schema; its dead letters are in `<name>.dead`. @default {"default"} */
+  /** The name of the queue. Its dead letters are in `<name>.dead`. @default {"default"} */
   readonly name?: string;
-  /** The schema that holds the table. @default {"lastcall"} */
+  /** The schema that contains the table. @default {"lastcall"} */
   readonly schema?: string;
-  /** Makes the table and brings it up to date; with false it is only checked. @default {true} */
+  /** Creates and migrates the table. With false, `open` only checks its version. @default {true} */
   readonly migrate?: boolean;
-  /** Above this `send` is refused; nothing is ever evicted. @default {Infinity} */
+  /** How many messages the queue holds. `send` throws a `MailboxFullError` above. @default {Infinity} */
   readonly maxSize?: number;
-  /** The longest body, as JSON in UTF-8. @default {262_144} */
+  /** The maximum size of a body, in bytes of its JSON in UTF-8. @default {262_144} */
   readonly maxBodyBytes?: number;
-  /** How long a call may take before it fails with a `MailboxConnectionError`. @default {5_000} */
+  /** After how many milliseconds a call fails with a `MailboxConnectionError`. @default {5_000} */
   readonly callTimeoutMs?: number;
   /**
-   * How many connections are made at the most, beside the one that listens. Mailboxes with the same URL
-   * and the same of these options share them. A client that is handed in has its own number.
+   * The maximum number of connections, beside the one for notifications. Mailboxes with the same URL,
+   * schema, `callTimeoutMs` and `maxConnections` share them. A client that you pass has its own limit.
    * @default {4}
    */
   readonly maxConnections?: number;
-  /** How often a waiting receiver looks even though nobody has notified it. @default {2_000} */
+  /** How often a waiting receiver polls without a notification, in milliseconds. @default {2_000} */
   readonly pollIntervalMs?: number;
 }
 
 /**
- * A mailbox in a PostgreSQL table: durable, shared by the processes of many machines, with the whole
- * contract. A schema holds any number of queues; each is a mailbox of its own.
+ * Stores messages durably in a PostgreSQL table, shared by processes on many machines. It implements the
+ * whole mailbox contract. A schema contains any number of queues; each is a separate mailbox.
  *
  * @example
  * ```ts ignore
@@ -51,7 +51,7 @@ export interface PostgresMailboxOptions extends MailboxOptions {
  * await orders.close();
  * ```
  *
- * @example With a client that is there already, and that `close` does not end
+ * @example With an existing client, which `close` does not end
  * ```ts ignore
  * import postgres from "postgres";
  * import { PostgresMailbox } from "@lastcall/lastcall/engines/postgres";
@@ -73,9 +73,13 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
   }
 
   /**
-   * Opens a queue of the database behind a URL or a client of the package `postgres`, and makes the
-   * table where it is not there. A schema that is newer than this package is refused with a
-   * `MailboxConnectionError` and left as it is.
+   * Opens a queue and creates the table if it does not exist. `target` is the URL of a database or a client
+   * of the package `postgres`.
+   *
+   * @throws {InvalidParameterError} when the URL, the client, the schema or the name is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
+   * @throws {MailboxConnectionError} when the server cannot be reached, or the schema is newer than this
+   * package; nothing is changed then.
    */
   static async open<T, R = unknown>(
     target: string | SqlClient,
@@ -99,7 +103,7 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
       clock,
     };
     const database = Database.of(databaseOptions, log);
-    // Checks the rest of the options; the server comes after everything that can be refused.
+    // The constructors check the remaining options, before the server is called.
     const engine = new PostgresEngine(name, database, engineOptions);
     const mailbox = new PostgresMailbox<T, R>(name, engine, options, async (queue) => {
       const { address } = await import("./_lease_keeping.ts");

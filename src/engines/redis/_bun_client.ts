@@ -7,18 +7,18 @@ type BunModule = {
   readonly RedisClient?: new (url: string, options: object) => BunRedis;
 };
 
-/** Not a literal: it is there on one runtime only. */
+/** A variable, not a literal, because the module exists on one runtime only. */
 const MODULE: string = "bun";
 
-/** In earlier versions it was found to be young. */
-const OLDEST = [1, 4] as const;
+/** The client of earlier versions is not reliable enough. */
+const MIN_BUN_VERSION = [1, 4] as const;
 
-/** Makes a connection that does nothing of its own accord when it breaks. */
+/** Creates a connection that does not reconnect by itself. */
 export type MakeBunRedis = (url: string, timeoutMs: number) => BunRedis;
 
 /**
- * How to make a client of Bun's own, which costs less than half of what others do there. Undefined on
- * other runtimes, and for URLs with parameters, which only `ioredis` knows.
+ * Returns a factory for Bun's built-in client, which takes less than half of the CPU time of other clients
+ * on Bun. Returns undefined on other runtimes and for URLs with parameters, which only `ioredis` supports.
  */
 export async function bunRedis(url: string): Promise<MakeBunRedis | undefined> {
   if (!isBun(globalThis.navigator?.userAgent ?? "") || url.includes("?")) return undefined;
@@ -31,10 +31,11 @@ export async function bunRedis(url: string): Promise<MakeBunRedis | undefined> {
 function isBun(userAgent: string): boolean {
   const [name, version = ""] = userAgent.split("/");
   const [major = 0, minor = 0] = version.split(".").map(Number);
-  return name === "Bun" && (major > OLDEST[0] || major === OLDEST[0] && minor >= OLDEST[1]);
+  return name === "Bun" &&
+    (major > MIN_BUN_VERSION[0] || major === MIN_BUN_VERSION[0] && minor >= MIN_BUN_VERSION[1]);
 }
 
-/** A connection that commands are sent on. */
+/** Sends commands over a connection that it reopens when it breaks. */
 export class BunClient implements RedisClient {
   readonly #link: BunLink;
   readonly #make: () => BunRedis;
@@ -54,11 +55,11 @@ export class BunClient implements RedisClient {
   }
 
   evalsha(sha: string, keys: number, ...args: (string | number)[]): Promise<unknown> {
-    return this.#link.ask("EVALSHA", [sha, `${keys}`, ...args.map(String)]);
+    return this.#link.send("EVALSHA", [sha, `${keys}`, ...args.map(String)]);
   }
 
   eval(script: string, keys: number, ...args: (string | number)[]): Promise<unknown> {
-    return this.#link.ask("EVAL", [script, `${keys}`, ...args.map(String)]);
+    return this.#link.send("EVAL", [script, `${keys}`, ...args.map(String)]);
   }
 
   duplicate(): BunSubscriber {
@@ -70,12 +71,12 @@ export class BunClient implements RedisClient {
   }
 }
 
-/** A connection that notifications come on. It is made with the first channel. */
+/** Receives notifications. It connects with the first channel. */
 export class BunSubscriber implements RedisSubscriber {
   readonly #link: BunLink;
   readonly #listeners = new Map<string, ((...args: unknown[]) => void)[]>();
-  /** What this connection has joined: to join again would mean to hear everything twice. */
-  #joined = new Map<string, Promise<unknown>>();
+  /** The channels of the current connection. A second subscription would deliver each notification twice. */
+  #subscriptions = new Map<string, Promise<unknown>>();
 
   constructor(make: () => BunRedis, timeoutMs: number, clock: Clock) {
     this.#link = new BunLink({
@@ -83,31 +84,31 @@ export class BunSubscriber implements RedisSubscriber {
       timeoutMs,
       clock,
       onOpen: () => {
-        this.#joined = new Map();
-        this.#tell("ready");
+        this.#subscriptions = new Map();
+        this.#emit("ready");
       },
       onLost: (error) => {
-        this.#tell("error", error);
-        this.#tell("close");
+        this.#emit("error", error);
+        this.#emit("close");
       },
     });
   }
 
   async subscribe(...channels: string[]): Promise<void> {
     const client = await this.#link.client();
-    const hear = (text: string, channel: string) => this.#tell("message", channel, text);
+    const onMessage = (text: string, channel: string) => this.#emit("message", channel, text);
     await Promise.all(channels.map((channel) => {
-      const joined = this.#joined.get(channel) ?? client.subscribe(channel, hear);
-      this.#joined.set(channel, joined);
-      joined.catch(() => this.#joined.delete(channel)); // another attempt is free to join
-      return joined;
+      const subscription = this.#subscriptions.get(channel) ?? client.subscribe(channel, onMessage);
+      this.#subscriptions.set(channel, subscription);
+      subscription.catch(() => this.#subscriptions.delete(channel)); // the next call tries again
+      return subscription;
     }));
   }
 
   async unsubscribe(...channels: string[]): Promise<void> {
     const client = await this.#link.client();
     for (const channel of channels) {
-      if (this.#joined.delete(channel)) await client.unsubscribe(channel);
+      if (this.#subscriptions.delete(channel)) await client.unsubscribe(channel);
     }
   }
 
@@ -119,7 +120,7 @@ export class BunSubscriber implements RedisSubscriber {
     this.#link.end();
   }
 
-  #tell(event: string, ...args: unknown[]): void {
+  #emit(event: string, ...args: unknown[]): void {
     for (const listener of this.#listeners.get(event) ?? []) listener(...args);
   }
 }

@@ -1,6 +1,6 @@
 import type { Cancel, Clock } from "../../clock.ts";
 
-/** What is used of the client that Bun brings along. One that has lost its connection is of no use any more. */
+/** The part of Bun's client that is used. A client that has lost its connection cannot be used again. */
 export interface BunRedis {
   connect(): Promise<unknown>;
   send(command: string, args: string[]): Promise<unknown>;
@@ -10,7 +10,7 @@ export interface BunRedis {
   onclose: ((error: unknown) => void) | null;
 }
 
-/** How connections are made, and who is told of them. */
+/** Options of {@linkcode BunLink}. */
 export interface LinkOptions {
   readonly make: () => BunRedis;
   readonly timeoutMs: number;
@@ -19,13 +19,13 @@ export interface LinkOptions {
   readonly onLost: (error: unknown) => void;
 }
 
-const PAUSE_MS = { step: 50, longest: 1_000 } as const;
+const RECONNECT_DELAY_MS = { step: 50, max: 1_000 } as const;
 
 /**
- * A connection that is made again whenever it breaks: `trying ⇄ open`, until it is ended.
+ * Reconnects whenever its connection breaks: `connecting ⇄ open`, until `end`.
  *
- * With a broken connection goes its client, and all that was under way fails: nothing is sent twice.
- * Whoever asks while there is none waits for the next attempt, and fails with it.
+ * A broken connection fails all pending commands with it, so that no command is sent twice. A command that
+ * is sent while there is no connection waits for the next attempt and fails with it.
  */
 export class BunLink {
   readonly #options: LinkOptions;
@@ -33,65 +33,65 @@ export class BunLink {
   #attempt: Promise<BunRedis> | undefined;
   #failures = 0;
   #ended = false;
-  #cancelPause: Cancel | undefined;
-  /** Calls without an answer, and when something was heard last. */
+  #cancelDelay: Cancel | undefined;
+  /** Commands without a reply. */
   #pending = 0;
-  #heardAt = 0;
+  #lastReplyAt = 0;
   #cancelWatch: Cancel | undefined;
 
   constructor(options: LinkOptions) {
     this.#options = options;
   }
 
-  /** The open connection, or that of the next attempt. */
+  /** Resolves with the open connection, or with that of the next attempt. */
   client(): Promise<BunRedis> {
     return this.#attempt ??= this.#connect(0);
   }
 
-  /** Has something asked of the server. */
-  async ask(command: string, args: string[]): Promise<unknown> {
+  /** Sends a command and resolves with its reply. */
+  async send(command: string, args: string[]): Promise<unknown> {
     const client = this.#client ?? await this.client();
-    if (this.#pending++ === 0) this.#heardAt = this.#options.clock.monotonic();
+    if (this.#pending++ === 0) this.#lastReplyAt = this.#options.clock.monotonic();
     if (this.#cancelWatch === undefined) this.#watch(2 * this.#options.timeoutMs);
     try {
       return await client.send(command, args);
     } catch (error) {
-      // After a failover the old master is there, and takes nothing any more.
+      // After a failover the old primary stays reachable, but read-only.
       if (error instanceof Error && error.message.startsWith("READONLY")) client.close();
       throw error;
     } finally {
       this.#pending--;
-      this.#heardAt = this.#options.clock.monotonic();
+      this.#lastReplyAt = this.#options.clock.monotonic();
     }
   }
 
-  /** Ends it for good. */
+  /** Closes the connection and stops reconnecting. */
   end(): void {
     this.#ended = true;
-    this.#cancelPause?.();
+    this.#cancelDelay?.();
     this.#cancelWatch?.();
     this.#client?.close();
   }
 
-  #connect(pauseMs: number): Promise<BunRedis> {
-    const attempt = this.#try(pauseMs);
+  #connect(delayMs: number): Promise<BunRedis> {
+    const attempt = this.#try(delayMs);
     attempt.catch((error) => {
       if (this.#ended) return;
-      this.#again();
+      this.#reconnect();
       this.#options.onLost(error);
     });
     return attempt;
   }
 
-  async #try(pauseMs: number): Promise<BunRedis> {
-    if (pauseMs > 0) {
+  async #try(delayMs: number): Promise<BunRedis> {
+    if (delayMs > 0) {
       await new Promise<void>((resolve) => {
-        this.#cancelPause = this.#options.clock.schedule(pauseMs, resolve);
+        this.#cancelDelay = this.#options.clock.schedule(delayMs, resolve);
       });
     }
     const client = this.#options.make();
-    client.onclose = (error) => this.#lost(client, error);
-    // Why it was refused is told to the first command only.
+    client.onclose = (error) => this.#onClose(client, error);
+    // Only the first command gets the reason of a refusal.
     const refusal = client.send("PING", []).then(() => undefined, (error) => error);
     try {
       await client.connect();
@@ -108,29 +108,30 @@ export class BunLink {
     return client;
   }
 
-  #lost(client: BunRedis, error: unknown): void {
+  #onClose(client: BunRedis, error: unknown): void {
     if (this.#client !== client) return;
     this.#client = undefined;
     if (this.#ended) return;
-    this.#again();
+    this.#reconnect();
     this.#options.onLost(error);
   }
 
-  #again(): void {
-    const pauseMs = Math.min(PAUSE_MS.step * ++this.#failures, PAUSE_MS.longest);
-    this.#attempt = this.#connect(pauseMs * (0.5 + Math.random() / 2));
+  #reconnect(): void {
+    const { step, max } = RECONNECT_DELAY_MS;
+    const delayMs = Math.min(step * ++this.#failures, max);
+    this.#attempt = this.#connect(delayMs * (0.5 + Math.random() / 2));
   }
 
   /**
-   * A connection that hears nothing is dead, though nobody may have said so. Not before the calls on it
-   * have failed by themselves, and do nothing any more should they arrive after all.
+   * Closes a connection that has been silent for twice the call timeout. By then its calls have failed, and
+   * the scripts refuse to run them should they still arrive.
    */
   #watch(afterMs: number): void {
     const { clock, timeoutMs } = this.#options;
     this.#cancelWatch = clock.schedule(afterMs, () => {
       this.#cancelWatch = undefined;
       if (this.#pending === 0) return;
-      const leftMs = this.#heardAt + 2 * timeoutMs - clock.monotonic();
+      const leftMs = this.#lastReplyAt + 2 * timeoutMs - clock.monotonic();
       if (leftMs > 0) return this.#watch(leftMs);
       this.#client?.close();
     });

@@ -7,26 +7,26 @@ import type { Script } from "./scripts/script.ts";
 
 type Values = readonly (string | number)[];
 
-/** A close waits for calls that are younger: longer, and a frozen server would hold up a stop. */
+/** How long after the last call `settle` waits at most. A frozen server must not delay a shutdown. */
 const LINGER_MS = 1_000;
 
-/** For the first call, which is made when the server's time is not known yet. */
-const NEVER_US = Number.MAX_SAFE_INTEGER;
+/** Expiry of the first call: the server's time is not known yet. */
+const NO_EXPIRY_US = Number.MAX_SAFE_INTEGER;
 
-/** Between which times, by the server's clock, a call can have been made. */
+/** The times, by the server's clock, between which the server may run a call. */
 export interface CallWindow {
   readonly fromUs: number;
   readonly untilUs: number;
 }
 
 /**
- * Calls of scripts, each within its time.
+ * Runs scripts, each with a timeout.
  *
- * Whoever gives up a call cannot take it back: it may lie in a buffer and be made when the server wakes
- * up. So each call carries the time, by the server's clock, until which it is wanted, and makes nothing
- * of itself after that. The server's time is known from the last answer, never too late by more than
- * that took on its way; a call that is refused although it is wanted is made again with the time that
- * the refusal brings.
+ * A call that timed out cannot be cancelled: it may wait in a buffer until the server wakes up. So each
+ * call carries an expiry time by the server's clock, after which the script does nothing. The engine
+ * derives the server's clock from the last reply; the estimate is late by at most the latency of that
+ * reply. If the server refuses a call that has not timed out here, the engine repeats it with the time
+ * from the refusal.
  */
 export class Calls {
   readonly #client: RedisClient;
@@ -34,7 +34,7 @@ export class Calls {
   readonly #timeoutMs: number;
   readonly #pending = new Set<Promise<unknown>>();
   #lastCallAtUs = 0;
-  /** The server's clock minus ours. */
+  /** The server's clock minus the local clock, in microseconds. */
   #offsetUs: number | undefined;
 
   constructor(client: RedisClient, clock: Clock, timeoutMs: number) {
@@ -43,56 +43,56 @@ export class Calls {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** When a call that is made now would be made, seen from the server. */
+  /** Returns the window in which the server may run a call that starts now. */
   get window(): CallWindow {
     const nowUs = this.#nowUs();
     return {
-      fromUs: this.#byServer(nowUs),
-      untilUs: this.#byServer(nowUs + this.#timeoutMs * 1_000),
+      fromUs: this.#serverTime(nowUs),
+      untilUs: this.#serverTime(nowUs + this.#timeoutMs * 1_000),
     };
   }
 
-  /** Runs a script and resolves with what it did. */
+  /** Runs a script and resolves with its reply. */
   async run(
-    what: string,
+    action: string,
     script: Script,
     keys: readonly string[],
     args: Values,
   ): Promise<unknown[]> {
-    const call = this.#withinTime(
-      what,
-      (endsAtUs) => this.#insist(what, script, keys, args, endsAtUs),
+    const call = this.#withTimeout(
+      action,
+      (endsAtUs) => this.#runUntilAccepted(action, script, keys, args, endsAtUs),
     );
     this.#pending.add(call);
     try {
       return await call;
     } catch (error) {
-      throw connectionError(what, error);
+      throw connectionError(action, error);
     } finally {
       this.#pending.delete(call);
     }
   }
 
-  /** Resolves when no call is under way, or when the youngest has taken too long. */
+  /** Resolves when no call is pending, or at the latest 1 s after the last call started. */
   async settle(): Promise<void> {
     const leftMs = LINGER_MS - (this.#nowUs() - this.#lastCallAtUs) / 1_000;
-    await settlesWithin(this.#settled(), Math.max(0, leftMs), this.#clock);
+    await settlesWithin(this.#allSettled(), Math.max(0, leftMs), this.#clock);
   }
 
-  async #settled(): Promise<void> {
-    // Whoever was handed something at this very moment gives it back within this turn.
+  async #allSettled(): Promise<void> {
+    // A caller that has just received messages releases them within this turn.
     do {
       await Promise.allSettled(this.#pending);
       await nextTurn();
     } while (this.#pending.size > 0);
   }
 
-  async #withinTime<T>(what: string, act: (endsAtUs: number) => Promise<T>): Promise<T> {
+  async #withTimeout<T>(action: string, act: (endsAtUs: number) => Promise<T>): Promise<T> {
     let cancel: Cancel | undefined;
     this.#lastCallAtUs = this.#nowUs();
     const endsAtUs = this.#lastCallAtUs + this.#timeoutMs * 1_000;
     const expired = new Promise<never>((_, reject) => {
-      cancel = this.#clock.schedule(this.#timeoutMs, () => reject(this.#noAnswer(what)));
+      cancel = this.#clock.schedule(this.#timeoutMs, () => reject(this.#timeoutError(action)));
     });
     try {
       return await Promise.race([act(endsAtUs), expired]);
@@ -101,26 +101,26 @@ export class Calls {
     }
   }
 
-  async #insist(
-    what: string,
+  async #runUntilAccepted(
+    action: string,
     script: Script,
     keys: readonly string[],
     args: Values,
     endsAtUs: number,
   ): Promise<unknown[]> {
     for (;;) {
-      const values = [this.#byServer(endsAtUs), ...args];
+      const values = [this.#serverTime(endsAtUs), ...args];
       const reply = await this.#evaluate(script, keys, values) as [number, ...unknown[]];
       this.#offsetUs = reply[0] - this.#nowUs();
       if (reply.length > 1) return reply;
-      if (this.#nowUs() >= endsAtUs) throw this.#noAnswer(what);
+      if (this.#nowUs() >= endsAtUs) throw this.#timeoutError(action);
     }
   }
 
-  #noAnswer(what: string): MailboxConnectionError {
+  #timeoutError(action: string): MailboxConnectionError {
     return new MailboxConnectionError(
-      `Redis did not answer within ${this.#timeoutMs} ms when asked to ${what}; is it overloaded or ` +
-        "frozen? It is tried again with the next call",
+      `Redis did not answer within ${this.#timeoutMs} ms when asked to ${action}: it is overloaded, ` +
+        "frozen or unreachable. Check the server; the next call tries again",
     );
   }
 
@@ -134,8 +134,8 @@ export class Calls {
     }
   }
 
-  #byServer(us: number): number {
-    return this.#offsetUs === undefined ? NEVER_US : Math.floor(us + this.#offsetUs);
+  #serverTime(us: number): number {
+    return this.#offsetUs === undefined ? NO_EXPIRY_US : Math.floor(us + this.#offsetUs);
   }
 
   #nowUs(): number {

@@ -6,16 +6,16 @@ import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import { connectionError, withoutCommand } from "./_errors.ts";
 import { BunClient, bunRedis } from "./_bun_client.ts";
 import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
-import { type ClusterAddress, clusterAddress, placeOf } from "./_server_url.ts";
+import { type ClusterAddress, clusterAddress, withoutCredentials } from "./_server_url.ts";
 
-/** A client of `ioredis` that was made here. */
+/** A client of `ioredis` that this module creates. */
 interface OwnClient extends RedisClient, RedisSubscriber {
   connect(): Promise<void>;
   readonly status: string;
 }
 
 interface IoredisModule {
-  /** Since version 5.1; before, the class is the module itself. */
+  /** Exported since version 5.1; before that, the default export is the class. */
   readonly Redis?: MakeClient;
   readonly default: MakeClient & { readonly Cluster: MakeCluster };
 }
@@ -23,21 +23,21 @@ interface IoredisModule {
 type MakeClient = new (url: string, options: object) => OwnClient;
 type MakeCluster = new (nodes: readonly object[], options: object) => OwnClient;
 
-/** A connection of our own, and how it ends. */
+/** A connection that this package opened and has to close. */
 export interface OwnConnection {
   readonly client: RedisClient;
   disconnect(): Promise<void>;
 }
 
-/** Not a literal: an optional peer need not be there when imports are checked. */
+/** A variable, not a literal, because tools that check imports must not require an optional peer. */
 const MODULE: string = "ioredis";
 
 const CONNECTED: readonly string[] = ["connecting", "connect", "ready"];
-const LONGEST_PAUSE_MS = 1_000;
-const GOODBYE_MS = 200;
-const PUT_OFF_MS = 50;
+const MAX_RECONNECT_DELAY_MS = 1_000;
+const DISCONNECT_TIMEOUT_MS = 200;
+const CLUSTER_RETRY_DELAY_MS = 50;
 
-/** Connects to the server or the cluster at `url`. Bun's own client knows no clusters. */
+/** Connects to the server or the cluster at `url`. Bun's built-in client does not support clusters. */
 export async function connect(
   url: string,
   timeoutMs: number,
@@ -51,7 +51,7 @@ export async function connect(
     await client.connect();
   } catch (error) {
     client.disconnect();
-    throw connectionError(`connect to ${placeOf(url)}`, error);
+    throw connectionError(`connect to ${withoutCredentials(url)}`, error);
   }
   return { client, disconnect: () => Promise.resolve(client.disconnect()) };
 }
@@ -70,35 +70,35 @@ async function connectIoredis(
       lazyConnect: true,
     })
     : new ioredis.default.Cluster(cluster.nodes, clusterOptions(cluster, timeoutMs));
-  // What `connect` throws does not tell why.
-  let refusal: unknown;
+  // The error that `connect` throws does not contain the reason.
+  let reason: unknown;
   client.on("error", (error) => {
-    refusal = withoutCommand(error?.lastNodeError ?? error); // a cluster tells of its nodes
-    log.debug("the connection to Redis failed", { error: refusal });
+    reason = withoutCommand(error?.lastNodeError ?? error); // a cluster reports the error of a node
+    log.debug("the connection to Redis failed", { error: reason });
   });
   const disconnect = () => end(client, clock);
   try {
     await within(client.connect(), timeoutMs, clock);
   } catch (error) {
     await disconnect();
-    throw connectionError(`connect to ${placeOf(url)}`, refusal ?? error);
+    throw connectionError(`connect to ${withoutCredentials(url)}`, reason ?? error);
   }
   return { client, disconnect };
 }
 
-/** How a connection to one server behaves. */
+/** Returns the options of a connection to one server. */
 function connectionOptions(timeoutMs: number): object {
   return {
     connectTimeout: timeoutMs,
-    // A connection that hears nothing is dead, though nobody may have said so: make a new one. Not before
-    // the calls on it have failed by themselves, and do nothing any more should they arrive after all.
+    // Replaces a connection that has been silent for twice the call timeout. By then its calls have
+    // failed, and the scripts refuse to run them should they still arrive.
     socketTimeout: 2 * timeoutMs,
-    disconnectTimeout: GOODBYE_MS,
-    retryStrategy: pauseMs,
-    // What was under way when the connection broke has failed, and is not done a second time.
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+    retryStrategy: reconnectDelayMs,
+    // Calls that were pending when the connection broke have failed and must not run a second time.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
-    // After a failover the old master is there, and takes nothing any more.
+    // After a failover the old primary stays reachable, but read-only.
     reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
   };
 }
@@ -107,23 +107,23 @@ function clusterOptions({ options, tls }: ClusterAddress, timeoutMs: number): ob
   return {
     lazyConnect: true,
     redisOptions: { ...connectionOptions(timeoutMs), ...options },
-    clusterRetryStrategy: pauseMs,
+    clusterRetryStrategy: reconnectDelayMs,
     slotsRefreshTimeout: timeoutMs,
-    // As with one server: what was under way is not done a second time.
+    // As with one server, failed calls must not run a second time.
     retryDelayOnFailover: 0,
-    // While a slot moves, calls are put off, for as long as they may take at the most.
-    retryDelayOnTryAgain: PUT_OFF_MS,
-    retryDelayOnClusterDown: PUT_OFF_MS,
-    maxRedirections: Math.max(16, Math.ceil(timeoutMs / PUT_OFF_MS)),
-    // Certificates name hosts, not addresses.
+    // While a slot moves, the client retries a call for as long as its timeout allows.
+    retryDelayOnTryAgain: CLUSTER_RETRY_DELAY_MS,
+    retryDelayOnClusterDown: CLUSTER_RETRY_DELAY_MS,
+    maxRedirections: Math.max(16, Math.ceil(timeoutMs / CLUSTER_RETRY_DELAY_MS)),
+    // Certificates contain host names, not IP addresses.
     ...(tls &&
       { dnsLookup: (host: string, found: (e: null, host: string) => void) => found(null, host) }),
   };
 }
 
-/** How long to wait before the next attempt to connect. */
-function pauseMs(times: number): number {
-  return Math.min(50 * times, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+/** Returns the delay before the next attempt to connect, in milliseconds. */
+function reconnectDelayMs(times: number): number {
+  return Math.min(50 * times, MAX_RECONNECT_DELAY_MS) * (0.5 + Math.random() / 2);
 }
 
 async function loadIoredis(): Promise<IoredisModule> {
@@ -131,7 +131,7 @@ async function loadIoredis(): Promise<IoredisModule> {
     return await import(MODULE) as IoredisModule;
   } catch (error) {
     throw new MailboxConnectionError(
-      `${missingPackages("A mailbox on Redis", [MODULE])}, or hand in a client`,
+      `${missingPackages("A mailbox on Redis", [MODULE])}, or pass a client`,
       { cause: error, reason: "client_missing" },
     );
   }
@@ -139,7 +139,7 @@ async function loadIoredis(): Promise<IoredisModule> {
 
 async function within(promise: Promise<void>, ms: number, clock: Clock): Promise<void> {
   if (await settlesWithin(promise, ms, clock)) return await promise;
-  promise.catch(() => {}); // nobody waits for it any more
+  promise.catch(() => {}); // the timeout error below replaces a late one
   throw new Error(`no answer within ${ms} ms`);
 }
 
@@ -147,6 +147,6 @@ async function end(client: OwnClient, clock: Clock): Promise<void> {
   const connected = CONNECTED.includes(client.status);
   const ended = new Promise((resolve) => client.on("end", resolve));
   client.disconnect();
-  // Between two attempts to connect there is nothing that could end.
-  if (connected) await settlesWithin(ended, 2 * GOODBYE_MS, clock);
+  // Between two attempts to connect there is no connection, and no `end` event follows.
+  if (connected) await settlesWithin(ended, 2 * DISCONNECT_TIMEOUT_MS, clock);
 }

@@ -1,42 +1,42 @@
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
 
-/** The fields of one message in an answer to a look: number, deliveries, record, progress. */
-const FIELDS = 4;
+/** Fields of one message in the reply of PEEK: number, deliveries, record, checkpoint. */
+const PEEK_FIELDS = 4;
 
 /**
- * A message that was taken from Redis. Everything of one pull has the same nonce.
+ * A message that was received from Redis. All deliveries of one pull share a nonce.
  *
- * A call whose answer never came may have been made, and the next attempt finds that the receipt is not
- * good any more. As long as the lease lasts nobody else can have settled the message, so it was this
- * delivery: such an attempt has succeeded.
+ * The server may have run a call whose reply was lost. A repetition of that call then fails, because the
+ * receipt is used up. While the lease lasts, only this delivery can have settled the message, so the
+ * repetition counts as successful.
  */
 export class RedisDelivery implements Delivery<string> {
   readonly seq: string;
   readonly nonce: string;
   readonly id: string;
-  /** The id was chosen by the sender. */
+  /** True when the sender chose the id. */
   readonly dedup: boolean;
   readonly body: string;
   readonly deliveryCount: number;
   readonly enqueuedAt: number;
   readonly replyTo: string | undefined;
   readonly checkpoint: string | undefined;
-  /** Until when, by the server's clock, the message is nobody else's. */
-  heldUntilUs: number;
-  /** The call that failed last, and may have worked. */
-  tried: string | undefined;
+  /** When the lease ends, in microseconds by the server's clock. */
+  leaseEndsAtUs: number;
+  /** The last call that failed; the server may have run it. */
+  attempted: string | undefined;
 
   constructor(
     seq: string,
     deliveries: number,
     record: string,
-    progress: string | null,
+    saved: string | null,
     nonce: string,
-    heldUntilUs = 0,
+    leaseEndsAtUs = 0,
   ) {
     const headAt = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
-    const [id, dedup, replyTo, sentWith] = JSON.parse(record.slice(headAt + 1, headEnd)) as Head;
+    const [id, dedup, replyTo, initial] = JSON.parse(record.slice(headAt + 1, headEnd)) as Head;
     this.seq = seq;
     this.nonce = nonce;
     this.id = id;
@@ -45,28 +45,28 @@ export class RedisDelivery implements Delivery<string> {
     this.deliveryCount = deliveries;
     this.enqueuedAt = Number(record.slice(0, headAt));
     this.replyTo = replyTo ?? undefined;
-    this.checkpoint = progress ?? sentWith;
-    this.heldUntilUs = heldUntilUs;
+    this.checkpoint = saved ?? initial;
+    this.leaseEndsAtUs = leaseEndsAtUs;
   }
 
   get receipt(): string {
     return `${this.seq}-${this.nonce}`;
   }
 
-  /** What has to be free again once the message is gone. */
+  /** The chosen id, which has to be freed when the message is removed. */
   get chosenId(): string {
     return chosenIdOf(this);
   }
 }
 
-/** An id that its sender chose, marked so that it is never empty; empty for all others. */
+/** Returns an id that the sender chose with a prefix, so that it is never empty; otherwise "". */
 export function chosenIdOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): string {
   return dedup ? `=${id}` : "";
 }
 
 type Head = readonly [id: string, dedup: 0 | 1, replyTo?: string | null, checkpoint?: string];
 
-/** What is stored of a message beside its body. JSON has no line break, which ends it. */
+/** Returns the stored head of a message. A line break ends it, which JSON never contains. */
 export function headOf(entry: Omit<Entry<string>, "body" | "delayMs">): string {
   const { id, dedup, replyTo, checkpoint } = entry;
   const address = typeof replyTo === "object" ? replyTo.name : replyTo;
@@ -79,45 +79,47 @@ export function headOf(entry: Omit<Entry<string>, "body" | "delayMs">): string {
   return JSON.stringify(head);
 }
 
-/** What a pull hands over: messages, and what is known of those that had come before. */
-export interface Handed {
+/** The messages in the reply of PULL. */
+export interface PullReply {
   readonly seqs: readonly string[];
   readonly records: readonly string[];
-  /** For each of those: its place, deliveries, progress. */
-  readonly again: readonly (number | string | null)[];
+  /** For each message that was delivered before: its index, deliveries, checkpoint. */
+  readonly redelivered: readonly (number | string | null)[];
 }
 
-/** The deliveries of a pull, whose leases end at this time of the server. */
+/** Returns the deliveries of a pull. `leaseEndsAtUs` is by the server's clock. */
 export function pulledDeliveries(
-  { seqs, records, again }: Handed,
+  { seqs, records, redelivered }: PullReply,
   nonce: string,
-  untilUs: number,
+  leaseEndsAtUs: number,
 ): RedisDelivery[] {
   const counts: number[] = [];
-  const progress: (string | null)[] = [];
-  for (let i = 0; i < again.length; i += 3) {
-    const place = again[i] as number;
-    counts[place] = again[i + 1] as number;
-    progress[place] = again[i + 2] as string | null;
+  const checkpoints: (string | null)[] = [];
+  for (let i = 0; i < redelivered.length; i += 3) {
+    const index = redelivered[i] as number;
+    counts[index] = redelivered[i + 1] as number;
+    checkpoints[index] = redelivered[i + 2] as string | null;
   }
   return seqs.map((seq, i) => {
-    return new RedisDelivery(seq, counts[i] ?? 1, records[i]!, progress[i] ?? null, nonce, untilUs);
+    const count = counts[i] ?? 1;
+    const checkpoint = checkpoints[i] ?? null;
+    return new RedisDelivery(seq, count, records[i]!, checkpoint, nonce, leaseEndsAtUs);
   });
 }
 
-/** The messages of an answer to a look. */
+/** Returns the messages in the reply of PEEK. */
 export function peekedDeliveries(reply: readonly unknown[]): RedisDelivery[] {
   const deliveries: RedisDelivery[] = [];
-  for (let i = 2; i < reply.length; i += FIELDS) {
+  for (let i = 2; i < reply.length; i += PEEK_FIELDS) {
     const [seq, count] = [reply[i] as string, reply[i + 1] as number];
-    const [record, progress] = [reply[i + 2] as string, reply[i + 3] as string | null];
-    deliveries.push(new RedisDelivery(seq, count, record, progress, ""));
+    const [record, checkpoint] = [reply[i + 2] as string, reply[i + 3] as string | null];
+    deliveries.push(new RedisDelivery(seq, count, record, checkpoint, ""));
   }
   return deliveries;
 }
 
-/** Names deliveries to a script: those that came by the same pull, one after another, with its nonce. */
-export function naming(deliveries: readonly RedisDelivery[]): string {
+/** Encodes the receipts of deliveries for a script: for each pull its nonce and the message numbers. */
+export function encodeReceipts(deliveries: readonly RedisDelivery[]): string {
   const pulls: string[][] = [];
   let nonce: string | undefined;
   for (const delivery of deliveries) {
@@ -127,28 +129,32 @@ export function naming(deliveries: readonly RedisDelivery[]): string {
   return JSON.stringify(pulls);
 }
 
-/** What a script answers for deliveries: 1 when all were good, otherwise for each 1, 0, or 2 for gone. */
+/**
+ * The result of a settling script: 1 when all receipts were valid, otherwise one number for each delivery.
+ * 1: valid, 0: expired, 2: the message is gone.
+ */
 export type Settled = 1 | readonly number[] | null;
 
-/** Calls after which the message is gone, and those after which it is back in line. */
-const REMOVE: readonly string[] = ["acknowledge", "bury"];
-const GIVE_BACK: readonly string[] = ["nack", "release"];
+/** Calls that remove the message from the queue. */
+const REMOVES: readonly string[] = ["acknowledge", "dead-letter"];
+/** Calls that put the message back into the queue. */
+const REQUEUES: readonly string[] = ["nack", "release"];
 
-/** True when the delivery at this place was good for the call, or had it made by an earlier attempt. */
+/** Returns true when this call settled the delivery, or an earlier attempt of the same call did. */
 export function isSettled(
-  what: string,
+  call: string,
   settled: Settled,
-  place: number,
-  { tried, heldUntilUs }: RedisDelivery,
+  index: number,
+  { attempted, leaseEndsAtUs }: RedisDelivery,
   nowUs: number,
 ): boolean {
-  const answer = settled === 1 ? 1 : settled?.[place];
-  if (answer === 1) return true;
-  if (tried !== what || nowUs >= heldUntilUs) return false;
-  return REMOVE.includes(what) ? answer === 2 : GIVE_BACK.includes(what);
+  const result = settled === 1 ? 1 : settled?.[index];
+  if (result === 1) return true;
+  if (attempted !== call || nowUs >= leaseEndsAtUs) return false;
+  return REMOVES.includes(call) ? result === 2 : REQUEUES.includes(call);
 }
 
-/** Remembers a call that may have been made. */
-export function haveTried(what: string, deliveries: readonly RedisDelivery[]): void {
-  for (const delivery of deliveries) delivery.tried = what;
+/** Records a failed call that the server may have run. */
+export function markAttempted(call: string, deliveries: readonly RedisDelivery[]): void {
+  for (const delivery of deliveries) delivery.attempted = call;
 }

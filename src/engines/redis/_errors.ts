@@ -1,33 +1,33 @@
 import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
-/** What a client threw, as callers of a mailbox know it. */
-export function connectionError(what: string, error: unknown): Error {
+/** Converts an error of the client to a `MailboxConnectionError`. */
+export function connectionError(action: string, error: unknown): Error {
   if (isMailboxError(error)) return error;
   const text = textOf(error);
-  return new MailboxConnectionError(`Redis failed to ${what}: ${text}${advice(text)}`, {
+  return new MailboxConnectionError(`Redis failed to ${action}: ${text}${advice(text)}`, {
     cause: withoutCommand(error),
   });
 }
 
 function textOf(error: unknown): string {
   const text = error instanceof Error ? error.message : errorText(error);
-  // With no retries allowed, this is how a client says it.
+  // ioredis reports a lost connection this way when it may not retry.
   return /max retries per request/.test(text) ? "the connection is lost" : text.replace(/\.$/, "");
 }
 
-/** True when the server does not know a script: it was restarted, or somebody has flushed them. */
+/** Returns true when the server has no such script: it was restarted, or its scripts were flushed. */
 export function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("NOSCRIPT");
 }
 
-/** True for what {@linkcode connectionError} made of a refusal because memory is full. */
+/** Returns true for an error of {@linkcode connectionError} whose cause is a full memory. */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && error.cause instanceof Error &&
     /^-?OOM/.test(error.cause.message);
 }
 
-/** Clients hang the command on their errors, with all it had: bodies, and passwords on connecting. */
+/** Removes the command that clients attach to errors: its arguments contain bodies and passwords. */
 export function withoutCommand(error: unknown): unknown {
   if (!(error instanceof Error) || !("command" in error)) return error;
   const { name, message, stack } = error;
@@ -36,17 +36,19 @@ export function withoutCommand(error: unknown): unknown {
 
 function advice(text: string): string {
   if (/ECONNREFUSED|ENOTFOUND|ETIMEDOUT|closed|writeable|is lost/i.test(text)) {
-    return "; is the server there? It is tried again with the next call";
+    return ". Check that the server runs and is reachable; the next call tries again";
   }
-  if (/WRONGPASS|NOAUTH|NOPERM/.test(text)) return "; check the user, the password and the ACL";
-  if (/^-?OOM/.test(text)) return "; the server has no memory left: nothing was stored";
+  if (/WRONGPASS|NOAUTH|NOPERM/.test(text)) return ". Check the user, the password and the ACL";
+  if (/^-?OOM/.test(text)) {
+    return ". The server has no memory left and nothing was stored: free memory or raise maxmemory";
+  }
   if (/^(MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/.test(text)) {
-    return "; the server is one node of a cluster: use the URL redis+cluster://host:port, or hand in a " +
+    return ". The server is one node of a cluster: use the URL redis+cluster://host:port, or pass a " +
       "Cluster of ioredis";
   }
   if (/cluster support disabled/.test(text)) {
-    return "; the server is no node of a cluster: use redis:// or rediss://";
+    return ". The server is not a cluster node: use redis:// or rediss://";
   }
-  if (/unknown (redis )?command/i.test(text)) return "; Redis 6.2 or later is needed";
+  if (/unknown (redis )?command/i.test(text)) return ". Use Redis 6.2 or later";
   return "";
 }

@@ -1,4 +1,4 @@
-/** The keys of one queue, in the order the scripts know them by. */
+/** The keys of one queue, in the order in which the scripts expect them. */
 export type Keys = readonly [
   meta: string,
   ready: string,
@@ -11,8 +11,8 @@ export type Keys = readonly [
 ];
 
 /**
- * The keys of a mailbox. They share a hash tag, so that a cluster has them in one place, and dead letters
- * have the tag of their mailbox, so that a message can be moved there in one step.
+ * Returns the keys of a mailbox. They share a hash tag, so that a cluster stores them in one slot. Dead
+ * letters have the tag of their mailbox, so that one script can move a message to them.
  */
 export function keysOf(name: string): Keys {
   const at = (part: string) => `${prefixOf(name)}:${part}`;
@@ -28,7 +28,7 @@ export function keysOf(name: string): Keys {
   ];
 }
 
-/** Where a mailbox tells that messages have come. */
+/** Returns the channel on which a mailbox announces new messages. */
 export function channelOf(name: string): string {
   return `${prefixOf(name)}:wake`;
 }

@@ -5,18 +5,18 @@ import type { CallWindow } from "./_calls.ts";
 import type { Keys } from "./_keys.ts";
 import { RECOVER } from "./scripts/pull.ts";
 
-/** A frozen server does not hold up a stop for longer. */
-const LAST_CHANCE_MS = 1_000;
+/** How long a close waits for the release: a frozen server must not delay a shutdown. */
+const CLOSE_TIMEOUT_MS = 1_000;
 
-/** A pull that may have taken messages which nobody got. */
+/** A pull that may have leased messages although its reply was lost. The window is that of the lease ends. */
 interface LostPull extends CallWindow {
   readonly nonce: string;
 }
 
 /**
- * Pulls whose answer never came: the connection broke, or they were given up. What they took would be
- * hidden until its visibility timeout has passed; it is given back as soon as the server answers again,
- * and as long as such a pull may still reach the server.
+ * Releases the messages of pulls whose reply was lost, because the connection broke or the call timed out.
+ * Otherwise they would stay hidden until their visibility timeout passes. The release runs as soon as the
+ * server answers again, and repeatedly while such a pull may still reach the server.
  */
 export class LostPulls {
   readonly #backend: Backend;
@@ -31,10 +31,10 @@ export class LostPulls {
     this.#keys = keys;
     this.#channel = channel;
     const { clock, callTimeoutMs } = backend.options;
-    this.#lost = new LostCalls(clock, callTimeoutMs); // later the script refuses it
+    this.#lost = new LostCalls(clock, callTimeoutMs); // the script refuses later calls
   }
 
-  /** Makes a pull under a nonce of its own, and remembers it when it fails. */
+  /** Runs a pull with a new nonce, and records it when it fails. */
   async watch<T>(visibilityUs: number, pull: (nonce: string) => Promise<T>): Promise<T> {
     const nonce = `${this.#name}-${++this.#last}`;
     const { calls } = this.#backend;
@@ -42,7 +42,7 @@ export class LostPulls {
     try {
       return await pull(nonce);
     } catch (error) {
-      // By the server's clock, as it is known before and after.
+      // The estimate of the server's clock may have changed since: use both.
       const late = calls.window.untilUs;
       this.#lost.add({
         nonce,
@@ -53,25 +53,25 @@ export class LostPulls {
     }
   }
 
-  /** How long until something is to be given back. */
-  get nextLookMs(): number {
+  /** Returns the milliseconds until `release` is due; `Infinity` when no pull is lost. */
+  get nextReleaseMs(): number {
     return this.#lost.nextLookMs;
   }
 
-  /** Gives back what was lost. Fails when the server still does not answer. */
-  async giveBack(all = false): Promise<void> {
+  /** Releases the messages of lost pulls that are due, or of all. Rejects when the server does not answer. */
+  async release(all = false): Promise<void> {
     await this.#lost.look(async (pulls) => {
       for (const { nonce, fromUs, untilUs } of pulls) {
         const values = [this.#channel, nonce, fromUs, untilUs];
-        const what = "give back what a lost answer took";
-        await this.#backend.calls.run(what, RECOVER, this.#keys, values);
+        const action = "release the messages of a lost pull";
+        await this.#backend.calls.run(action, RECOVER, this.#keys, values);
       }
     }, all);
   }
 
-  /** The last chance. Where it is missed, the messages come back by their visibility timeout. */
-  async giveBackLast(): Promise<void> {
-    if (this.nextLookMs === Infinity) return;
-    await settlesWithin(this.giveBack(true), LAST_CHANCE_MS, this.#backend.options.clock);
+  /** Tries a last time. If it fails, the messages reappear when their visibility timeout passes. */
+  async releaseBeforeClose(): Promise<void> {
+    if (this.nextReleaseMs === Infinity) return;
+    await settlesWithin(this.release(true), CLOSE_TIMEOUT_MS, this.#backend.options.clock);
   }
 }

@@ -1,37 +1,40 @@
 import { show } from "../../_checks.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 
-/** Where a cluster is, and as whom it is asked. */
+/** The nodes and the client options in the URL of a cluster. */
 export interface ClusterAddress {
-  /** Nodes that are asked for all the others. */
+  /** The nodes from which the client discovers the others. */
   readonly nodes: readonly { readonly host: string; readonly port: number }[];
-  /** Options of the client for each connection. */
+  /** Client options for each connection. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly tls: boolean;
 }
 
-/** Refuses what is no URL of a server or a cluster. */
+/** Throws unless `url` is the URL of a server or a cluster. */
 export function checkServerUrl(url: string): string {
   if (!/^rediss?(\+cluster)?:\/\/./i.test(url)) {
     throw invalid(
       url,
-      "expected one that begins with redis://, rediss://, redis+cluster:// or rediss+cluster://",
+      "expected it to start with redis://, rediss://, redis+cluster:// or rediss+cluster://",
     );
   }
   clusterAddress(url);
   return url;
 }
 
-/** Takes the URL of a cluster apart; undefined for that of a single server. */
+/** Parses the URL of a cluster. Returns undefined for the URL of a single server. */
 export function clusterAddress(url: string): ClusterAddress | undefined {
   const [, tls, user, hosts = "", database = "", query = ""] =
     /^redis(s?)\+cluster:\/\/(?:(.*)@)?([^/?]*)\/?([^?]*)(?:\?(.*))?$/is.exec(url) ?? [];
   if (tls === undefined) return undefined;
-  if (!["", "0"].includes(database)) throw invalid(url, "a cluster has only the database 0");
+  if (!["", "0"].includes(database)) throw invalid(url, "a cluster has only database 0");
   const nodes = hosts.split(",").map((node) => {
     const [, host = "", port = "6379"] = /^(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(node) ?? [];
     if (host === "" || Number(port) > 65_535) {
-      throw invalid(url, "expected one or more nodes, as redis+cluster://host:6379,other:6379");
+      throw invalid(
+        url,
+        "expected one or more nodes, such as redis+cluster://host:6379,other:6379",
+      );
     }
     return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
   });
@@ -48,8 +51,8 @@ export function clusterAddress(url: string): ClusterAddress | undefined {
   };
 }
 
-/** Where a URL leads to, without what opens the door there. */
-export function placeOf(url: string): string {
+/** Returns the URL without user, password and parameters. */
+export function withoutCredentials(url: string): string {
   return url.replace(/\/\/.*@/s, "//").replace(/\?.*$/s, "");
 }
 

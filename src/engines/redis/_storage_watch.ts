@@ -2,29 +2,29 @@ import type { Maybe } from "../../mailbox/engine.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Backend } from "./_backend.ts";
 import type { Keys } from "./_keys.ts";
-import { GREET, POLICY } from "./scripts/look.ts";
+import { FORMAT, POLICY } from "./scripts/inspect.ts";
 
-/** What an answer tells of the storage beside what was asked for. */
+/** What a reply reports about the storage. */
 export interface StorageNotes {
-  /** Messages whose body is gone. */
-  readonly ghosts: number;
-  /** Messages that were in no line any more. */
-  readonly strays: number;
-  /** The number of the last message that was sent, where the answer has it. */
+  /** Messages whose body was deleted. */
+  readonly bodiless: number;
+  /** Messages that were in none of the lists and are queued again. */
+  readonly orphaned: number;
+  /** The number of the last message sent, if the reply has it. */
   readonly last?: number | undefined;
-  /** The highest number of a message that is there: that of the last one may be higher. */
+  /** The highest number among the received messages; that of the last message sent may be higher. */
   readonly highest?: number | undefined;
 }
 
 /**
- * Notices when a server loses messages: by keys that others remove, by eviction, or because it came back
- * without its data. Numbers only grow, so one that is smaller than an earlier one tells of the last case.
+ * Detects that a server lost messages: other programs deleted keys, the server evicted them, or it
+ * restarted without its data. Message numbers only grow, so a smaller number reveals a restart without data.
  */
 export class StorageWatch {
   readonly #name: string;
   readonly #backend: Backend;
   readonly #keys: Keys;
-  /** The last number that is known, and when it was so by the server's clock. */
+  /** The last known message number, and its time by the server's clock. */
   #last = { number: 0, atUs: 0 };
   #policy = "";
 
@@ -34,42 +34,50 @@ export class StorageWatch {
     this.#keys = keys;
   }
 
-  /** Refuses what was written by something else, and warns of a server that may evict messages. */
-  async greet(what: string): Promise<void> {
-    const [, format, key, type] = await this.#backend.calls.run(what, GREET, this.#keys, []);
-    if (format === 0 || format === 1) return await this.lookAtPolicy();
+  /** Throws when another program wrote the keys. Warns when the server may evict messages. */
+  async checkFormat(action: string): Promise<void> {
+    const [, format, key, type] = await this.#backend.calls.run(action, FORMAT, this.#keys, []);
+    if (format === 0 || format === 1) return await this.checkPolicy();
     const found = format === -1 ? `the key "${key}" is a ${type}` : `its format is not 1`;
     throw new MailboxConnectionError(
-      `Mailbox "${this.#name}" cannot be opened: ${found}, so it was written by something else; ` +
-        "it is left alone, choose another name",
+      `Mailbox "${this.#name}" cannot be opened: ${found}, so another program wrote it. Nothing was ` +
+        "changed; choose another name",
     );
   }
 
-  /** Warns when the server may evict messages; says it again only after it was otherwise. */
-  async lookAtPolicy(): Promise<void> {
-    const [, policy] = await this.#backend.calls.run("look at its policy", POLICY, this.#keys, []);
+  /** Warns when the server may evict messages, once for each change of the policy. */
+  async checkPolicy(): Promise<void> {
+    const [, policy] = await this.#backend.calls.run(
+      "read its eviction policy",
+      POLICY,
+      this.#keys,
+      [],
+    );
     if (policy === this.#policy) return;
     this.#policy = policy as string;
-    // The others remove only keys that have an end, and those of a mailbox have none.
+    // The other policies evict only keys with an expiry, and the keys of a mailbox have none.
     if (!this.#policy.startsWith("allkeys")) return;
     this.#backend.options.log.warn(
-      `the server of mailbox "${this.#name}" deletes messages when its memory is full: its ` +
-        `maxmemory-policy is ${policy}; set it to noeviction`,
+      `Redis deletes messages of mailbox "${this.#name}" when its memory is full: its ` +
+        `maxmemory-policy is ${policy}. Set it to noeviction`,
       { mailbox: this.#name, policy },
     );
   }
 
-  /** Takes note of what an answer of this time tells. A promise when there is something to tell. */
-  note(nowUs: number, { ghosts, strays, last, highest = 0 }: StorageNotes): Maybe<void> {
+  /** Evaluates a reply of this server time. Returns a promise when there is something to log. */
+  note(nowUs: number, { bodiless, orphaned, last, highest = 0 }: StorageNotes): Maybe<void> {
     const name = this.#name;
     const texts: string[] = [];
-    if (ghosts > 0) {
-      texts.push(`${ghosts} messages of "${name}" are lost: something has deleted their bodies`);
-    }
-    if (strays > 0) {
+    if (bodiless > 0) {
       texts.push(
-        `${strays} messages of "${name}" were in no line any more and are delivered again: something ` +
-          "has deleted keys of the mailbox",
+        `${bodiless} messages of "${name}" are lost: another program or an eviction deleted their ` +
+          "bodies. Send them again",
+      );
+    }
+    if (orphaned > 0) {
+      texts.push(
+        `${orphaned} messages of "${name}" were orphaned and are delivered again: another program or ` +
+          "an eviction deleted keys of the mailbox",
       );
     }
     const before = this.#last.number;
@@ -79,18 +87,18 @@ export class StorageWatch {
     if (this.#last.number < before) {
       texts.push(
         `Redis has lost messages of "${name}": the last one had the number ${before}, and now it is ` +
-          `${last}. The server came back without its data, was emptied, or was replaced by a replica ` +
-          "that lagged behind; send again what must not be lost",
+          `${last}. The server restarted without its data, was flushed, or a replica that lagged ` +
+          "behind replaced it. Send the missing messages again",
       );
     }
-    if (texts.length > 0) return this.#tell(texts);
+    if (texts.length > 0) return this.#report(texts);
   }
 
-  async #tell(texts: readonly string[]): Promise<void> {
+  async #report(texts: readonly string[]): Promise<void> {
     try {
-      await this.lookAtPolicy();
+      await this.checkPolicy();
     } catch {
-      // It matters less than what is to be told.
+      // The policy is a hint; the losses below must be logged anyway.
     }
     for (const text of texts) this.#backend.options.log.error(text, { mailbox: this.#name });
   }

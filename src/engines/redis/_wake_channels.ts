@@ -2,27 +2,27 @@ import type { Log } from "../../log.ts";
 import { withoutCommand } from "./_errors.ts";
 import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
 
-/** One connection for all that listens on a client; a client's mailboxes have only the client in common. */
+/** By client, because mailboxes of one client have nothing but the client in common. */
 const shared = new WeakMap<RedisClient, WakeChannels>();
 
 /**
- * The channels on which mailboxes tell that messages have come, on one connection of their own: a
- * connection that listens can do nothing else. It is there from the first listener on until the last
- * mailbox of the client is closed.
+ * The channels on which mailboxes announce new messages. They use one connection per client, because a
+ * connection that subscribes cannot run other commands. It opens with the first listener and closes with
+ * the last mailbox of the client.
  *
- * A notification may be lost while the connection is. So whenever it is there again, and whenever a
- * channel was joined or could not be, the listeners are woken: whatever came before that, they find themselves.
+ * Notifications are lost while the connection is down. So the listeners are woken after every reconnect and
+ * after every attempt to subscribe, and check for messages themselves.
  *
- * A channel that cannot be joined, because the user may not listen or the connection broke, is joined
- * again with the next connection and with the next listener. Until then its listeners depend on their
- * fallback poll, which one warning says.
+ * A subscription fails when the user lacks the permission or the connection breaks. It is repeated with the
+ * next connection and with the next listener. Until then the listeners depend on their fallback poll, and
+ * one warning says so.
  */
 export class WakeChannels {
   readonly #client: RedisClient;
   readonly #log: Log;
   readonly #listeners = new Map<string, Set<() => void>>();
-  /** The channels that could not be joined. */
-  readonly #deaf = new Set<string>();
+  /** The channels whose subscription failed. */
+  readonly #failed = new Set<string>();
   #users = 0;
   #subscriber: RedisSubscriber | undefined;
 
@@ -31,89 +31,89 @@ export class WakeChannels {
     this.#log = log;
   }
 
-  /** The channels of this client. Whoever asks for them leaves them in the end. */
-  static enter(client: RedisClient, log: Log): WakeChannels {
+  /** Returns the channels of this client. The caller has to call `release` in the end. */
+  static acquire(client: RedisClient, log: Log): WakeChannels {
     const channels = shared.get(client) ?? new WakeChannels(client, log);
     shared.set(client, channels);
     channels.#users++;
     return channels;
   }
 
-  /** Ends the connection when nobody is left, and what nobody listens to in any case. */
-  leave(): void {
-    if (--this.#users > 0) return this.#part();
+  /** Unsubscribes from channels without listeners, and closes the connection with the last user. */
+  release(): void {
+    if (--this.#users > 0) return this.#unsubscribeUnused();
     shared.delete(this.#client);
     this.#listeners.clear();
-    this.#deaf.clear();
+    this.#failed.clear();
     this.#subscriber?.disconnect();
     this.#subscriber = undefined;
   }
 
-  /** Calls `listener` whenever something is told on the channel, or may have been. */
+  /** Calls `listener` on every notification of the channel, and whenever one may have been lost. */
   listen(channel: string, listener: () => void): () => void {
     const own = () => listener();
     const listeners = this.#listeners.get(channel);
     if (listeners === undefined) {
       this.#listeners.set(channel, new Set([own]));
-      this.#join([channel]);
+      this.#subscribe([channel]);
     } else {
       listeners.add(own);
-      if (this.#deaf.has(channel)) this.#join([channel]);
+      if (this.#failed.has(channel)) this.#subscribe([channel]);
     }
     return () => void this.#listeners.get(channel)?.delete(own);
   }
 
   /**
-   * A channel stays joined while it is used every now and then: to join takes a round trip. Each is joined
-   * by itself, because a user may be allowed to listen to one and not to another.
+   * Subscribes to each channel by itself, because the user may have the permission for some only. A
+   * subscription outlives its listeners, as a new one costs a round trip.
    */
-  #join(channels: readonly string[]): void {
+  #subscribe(channels: readonly string[]): void {
     for (const channel of channels) {
       this.#connect().subscribe(channel).then(
-        () => this.#deaf.delete(channel),
-        (error) => this.#couldNotJoin(channel, withoutCommand(error)),
+        () => this.#failed.delete(channel),
+        (error) => this.#onSubscribeFailed(channel, withoutCommand(error)),
       ).then(() => this.#wake(channel));
     }
   }
 
-  /** Once for each channel, until it was joined again. */
-  #couldNotJoin(channel: string, error: unknown): void {
-    if (!this.#listeners.has(channel) || this.#deaf.has(channel)) return;
-    this.#deaf.add(channel);
+  /** Warns once for each channel, until a subscription succeeds. */
+  #onSubscribeFailed(channel: string, error: unknown): void {
+    if (!this.#listeners.has(channel) || this.#failed.has(channel)) return;
+    this.#failed.add(channel);
     this.#log.warn(
-      `cannot listen for messages on the Redis channel "${channel}"; receivers look for them at their ` +
-        "poll interval until it works again. Check that the user may SUBSCRIBE to it",
+      `cannot listen for messages on the Redis channel "${channel}"; receivers poll at their poll ` +
+        "interval until it works again. Check that the user may SUBSCRIBE to it",
       { channel, error },
     );
   }
 
-  /** Whoever of the others comes back to a channel joins it again. */
-  #part(): void {
-    const quiet = [...this.#listeners].filter(([, listeners]) => listeners.size === 0);
-    if (quiet.length === 0) return;
-    for (const [channel] of quiet) {
+  /** A later listener subscribes again. */
+  #unsubscribeUnused(): void {
+    const unused = [...this.#listeners].filter(([, listeners]) => listeners.size === 0);
+    if (unused.length === 0) return;
+    for (const [channel] of unused) {
       this.#listeners.delete(channel);
-      this.#deaf.delete(channel);
+      this.#failed.delete(channel);
     }
-    this.#connect().unsubscribe(...quiet.map(([channel]) => channel)).catch((error) => {
-      this.#log.debug("could not stop listening for messages on Redis", { error });
+    this.#connect().unsubscribe(...unused.map(([channel]) => channel)).catch((error) => {
+      this.#log.debug("could not unsubscribe from Redis channels", { error });
     });
   }
 
   #connect(): RedisSubscriber {
     if (this.#subscriber !== undefined) return this.#subscriber;
-    // The client's own way to listen again after a reconnect ends the process when it is refused.
+    // When the server refuses it, the client's own resubscription ends the process with an unhandled error.
     const subscriber = this.#subscriber = this.#client.duplicate({ autoResubscribe: false });
     subscriber.on("error", (error) => {
-      this.#log.debug("the connection that listens for messages on Redis failed", {
+      this.#log.debug("the connection for Redis notifications failed", {
         error: withoutCommand(error),
       });
     });
     subscriber.on("message", (channel: string) => this.#wake(channel));
-    // Whoever waits finds out what is the matter, and does not believe that all is quiet.
+    // A waiting receiver then calls the server and reports the error, instead of waiting on.
     subscriber.on("close", () => this.#wakeAll());
     subscriber.on("ready", () => {
-      if (this.#subscriber === subscriber) this.#join([...this.#listeners.keys()]);
+      if (this.#subscriber === subscriber) this.#subscribe([...this.#listeners.keys()]);
     });
     return subscriber;
   }

@@ -1,28 +1,28 @@
 /**
- * What of a Redis client is used. The clients of `ioredis`, `Redis` and `Cluster`, fit as they are.
+ * The part of a Redis client that a mailbox uses. `Redis` and `Cluster` of `ioredis` have this shape.
  *
  * @module
  */
 
-/** A connection that commands are sent on. */
+/** A connection for commands. */
 export interface RedisClient {
-  /** Runs a script by the hash of its text. */
+  /** Runs a script by the SHA-1 of its text. */
   evalsha(sha: string, numberOfKeys: number, ...args: (string | number)[]): Promise<unknown>;
   /** Runs a script by its text. */
   eval(script: string, numberOfKeys: number, ...args: (string | number)[]): Promise<unknown>;
-  /** Makes another connection to the same server, with other options of the client. */
+  /** Creates another connection to the same server, with changed client options. */
   duplicate(options?: object): RedisSubscriber;
 }
 
-/** A connection that notifications come on. */
+/** A connection for notifications. */
 export interface RedisSubscriber {
-  /** Listens to channels. */
+  /** Subscribes to channels. */
   subscribe(...channels: string[]): Promise<unknown>;
-  /** Listens to channels no longer. */
+  /** Unsubscribes from channels. */
   unsubscribe(...channels: string[]): Promise<unknown>;
-  /** Tells of `message` (channel, text), `ready` after every connect, `close`, `error` and `end`. */
-  // deno-lint-ignore no-explicit-any -- what a listener gets depends on the event
+  /** Adds a listener for `message` (channel, text), `ready` (after every connect), `close`, `error` or `end`. */
+  // deno-lint-ignore no-explicit-any -- the arguments depend on the event
   on(event: string, listener: (...args: any[]) => void): unknown;
-  /** Ends the connection. */
+  /** Closes the connection. */
   disconnect(): void;
 }

@@ -8,13 +8,12 @@ import {
 import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import type { Backend } from "./_backend.ts";
-import { acknowledgement, Companions } from "./_companions.ts";
 import {
   chosenIdOf,
-  haveTried,
+  encodeReceipts,
   headOf,
   isSettled,
-  naming,
+  markAttempted,
   peekedDeliveries,
   pulledDeliveries,
   type RedisDelivery,
@@ -24,19 +23,20 @@ import { isOutOfMemory } from "./_errors.ts";
 import { pollNowAndThen } from "../_fallback_poll.ts";
 import { channelOf, type Keys, keysOf } from "./_keys.ts";
 import { LostPulls } from "./_lost_pulls.ts";
-import { COUNT, PEEK, PURGE } from "./scripts/look.ts";
+import { ackArguments, PiggybackedAcks } from "./_piggybacked_acks.ts";
+import { COUNT, PEEK, PURGE } from "./scripts/inspect.ts";
 import { PULL } from "./scripts/pull.ts";
 import { PUSH } from "./scripts/push.ts";
 import { ACKNOWLEDGE, BURY, CHECKPOINT, EXTEND, RELEASE, RETRY } from "./scripts/settle.ts";
 import { StorageWatch } from "./_storage_watch.ts";
 import type { Script } from "./scripts/script.ts";
 
-/** More at once would hold up everybody else on the server. */
+/** A larger script call would block the other clients of the server. */
 const MAX_PUSH = 10_000;
 
 type Values = readonly (string | number)[];
 
-/** One queue on a server. Its times are the server's, which all its users share. */
+/** One queue on a server. All times are by the server's clock, which its clients share. */
 export class RedisEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "Redis";
@@ -46,7 +46,7 @@ export class RedisEngine implements Engine<string> {
   readonly #keys: Keys;
   readonly #channel: string;
   readonly #lost: LostPulls;
-  readonly #companions: Companions;
+  readonly #acks: PiggybackedAcks;
   readonly #watch: StorageWatch;
 
   constructor(name: string, backend: Backend, maxSize: number) {
@@ -57,21 +57,21 @@ export class RedisEngine implements Engine<string> {
     this.#channel = channelOf(name);
     this.#watch = new StorageWatch(name, backend, this.#keys);
     this.#lost = new LostPulls(backend, this.#keys, this.#channel);
-    this.#companions = new Companions((deliveries) => {
-      return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, acknowledgement);
+    this.#acks = new PiggybackedAcks((deliveries) => {
+      return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, ackArguments);
     });
   }
 
-  /** Makes sure that what is there is ours, and learns the server's time. */
-  greet(): Promise<void> {
-    return this.#watch.greet(this.#what("open"));
+  /** Throws when another program wrote the keys. Its reply also sets the server's clock. */
+  checkFormat(): Promise<void> {
+    return this.#watch.checkFormat(this.#action("open"));
   }
 
   async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
     if (entries.length > MAX_PUSH) {
       throw new InvalidParameterError(
-        `Cannot send ${entries.length} messages to "${this.#name}" in one step: at most ${MAX_PUSH}, ` +
-          "send them in several",
+        `Cannot send ${entries.length} messages to "${this.#name}" in one call: at most ${MAX_PUSH} ` +
+          "are allowed. Send them in several calls",
       );
     }
     const room = Math.min(this.#maxSize, Number.MAX_SAFE_INTEGER);
@@ -81,11 +81,8 @@ export class RedisEngine implements Engine<string> {
       headOf(entry),
       entry.body,
     ]);
-    const [, stored, count, fresh, duplicates = []] = await this.#push([
-      this.#channel,
-      room,
-      ...values,
-    ]);
+    const reply = await this.#push([this.#channel, room, ...values]);
+    const [, stored, count, fresh, duplicates = []] = reply;
     if (stored === 1) return entries.map((_, i) => !(duplicates as number[]).includes(i));
     throw new MailboxFullError(
       `Mailbox "${this.#name}" is full: it holds ${count} of ${this.#maxSize} messages and cannot ` +
@@ -94,28 +91,28 @@ export class RedisEngine implements Engine<string> {
   }
 
   async #push(values: Values): Promise<unknown[]> {
-    const { condition } = this.#backend;
+    const { memory } = this.#backend;
     try {
       const reply = await this.#run("send", PUSH, values);
-      condition.memory(false);
+      memory.update(false);
       const [nowUs, , , , , last] = reply as number[];
-      const telling = this.#watch.note(nowUs!, { ghosts: 0, strays: 0, last });
-      if (telling !== undefined) await telling;
+      const reporting = this.#watch.note(nowUs!, { bodiless: 0, orphaned: 0, last });
+      if (reporting !== undefined) await reporting;
       return reply;
     } catch (error) {
-      if (isOutOfMemory(error)) condition.memory(true);
+      if (isOutOfMemory(error)) memory.update(true);
       throw error;
     }
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    if (this.#lost.nextLookMs === 0) await this.#lost.giveBack();
+    if (this.#lost.nextReleaseMs === 0) await this.#lost.release();
     const visibilityUs = microseconds(visibilityMs);
     const pull = (args: Values) =>
       this.#lost.watch(visibilityUs, (nonce) => {
         return this.#pull([max, visibilityUs, nonce, ...args], visibilityUs, nonce);
       });
-    return await this.#companions.travel(pull);
+    return await this.#acks.pullWith(pull);
   }
 
   async #pull(
@@ -123,39 +120,44 @@ export class RedisEngine implements Engine<string> {
     visibilityUs: number,
     nonce: string,
   ): Promise<Pulled<string> & { settled: Settled; nowUs: number }> {
-    const [nowUs, nextDueUs, notes, settled, seqs = [], records = [], again = []] = await this.#run(
-      "receive",
-      PULL,
-      values,
-    ) as [number, number, number[], Settled, string[]?, string[]?, (string | null)[]?];
-    const [full, ghosts = 0, strays = 0, last] = notes;
-    this.#backend.condition.memory(full === 1);
+    const reply = await this.#run("receive", PULL, values);
+    const [nowUs, nextDueUs, notes, settled, seqs = [], records = [], redelivered = []] = reply as [
+      number,
+      number,
+      number[],
+      Settled,
+      string[]?,
+      string[]?,
+      (string | null)[]?,
+    ];
+    const [full, bodiless = 0, orphaned = 0, last] = notes;
+    this.#backend.memory.update(full === 1);
     const highest = Number(seqs.at(-1) ?? 0);
-    const telling = this.#watch.note(nowUs, { ghosts, strays, last, highest });
-    if (telling !== undefined) await telling;
+    const reporting = this.#watch.note(nowUs, { bodiless, orphaned, last, highest });
+    if (reporting !== undefined) await reporting;
     return {
-      deliveries: pulledDeliveries({ seqs, records, again }, nonce, nowUs + visibilityUs),
-      nextDueMs: Math.min(nextDueUs < 0 ? Infinity : nextDueUs / 1_000, this.#lost.nextLookMs),
+      deliveries: pulledDeliveries({ seqs, records, redelivered }, nonce, nowUs + visibilityUs),
+      nextDueMs: Math.min(nextDueUs < 0 ? Infinity : nextDueUs / 1_000, this.#lost.nextReleaseMs),
       settled,
       nowUs,
     };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#companions.acknowledge(deliveries as readonly RedisDelivery[]);
+    return this.#acks.acknowledge(deliveries as readonly RedisDelivery[]);
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
     const visibilityUs = microseconds(visibilityMs);
-    const good = (it: RedisDelivery, nowUs: number) => {
-      it.heldUntilUs = Math.max(it.heldUntilUs, nowUs + visibilityUs);
+    const onExtended = (it: RedisDelivery, nowUs: number) => {
+      it.leaseEndsAtUs = Math.max(it.leaseEndsAtUs, nowUs + visibilityUs);
     };
     return this.#settle(
       "extend",
       EXTEND,
       deliveries,
-      (batch) => [naming(batch), visibilityUs],
-      good,
+      (batch) => [encodeReceipts(batch), visibilityUs],
+      onExtended,
     );
   }
 
@@ -165,38 +167,43 @@ export class RedisEngine implements Engine<string> {
     spendsAttempt: boolean,
   ): Promise<boolean[]> {
     const values = [this.#channel, microseconds(delayMs), spendsAttempt ? 0 : 1];
-    return this.#settle("nack", RETRY, deliveries, (batch) => [naming(batch), ...values]);
+    return this.#settle("nack", RETRY, deliveries, (batch) => [encodeReceipts(batch), ...values]);
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     const values = [this.#channel, FREE_RELEASES];
-    return this.#settle("release", RELEASE, deliveries, (batch) => [naming(batch), ...values]);
+    return this.#settle(
+      "release",
+      RELEASE,
+      deliveries,
+      (batch) => [encodeReceipts(batch), ...values],
+    );
   }
 
-  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
     const { id, replyTo, chosenId } = delivery as RedisDelivery;
     const keys = [...this.#keys, ...keysOf(this.#deadName)];
     const head = headOf({ id, replyTo, dedup: false });
     const values = [
-      naming([delivery as RedisDelivery]),
+      encodeReceipts([delivery as RedisDelivery]),
       channelOf(this.#deadName),
       head,
-      letter,
+      deadLetter,
       chosenId,
     ];
     try {
-      const reply = await this.#backend.calls.run(this.#what("bury"), BURY, keys, values);
+      const reply = await this.#backend.calls.run(this.#action("dead-letter"), BURY, keys, values);
       const [nowUs, settled] = reply as [number, Settled];
-      return isSettled("bury", settled, 0, delivery as RedisDelivery, nowUs);
+      return isSettled("dead-letter", settled, 0, delivery as RedisDelivery, nowUs);
     } catch (error) {
-      haveTried("bury", [delivery as RedisDelivery]);
+      markAttempted("dead-letter", [delivery as RedisDelivery]);
       throw error;
     }
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
     const [saved = false] = await this.#settle("checkpoint", CHECKPOINT, [delivery], (batch) => {
-      return [naming(batch), progress];
+      return [encodeReceipts(batch), progress];
     });
     return saved;
   }
@@ -226,14 +233,14 @@ export class RedisEngine implements Engine<string> {
     };
   }
 
-  /** On the same connection, which this engine closes for both. */
+  /** Shares the connection, which this engine closes for both. */
   deadLetters(): RedisEngine {
     return new DeadLetterEngine(this.#deadName, this.#backend, Infinity);
   }
 
   async close(): Promise<void> {
     await this.#backend.calls.settle();
-    await this.#lost.giveBackLast();
+    await this.#lost.releaseBeforeClose();
     await this.#backend.close();
   }
 
@@ -241,52 +248,52 @@ export class RedisEngine implements Engine<string> {
     return `${this.#name}.dead`;
   }
 
-  #what(what: string): string {
-    return `${what} ("${this.#name}")`;
+  #action(verb: string): string {
+    return `${verb} ("${this.#name}")`;
   }
 
-  #run(what: string, script: Script, values: Values): Promise<unknown[]> {
-    return this.#backend.calls.run(this.#what(what), script, this.#keys, values);
+  #run(verb: string, script: Script, values: Values): Promise<unknown[]> {
+    return this.#backend.calls.run(this.#action(verb), script, this.#keys, values);
   }
 
-  /** Tells for each whether its receipt was still good, and `good` as well. */
+  /** Returns for each delivery whether its receipt was valid. Calls `onSettled` for the valid ones. */
   async #settle(
-    what: string,
+    verb: string,
     script: Script,
     deliveries: readonly Delivery<string>[],
     values: (batch: readonly RedisDelivery[]) => Values,
-    good?: (delivery: RedisDelivery, nowUs: number) => void,
+    onSettled?: (delivery: RedisDelivery, nowUs: number) => void,
   ): Promise<boolean[]> {
     const own = deliveries as readonly RedisDelivery[];
     const results: boolean[] = [];
     try {
       for (let i = 0; i < own.length; i += MAX_BATCH) {
         const batch = own.slice(i, i + MAX_BATCH);
-        const reply = await this.#run(what, script, values(batch));
+        const reply = await this.#run(verb, script, values(batch));
         const [nowUs, settled, full] = reply as [number, Settled, number?];
-        if (full !== undefined) this.#backend.condition.memory(full === 1);
+        if (full !== undefined) this.#backend.memory.update(full === 1);
         for (const [n, delivery] of batch.entries()) {
-          const done = isSettled(what, settled, n, delivery, nowUs);
-          if (done) good?.(delivery, nowUs);
+          const done = isSettled(verb, settled, n, delivery, nowUs);
+          if (done) onSettled?.(delivery, nowUs);
           results.push(done);
         }
       }
     } catch (error) {
-      haveTried(what, own);
+      markAttempted(verb, own);
       throw error;
     }
     return results;
   }
 }
 
-/** Shares everything with its mailbox, which closes it. */
+/** Leaves the shared connection open: the engine of the mailbox closes it. */
 class DeadLetterEngine extends RedisEngine {
   override close(): Promise<void> {
     return Promise.resolve();
   }
 }
 
-/** Never less than was asked for. */
+/** Rounds up, so that a lease or a delay is never shorter than requested. */
 function microseconds(ms: number): number {
   return Math.ceil(ms * 1_000);
 }

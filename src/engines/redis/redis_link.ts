@@ -1,5 +1,5 @@
 /**
- * The connection of the mailboxes on Redis, for other parts of the package that keep something there.
+ * The Redis connection of the mailboxes, for other parts of the package that store data in Redis.
  *
  * @module
  */
@@ -12,10 +12,10 @@ import { checkServerUrl } from "./_server_url.ts";
 
 export { Script } from "./scripts/script.ts";
 
-/** A server, the calls that are made there, and the channels that are heard from there. */
+/** A connected server, with its script calls and its notification channels. */
 export type RedisLink = Backend;
 
-/** Connects to the server or the cluster at a URL, or uses a client like that of `ioredis`. */
+/** Connects to the server or the cluster at a URL, or uses a client such as that of `ioredis`. */
 export async function openRedisLink(
   server: string | RedisClient,
   options: BackendOptions,

@@ -12,26 +12,28 @@ import { checkServerUrl } from "./_server_url.ts";
 
 /** Options of {@linkcode RedisMailbox.open}. */
 export interface RedisMailboxOptions extends MailboxOptions {
-  /** The queue on the server; its dead letters are in `<name>.dead`. @default {"default"} */
+  /** The name of the queue. Its dead letters are in `<name>.dead`. @default {"default"} */
   readonly name?: string;
-  /** Above this `send` is refused; nothing is ever evicted. @default {Infinity} */
+  /** How many messages the queue holds. `send` throws a `MailboxFullError` above. @default {Infinity} */
   readonly maxSize?: number;
-  /** The longest body, as JSON in UTF-8. @default {262_144} */
+  /** The maximum size of a body, in bytes of its JSON in UTF-8. @default {262_144} */
   readonly maxBodyBytes?: number;
-  /** No call takes longer than this; it fails then, and has no effect later. @default {5_000} */
+  /** After how many milliseconds a call fails. It has no effect after that. @default {5_000} */
   readonly callTimeoutMs?: number;
   /**
-   * How often a waiting receiver looks although nothing was heard of a message, in case that a
-   * notification was lost. @default {5_000}
+   * How often a waiting receiver polls without a notification, in milliseconds: a notification may be
+   * lost. @default {5_000}
    */
   readonly pollIntervalMs?: number;
 }
 
 /**
- * A mailbox on a Redis server, of version 6.2 or later, or a cluster: shared by the processes of many
- * machines, with the whole contract. What a confirmed message survives is decided by the server: with
- * `appendonly yes` and `appendfsync always` everything, by default the last minutes may be lost in a
- * crash; and only with `maxmemory-policy noeviction` it never deletes messages to make room.
+ * Stores messages on a Redis server (6.2 or later) or a cluster, shared by processes on many machines. It
+ * implements the whole mailbox contract.
+ *
+ * The configuration of the server decides what a sent message survives. With `appendonly yes` and
+ * `appendfsync always` it survives a crash; by default a crash may lose the last minutes. Only with
+ * `maxmemory-policy noeviction` the server never deletes messages to free memory.
  *
  * @example
  * ```ts ignore
@@ -59,21 +61,25 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     this.#backend = backend;
   }
 
-  /** Says that the server has no memory left and refuses sends; undefined while it takes them. */
+  /** Describes that the server has no memory left and refuses sends; undefined while it accepts them. */
   get trouble(): string | undefined {
-    return this.#backend.condition.trouble;
+    return this.#backend.memory.trouble;
   }
 
   /**
-   * Opens a queue of the server at a URL (`redis://` or `rediss://`), of the cluster at one
-   * (`redis+cluster://host:6379,other:6379` or `rediss+cluster://`), or of a client of yours, which is a
-   * `Redis` or a `Cluster` of `ioredis`. For a URL that package is needed too, but for a single server on
-   * Bun, whose own client is used there.
+   * Opens a queue. `server` is the URL of a server (`redis://` or `rediss://`), the URL of a cluster
+   * (`redis+cluster://host:6379,other:6379` or `rediss+cluster://`), or a `Redis` or `Cluster` client of
+   * `ioredis`. A URL needs the package `ioredis` too, except for a single server on Bun, which has a
+   * built-in client.
    *
-   * A client that is handed in is shared by all mailboxes that get it, and is not closed with them. Make
-   * it with `maxRetriesPerRequest: 0` and `autoResendUnfulfilledCommands: false`: a client that repeats
-   * commands after a broken connection may send a message twice. A `Cluster` needs `retryDelayOnFailover: 0`
-   * for the same reason.
+   * All mailboxes that get the same client share it, and closing a mailbox does not close it. Create it
+   * with `maxRetriesPerRequest: 0` and `autoResendUnfulfilledCommands: false`: a client that repeats
+   * commands after a broken connection may send a message twice. A `Cluster` needs
+   * `retryDelayOnFailover: 0` for the same reason.
+   *
+   * @throws {InvalidParameterError} when the URL, the client or the name is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
+   * @throws {MailboxConnectionError} when the server cannot be reached, or another program wrote the keys.
    */
   static async open<T, R = unknown>(
     server: string | RedisClient,
@@ -88,7 +94,7 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     });
     const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
     const engine = new RedisEngine(name, backend, maxSize);
-    // Checks the rest of the options; the server comes after everything that can be refused.
+    // The constructor checks the remaining options, before the server is called.
     const mailbox = new RedisMailbox<T, R>(name, backend, engine, options, async (queue) => {
       const { address } = await import("./_lease_keeping.ts");
       if (address === undefined || typeof server !== "string") return undefined;
@@ -97,7 +103,7 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     });
     await backend.open();
     try {
-      await engine.greet();
+      await engine.checkFormat();
     } catch (error) {
       await backend.close();
       throw error;
@@ -113,8 +119,8 @@ function checkServer(server: string | RedisClient): string | RedisClient {
 function checkClient(client: RedisClient): RedisClient {
   if (client !== null && typeof client === "object" && "onclose" in client) {
     throw new InvalidParameterError(
-      "Invalid client: one of Bun's own cannot be shared with a mailbox; pass its URL, and the mailbox " +
-        "makes such a one for itself",
+      "Invalid client: a mailbox cannot share Bun's built-in client; pass its URL, and the mailbox " +
+        "creates a client of its own",
     );
   }
   const parts = ["eval", "evalsha", "duplicate"] as const;

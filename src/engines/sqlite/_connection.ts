@@ -2,30 +2,30 @@ import { Turns } from "../../_turns.ts";
 import { type Clock, nextTurn } from "../../clock.ts";
 import type { Maybe } from "../../mailbox/engine.ts";
 import { isMailboxError, MailboxClosedError } from "../../mailbox/errors.ts";
+import { retryWhileBusy } from "./_busy_retry.ts";
 import { DataVersionWatch } from "./_data_version_watch.ts";
 import { connectionError } from "./_errors.ts";
 import { type OpenFile, openFile, type OpenFileOptions } from "./_open_file.ts";
-import { patiently } from "./_patience.ts";
 
-/** One change that waits for its transaction. */
+/** A change that waits for its transaction. */
 interface Job {
   readonly work: () => unknown;
   readonly resolve: (result: never) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** More changes than this do not share a transaction: it would keep others waiting. */
+/** The maximum number of changes per transaction. A longer one would block other processes. */
 const MAX_JOBS = 1_000;
 
-/** A look at the file costs as much as a tenth of a send, so not each of many calls looks. */
-const LOOK_MS = 1;
+/** Minimum time between checks of the file. A check costs a tenth of a send. */
+const FILE_CHECK_INTERVAL_MS = 1;
 
 /**
- * One connection to a file. Changes that are asked for in the same breath share a transaction, and none
- * is confirmed before its commit.
+ * One connection to a file. Changes of the same turn of the event loop share a transaction, and each
+ * resolves after its commit.
  *
- * `unopened ─▶ open ─▶ closing ─▶ closed`. While it is closing, changes are still made, so that what was
- * taken too late can be given back.
+ * `unopened ─▶ open ─▶ closing ─▶ closed`. While it is closing, it still accepts changes, so that late
+ * receivers can release their messages.
  */
 export class Connection {
   readonly path: string;
@@ -37,7 +37,7 @@ export class Connection {
   #jobs: Job[] = [];
   #flushing: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
-  #lookedAt = -Infinity;
+  #checkedAt = -Infinity;
 
   constructor(path: string, options: OpenFileOptions, pollIntervalMs: number) {
     this.path = path;
@@ -47,33 +47,35 @@ export class Connection {
     this.#watch = new DataVersionWatch(options.clock, pollIntervalMs, () => this.#dataVersion());
   }
 
-  /** Opens the file, and makes it where it is not there yet. */
+  /** Opens the file and creates it if it does not exist. */
   async open(): Promise<void> {
     this.#file = await openFile(this.path, this.#options);
   }
 
-  /** The file, whatever path led to it. */
+  /** The resolved path of the file. */
   get realPath(): string {
     return this.opened.realPath;
   }
 
   get opened(): OpenFile {
     if (this.#file === undefined) {
-      throw new MailboxClosedError(`The SQLite file "${this.path}" is closed here`);
+      throw new MailboxClosedError(
+        `Cannot use the SQLite file "${this.path}": this mailbox has closed it. Open the mailbox again`,
+      );
     }
     return this.#file;
   }
 
-  /** True from the moment on when nothing may be taken any more. */
+  /** True once `close` was called. No messages may be leased then. */
   get closing(): boolean {
     return this.#closing !== undefined;
   }
 
-  /** Reads what is committed. */
+  /** Runs `work`, which only reads. */
   read<T>(work: () => T): Maybe<T> {
     try {
       this.#checkFile();
-      const result = patiently(this.#clock, work);
+      const result = retryWhileBusy(this.#clock, work);
       return result instanceof Promise ? result.catch((error) => this.#fail(error)) : result;
     } catch (error) {
       return this.#fail(error);
@@ -81,8 +83,8 @@ export class Connection {
   }
 
   /**
-   * Does `work` within a transaction and resolves after its commit. An error of a mailbox, thrown before
-   * anything was changed, concerns this work alone; any other undoes the whole transaction.
+   * Runs `work` within a transaction and resolves after its commit. A mailbox error, which `work` throws
+   * before it changes anything, rejects this call only; any other error rolls back the whole transaction.
    */
   write<T>(work: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -102,7 +104,7 @@ export class Connection {
 
   async #close(): Promise<void> {
     this.#watch.stop();
-    // Whoever was handed something at this very moment gives it back within this turn.
+    // A caller that has just received messages releases them within this turn.
     for (await nextTurn(); this.#flushing !== undefined; await nextTurn()) await this.#flushing;
     const file = this.#file;
     this.#file = undefined;
@@ -113,7 +115,7 @@ export class Connection {
     while (this.#jobs.length > 0) {
       await this.#turns.next();
       try {
-        await patiently(this.#clock, () => this.#transact());
+        await retryWhileBusy(this.#clock, () => this.#transact());
       } catch (error) {
         this.#reject(this.#jobs.splice(0), error);
       }
@@ -121,7 +123,7 @@ export class Connection {
     this.#flushing = undefined;
   }
 
-  /** From begin to end without a pause: nothing else of this process can come in between. */
+  /** Synchronous, so that no other work of this process runs within the transaction. */
   #transact(): void {
     const { begin, commit, rollback } = this.opened.statements;
     this.#checkFile();
@@ -143,11 +145,11 @@ export class Connection {
       try {
         rollback.run();
       } catch {
-        // After the worst errors SQLite has rolled back by itself, and says that there is nothing to do.
+        // After severe errors SQLite has rolled back by itself and refuses a second rollback.
       }
       return this.#reject(jobs, error);
     }
-    for (const tell of settle) tell();
+    for (const settleOne of settle) settleOne();
   }
 
   #reject(jobs: readonly Job[], error: unknown): void {
@@ -159,12 +161,12 @@ export class Connection {
     throw connectionError(this.path, error);
   }
 
-  /** Refuses to go on with a file that its path does not lead to any more. */
+  /** Throws when the path does not lead to the opened file any more. */
   #checkFile(): void {
     const now = this.#clock.monotonic();
-    if (now - this.#lookedAt < LOOK_MS) return;
+    if (now - this.#checkedAt < FILE_CHECK_INTERVAL_MS) return;
     this.opened.identity.check();
-    this.#lookedAt = now; // not after a failure: the next call looks again
+    this.#checkedAt = now; // not after a failure: the next call checks again
   }
 
   #dataVersion(): number {

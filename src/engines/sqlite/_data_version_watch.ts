@@ -1,8 +1,8 @@
 import type { Cancel, Clock } from "../../clock.ts";
 
 /**
- * Notices what other connections change, of this process and of others. SQLite tells by a number that
- * has to be asked for, which is done only while somebody listens.
+ * Detects changes by other connections, in this process and in others. SQLite reports them by a number
+ * (`data_version`) that has to be polled. Polling runs only while there are listeners.
  */
 export class DataVersionWatch {
   readonly #clock: Clock;
@@ -18,7 +18,7 @@ export class DataVersionWatch {
     this.#read = read;
   }
 
-  /** Watches until the remover is called. */
+  /** Adds a listener. Returns a function that removes it. */
   add(listener: () => void): () => void {
     const own = () => listener();
     this.#listeners.add(own);
@@ -37,7 +37,7 @@ export class DataVersionWatch {
     this.#cancel = undefined;
   }
 
-  /** Processes that were started together do not look in step. */
+  /** The interval is random, so that processes do not poll at the same moment. */
   #schedule(): void {
     const ms = this.#intervalMs * (0.75 + Math.random() / 2);
     this.#cancel = this.#clock.schedule(ms, () => {
@@ -51,7 +51,7 @@ export class DataVersionWatch {
     try {
       this.#seen = this.#read();
     } catch {
-      return true; // whoever looks now meets the error itself, and reports it
+      return true; // a woken receiver meets the same error and reports it
     }
     return this.#seen !== before;
   }

@@ -1,6 +1,6 @@
 import type { Delivery } from "../../mailbox/engine.ts";
 
-/** A message as the file has it. */
+/** A message as the file stores it. */
 export interface Row {
   readonly seq: number;
   readonly id: string;
@@ -11,7 +11,7 @@ export interface Row {
   readonly checkpoint: string | null;
 }
 
-/** A message that was taken from the file. Everything of one pull has the same nonce. */
+/** A message that was received from the file. All deliveries of one pull share a nonce. */
 export class SqliteDelivery implements Delivery<string> {
   readonly seq: number;
   readonly nonce: number;
@@ -22,7 +22,7 @@ export class SqliteDelivery implements Delivery<string> {
   readonly replyTo: string | undefined;
   readonly checkpoint: string | undefined;
 
-  /** `row` is how the message was found; without a nonce it was only looked at. */
+  /** `row` is the message before the delivery. Without a nonce it was only peeked at. */
   constructor(row: Row, nonce?: number) {
     this.seq = row.seq;
     this.nonce = nonce ?? 0;

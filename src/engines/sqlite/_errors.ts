@@ -1,12 +1,12 @@
 import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
-/** True when another connection holds the lock. The drivers agree on the text alone. */
+/** Returns true when another connection holds the lock. Drivers agree on the text of this error only. */
 export function isBusy(error: unknown): boolean {
   return error instanceof Error && /database is locked/.test(error.message);
 }
 
-/** What a driver threw, as callers of a mailbox know it. */
+/** Converts an error of the driver to a `MailboxConnectionError`. */
 export function connectionError(path: string, error: unknown): Error {
   if (isMailboxError(error)) return error;
   const text = error instanceof Error ? error.message : errorText(error);
@@ -15,7 +15,7 @@ export function connectionError(path: string, error: unknown): Error {
   });
 }
 
-/** What to do about an error, by its text: drivers and runtimes agree on nothing else. */
+/** What to do about an error, by its text: drivers and runtimes agree on the text only. */
 const ADVICE: readonly (readonly [text: RegExp, advice: string])[] = [
   [
     /database is locked/,
@@ -25,7 +25,7 @@ const ADVICE: readonly (readonly [text: RegExp, advice: string])[] = [
     /EACCES|EPERM|unable to open/,
     "give this process the right to read and write the file and its folder",
   ],
-  [/disk is full/, "free some space on its disk; this change was not made"],
+  [/disk is full/, "free some space on its disk; the change was rolled back"],
   [/readonly/, "give this process the right to write the file and its folder"],
   [/EISDIR/, "it is a folder; name a file"],
   [/ENOTDIR/, "a part of its path is a file and not a folder; choose another path"],

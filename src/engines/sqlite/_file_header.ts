@@ -5,18 +5,20 @@ const MAGIC = "SQLite format 3\0";
 const APPLICATION_ID_AT = 68;
 const HEADER_BYTES = 100;
 
-/** Not a literal: a bundler for browsers would refuse it, also in a program without SQLite. */
+/** A variable, not a literal, because a bundler for browsers would reject the import. */
 const MODULE: string = "node:fs/promises";
 
 /**
- * Refuses a file that is not ours before SQLite sees it: merely to open a database may finish what a
- * crash has left behind, and write. A file that is empty or not there yet is fine, if its folder is there;
- * with `create` false it has to be there.
+ * Throws for a file of another program before SQLite opens it: opening a database may complete a crashed
+ * transaction and write. An empty or missing file is accepted if its folder exists; with `create` false the
+ * file has to exist.
  */
-export async function refuseForeignFile(path: string, create = true): Promise<void> {
+export async function checkFileHeader(path: string, create = true): Promise<void> {
   const header = await readHeader(path);
   if (header === undefined && !create) {
-    throw new MailboxConnectionError(`The SQLite file "${path}" is not there any more`);
+    throw new MailboxConnectionError(
+      `The SQLite file "${path}" does not exist any more. Move it back, or open the mailbox again`,
+    );
   }
   if (header === undefined || header.byteLength === 0) return;
   const magic = new TextDecoder().decode(header.subarray(0, MAGIC.length));
@@ -37,7 +39,7 @@ async function readHeader(path: string): Promise<Uint8Array | undefined> {
     }
   } catch (error) {
     if ((error as { readonly code?: string }).code !== "ENOENT") throw error;
-    // Without the folder a driver says only that it is unable to open the file.
+    // `stat` reports a missing folder; a driver would only say that it cannot open the file.
     await stat(path.replace(/[^/\\]*$/, "") || ".");
     return undefined;
   }

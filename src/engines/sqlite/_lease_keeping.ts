@@ -1,4 +1,4 @@
-// Extends leases on a queue from another thread, which loads this module by its address.
+// Extends leases from another thread, which loads this module by its URL.
 
 import { systemClock } from "../../clock.ts";
 import { addressOf, type LeaseKeeping } from "../../mailbox/lease_keeping.ts";
@@ -8,17 +8,17 @@ import { anyDriver } from "./drivers/mod.ts";
 import type { Durability } from "./_open_file.ts";
 import { SqliteEngine } from "./sqlite_engine.ts";
 
-/** Where a thread finds this module. */
+/** The URL of this module; undefined when a bundler has merged it into another file. */
 export const address: string | undefined = addressOf(import.meta.url, "_lease_keeping");
 
-/** What it takes to reach the queue. */
+/** Options of {@linkcode openLeaseKeeping}. They are copied to the other thread. */
 export interface LeaseKeepingOptions {
   readonly path: string;
   readonly queue: string;
   readonly durability: Durability;
 }
 
-/** Opens the file, which is there as long as there are leases in it. */
+/** Opens the existing file and returns a lease extender for the queue. */
 export async function openLeaseKeeping(options: LeaseKeepingOptions): Promise<LeaseKeeping> {
   const { path, queue, durability } = options;
   const shared = { clock: systemClock, driver: anyDriver, durability, create: false };
@@ -26,13 +26,13 @@ export async function openLeaseKeeping(options: LeaseKeepingOptions): Promise<Le
   await connection.open();
   const engine = new SqliteEngine(queue, connection, systemClock, Infinity);
   return {
-    extend: (receipts, visibilityMs) => engine.extend(receipts.map(held), visibilityMs),
+    extend: (receipts, visibilityMs) => engine.extend(receipts.map(deliveryOf), visibilityMs),
     close: async () => await engine.close(),
   };
 }
 
-/** As much of a delivery as its extension needs. */
-function held(receipt: string): SqliteDelivery {
+/** Returns the part of a delivery that `extend` needs. */
+function deliveryOf(receipt: string): SqliteDelivery {
   const [seq, nonce] = receipt.split("-").map(Number);
   return { seq, nonce } as SqliteDelivery;
 }

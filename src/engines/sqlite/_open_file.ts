@@ -1,28 +1,28 @@
 import type { Clock } from "../../clock.ts";
+import { BLOCKING_MS, retryWhileBusy } from "./_busy_retry.ts";
 import type { SqliteDatabase, SqliteDriver } from "./database.ts";
 import { connectionError } from "./_errors.ts";
 import { FileIdentity } from "./_file_identity.ts";
-import { refuseForeignFile } from "./_file_header.ts";
-import { BLOCKING_MS, patiently } from "./_patience.ts";
+import { checkFileHeader } from "./_file_header.ts";
 import { migrate } from "./_schema.ts";
 import { prepareAll, type Statements } from "./_statements.ts";
 
 /**
- * What a confirmed change survives. `"normal"`: the end of the process, also by `kill -9`. `"full"`: a
- * power failure and a crash of the machine too, for the price of waiting for the disk at every commit.
+ * What a committed change survives. `"normal"`: the end of the process, also by `kill -9`. `"full"`: also a
+ * power failure and a crash of the machine; every commit then waits for the disk.
  */
 export type Durability = "normal" | "full";
 
-/** How to open a file. */
+/** Options of {@linkcode openFile}. */
 export interface OpenFileOptions {
   readonly driver: SqliteDriver;
   readonly durability: Durability;
   readonly clock: Clock;
-  /** Makes the file where it is not there. @default {true} */
+  /** Creates the file if it does not exist. @default {true} */
   readonly create?: boolean;
 }
 
-/** A file that is ours and up to date. */
+/** An open mailbox file with the current schema. */
 export interface OpenFile {
   readonly database: SqliteDatabase;
   readonly statements: Statements;
@@ -30,17 +30,17 @@ export interface OpenFile {
   readonly identity: FileIdentity;
 }
 
-/** A long queue of changes is written back in larger, rarer steps than SQLite's default of 1 000. */
+/** Pages of the WAL before SQLite writes them back. SQLite's default of 1 000 makes more, smaller steps. */
 const CHECKPOINT_PAGES = 4_000;
 
-/** Opens a file, makes it where it is not there unless told otherwise, and refuses what is not ours without touching it. */
+/** Opens a file and, unless `create` is false, creates it. Throws for a file of another program, unchanged. */
 export async function openFile(path: string, options: OpenFileOptions): Promise<OpenFile> {
   let database: SqliteDatabase | undefined;
   try {
-    await refuseForeignFile(path, options.create);
+    await checkFileHeader(path, options.create);
     const opened = database = await options.driver(path);
     database.exec(`PRAGMA busy_timeout = ${BLOCKING_MS}`);
-    await patiently(options.clock, () => prepareFile(opened, path, options.durability));
+    await retryWhileBusy(options.clock, () => prepareFile(opened, path, options.durability));
     const [main] = database.prepare("PRAGMA database_list").all() as { readonly file: string }[];
     const realPath = main!.file;
     const identity = await FileIdentity.of(realPath);
@@ -51,11 +51,11 @@ export async function openFile(path: string, options: OpenFileOptions): Promise<
   }
 }
 
-/** The tables come before the journal mode: nothing is written before the file is known to be ours. */
+/** `migrate` comes first: it throws for a file of another program before the journal mode is written. */
 function prepareFile(database: SqliteDatabase, path: string, durability: Durability): void {
   migrate(database, path);
   database.exec("PRAGMA journal_mode = WAL");
   database.exec(`PRAGMA synchronous = ${durability}`);
-  if (durability === "full") database.exec("PRAGMA fullfsync = ON"); // macOS needs to be told
+  if (durability === "full") database.exec("PRAGMA fullfsync = ON"); // macOS does not flush its disk cache otherwise
   database.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
 }

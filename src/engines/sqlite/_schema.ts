@@ -1,15 +1,15 @@
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { SqliteDatabase } from "./database.ts";
 
-/** "LCMB" in the header of the file says that it is one of ours. */
+/** "LCMB" in the file header marks a mailbox file. */
 export const APPLICATION_ID = 0x4c43_4d42;
 
 /**
- * Each step leads from one version of the schema to the next; what was released is never changed.
+ * The migrations, in order. Each leads to the next version of the schema; a released one never changes.
  *
- * A message whose `due_at` is 0 stands in line, and `seq` is its place there for good. Any other
- * `due_at` is when its delay or its lease ends; a lease has a `nonce`. So one index leads to the
- * oldest in line and to the next that falls due, however many messages there are of either kind.
+ * A message with a `due_at` of 0 is ready. Ready messages are ordered by `seq`, which never changes. Any
+ * other `due_at` is the end of a delay or a lease; a leased message has a `nonce`. So one index finds the
+ * oldest ready message and the next due one, however many messages there are of either kind.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE queue (
@@ -36,7 +36,7 @@ export const MIGRATIONS: readonly string[] = [
   CREATE UNIQUE INDEX chosen_id ON message (queue, id) WHERE chosen = 1;`,
 ];
 
-/** Brings a database up to date in one transaction. One that is not ours is refused, and unchanged. */
+/** Migrates a database in one transaction. Throws for a database of another program, unchanged. */
 export function migrate(
   database: SqliteDatabase,
   path: string,
@@ -45,7 +45,7 @@ export function migrate(
   if (check(database, path, migrations.length) === migrations.length) return;
   database.exec("BEGIN IMMEDIATE");
   try {
-    // Looked at again: somebody else may have been faster.
+    // Checks again, because another process may have migrated before the lock.
     const version = check(database, path, migrations.length);
     for (const step of migrations.slice(version)) database.exec(step);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
@@ -57,7 +57,7 @@ export function migrate(
   }
 }
 
-/** The version of the schema; 0 for a database that is still empty. */
+/** Returns the version of the schema; 0 for an empty database. */
 function check(database: SqliteDatabase, path: string, newest: number): number {
   const read = (sql: string) => Object.values(database.prepare(sql).get() as object)[0] as number;
   const version = read("PRAGMA user_version");
@@ -68,15 +68,15 @@ function check(database: SqliteDatabase, path: string, newest: number): number {
   if (version > newest) {
     throw new MailboxConnectionError(
       `The SQLite file "${path}" has version ${version} of the schema and this package knows ` +
-        `${newest}: update the package here too`,
+        `${newest}: update the package in this program`,
     );
   }
   return version;
 }
 
-/** Says that a file belongs to somebody else. */
+/** Returns the error for a file of another program. */
 export function foreignFile(path: string): MailboxConnectionError {
   return new MailboxConnectionError(
-    `The file "${path}" is not a mailbox file and was left as it is: choose another path`,
+    `The file "${path}" is not a mailbox file and was not changed: choose another path`,
   );
 }

@@ -1,6 +1,6 @@
 import type { SqliteDatabase, SqliteStatement } from "./database.ts";
 
-/** Everything that is ever asked of a file, prepared once for each connection. */
+/** All statements, prepared once for each connection. */
 export interface Statements {
   readonly begin: SqliteStatement;
   readonly commit: SqliteStatement;
@@ -25,7 +25,7 @@ export interface Statements {
   readonly dataVersion: SqliteStatement;
 }
 
-/** A delivery has a say as long as it holds the lease and the lease lasts. */
+/** Only unexpired leases can settle. */
 const HELD = "seq = ? AND nonce = ? AND due_at > ?";
 
 const COLUMNS = "seq, id, body, deliveries, enqueued_at, reply_to, checkpoint";

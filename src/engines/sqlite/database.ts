@@ -1,19 +1,19 @@
-/** What can be bound to a statement here. */
+/** A value that a mailbox binds to a statement. */
 export type SqliteValue = string | number | null;
 
-/** A prepared statement, as the common drivers have it. */
+/** A prepared statement of a driver. */
 export interface SqliteStatement {
-  /** Executes it, and tells how many rows it changed. */
+  /** Runs the statement and returns how many rows it changed. */
   run(...values: SqliteValue[]): { readonly changes: number | bigint };
-  /** Executes it, and gives every row as an object. */
+  /** Runs the statement and returns every row as an object. */
   all(...values: SqliteValue[]): unknown[];
-  /** Executes it, and gives the first row, or what the driver has for none. */
+  /** Runs the statement and returns the first row; null or undefined when there is none. */
   get(...values: SqliteValue[]): unknown;
 }
 
-/** An open database. Those of `node:sqlite`, `bun:sqlite` and `better-sqlite3` fit as they are. */
+/** An open database. Those of `node:sqlite`, `bun:sqlite` and `better-sqlite3` have this shape. */
 export interface SqliteDatabase {
-  /** Executes statements that give no rows. */
+  /** Runs statements that return no rows. */
   exec(sql: string): unknown;
   /** Compiles one statement for repeated use. */
   prepare(sql: string): SqliteStatement;
@@ -22,7 +22,7 @@ export interface SqliteDatabase {
 }
 
 /**
- * Opens the file at `path` for reading and writing, and makes it if it is not there.
+ * Opens the file at `path` for reading and writing, and creates it if it does not exist.
  *
  * @example
  * ```ts ignore

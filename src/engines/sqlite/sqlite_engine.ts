@@ -13,23 +13,28 @@ import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import type { Connection } from "./_connection.ts";
 import type { SqliteValue } from "./database.ts";
 import { type Row, SqliteDelivery } from "./_delivery.ts";
-import { listen, wake } from "./_neighbours.ts";
 import type { Statements } from "./_statements.ts";
 
 /**
- * How many messages go back in line in one step when their time has come. Only when more than this fall
- * due between two pulls, some of them may be taken before an older one.
+ * How many due messages one pull makes ready. Only when more fall due between two pulls, some may be
+ * delivered before an older one.
  */
-const SURFACE_AT_ONCE = 10_000;
+const SURFACE_LIMIT = 10_000;
 
-/** The statements that act on what a delivery holds. */
+/** The statements that need a valid receipt. */
 type Settlement = "remove" | "extend" | "retry" | "release" | "checkpoint";
+
+/**
+ * The waiting receivers of this process, by file and queue. They wake receivers without a poll, across
+ * mailboxes on the same file. An entry exists only while a receiver waits.
+ */
+const waiting = new Map<string, Set<() => void>>();
 
 /**
  * One queue of a file.
  *
- * Due times are by the machine's wall clock, which all its processes share. When that is set, leases and
- * delays last longer or shorter by as much; receipts do not depend on it.
+ * Due times are by the wall clock of the machine, which all its processes share. When the clock is set,
+ * leases and delays become longer or shorter by the difference; receipts do not depend on it.
  */
 export class SqliteEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
@@ -56,7 +61,7 @@ export class SqliteEngine implements Engine<string> {
   }
 
   async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    // Looking does not need the lock that taking needs.
+    // This read does not need the write lock, which the lease needs.
     const nextDueMs = await this.#connection.read(() => this.#nextDueMs());
     if (nextDueMs > 0) return { deliveries: [], nextDueMs };
     return await this.#connection.write(() => this.#lease(max, visibilityMs));
@@ -97,17 +102,19 @@ export class SqliteEngine implements Engine<string> {
     return results;
   }
 
-  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
+  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
     const { id, replyTo } = delivery;
-    const buried = await this.#connection.write(() => {
+    const moved = await this.#connection.write(() => {
       const [removed = false] = this.#settle("remove", [delivery]);
       if (!removed) return false;
       this.#resize(this.#queue, -1);
-      this.#insert(this.#deadQueue, [{ id, body: letter, delayMs: 0, replyTo, dedup: false }]);
+      this.#insert(this.#deadQueue, [
+        { id, body: deadLetter, delayMs: 0, replyTo, dedup: false },
+      ]);
       return true;
     });
     this.#wake(this.#deadQueue);
-    return buried;
+    return moved;
   }
 
   async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
@@ -140,7 +147,7 @@ export class SqliteEngine implements Engine<string> {
 
   onWake(listener: () => void): () => void {
     if (this.#connection.closing) return () => {};
-    const stopListening = listen(this.#connection.realPath, this.#queue, listener);
+    const stopListening = listen(waitKey(this.#connection.realPath, this.#queue), listener);
     const stopWatching = this.#connection.onForeignChange(listener);
     return () => {
       stopListening();
@@ -148,7 +155,7 @@ export class SqliteEngine implements Engine<string> {
     };
   }
 
-  /** On the same connection, which this engine closes for both. */
+  /** Shares the connection, which this engine closes for both. */
   deadLetters(): SqliteEngine {
     return new DeadLetterEngine(this.#deadQueue, this.#connection, this.#clock, Infinity);
   }
@@ -178,8 +185,8 @@ export class SqliteEngine implements Engine<string> {
     if (this.#connection.closing) return { deliveries: [], nextDueMs: Infinity };
     const { isAnyDue, surface, front, lease } = this.#statements;
     const now = this.#clock.now();
-    // Most of the time nothing is, and to look costs less than a change of nothing.
-    if (isAnyDue.get(this.#queue, now)) surface.run(this.#queue, now, SURFACE_AT_ONCE);
+    // Usually none is due, and this read is cheaper than an update of no rows.
+    if (isAnyDue.get(this.#queue, now)) surface.run(this.#queue, now, SURFACE_LIMIT);
     const rows = front.all(this.#queue, max) as Row[];
     const last = rows.at(-1);
     if (last === undefined) return { deliveries: [], nextDueMs: this.#nextDueMs() };
@@ -188,20 +195,20 @@ export class SqliteEngine implements Engine<string> {
     return { deliveries: rows.map((row) => new SqliteDelivery(row, nonce)), nextDueMs: 0 };
   }
 
-  /** Tells for each whether its receipt was still good. */
+  /** Returns for each delivery whether its receipt was valid. */
   #settle(
-    how: Settlement,
+    settlement: Settlement,
     deliveries: readonly Delivery<string>[],
     ...values: SqliteValue[]
   ): boolean[] {
-    const statement = this.#statements[how];
+    const statement = this.#statements[settlement];
     const now = this.#clock.now();
     return (deliveries as readonly SqliteDelivery[]).map(({ seq, nonce }) => {
       return Number(statement.run(...values, seq, nonce, now).changes) > 0;
     });
   }
 
-  /** Tells for each entry whether it was stored. */
+  /** Returns for each entry whether it was stored. */
   #insert(queue: string, entries: readonly Entry<string>[]): boolean[] {
     const { insert } = this.#statements;
     const now = Math.floor(this.#clock.now());
@@ -237,10 +244,29 @@ export class SqliteEngine implements Engine<string> {
   }
 
   #wake(queue: string): void {
-    if (!this.#connection.closing) wake(this.#connection.realPath, queue);
+    if (this.#connection.closing) return;
+    const key = waitKey(this.#connection.realPath, queue);
+    for (const listener of waiting.get(key) ?? []) listener();
   }
 }
 
+/** Leaves the shared connection open: the engine of the mailbox closes it. */
 class DeadLetterEngine extends SqliteEngine {
   override close(): void {}
+}
+
+function waitKey(file: string, queue: string): string {
+  return `${file}\n${queue}`;
+}
+
+/** Adds a waiting receiver. Returns a function that removes it. */
+function listen(key: string, listener: () => void): () => void {
+  const listeners = waiting.get(key) ?? new Set();
+  waiting.set(key, listeners);
+  const own = () => listener();
+  listeners.add(own);
+  return () => {
+    listeners.delete(own);
+    if (listeners.size === 0 && waiting.get(key) === listeners) waiting.delete(key);
+  };
 }

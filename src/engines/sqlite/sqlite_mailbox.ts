@@ -12,23 +12,23 @@ import { SqliteEngine } from "./sqlite_engine.ts";
 
 /** Options of {@linkcode SqliteMailbox.open}. */
 export interface SqliteMailboxOptions extends MailboxOptions {
-  /** The queue within the file; its dead letters are in `<name>.dead`. @default {"default"} */
+  /** The name of the queue. Its dead letters are in `<name>.dead`. @default {"default"} */
   readonly name?: string;
-  /** What a confirmed message survives; see {@linkcode Durability}. @default {"normal"} */
+  /** What a sent message survives; see {@linkcode Durability}. @default {"normal"} */
   readonly durability?: Durability;
-  /** Above this `send` is refused; nothing is ever evicted. @default {Infinity} */
+  /** How many messages the queue holds. `send` throws a `MailboxFullError` above. @default {Infinity} */
   readonly maxSize?: number;
-  /** The longest body, as JSON in UTF-8. @default {262_144} */
+  /** The maximum size of a body, in bytes of its JSON in UTF-8. @default {262_144} */
   readonly maxBodyBytes?: number;
-  /** How often a waiting receiver looks for what other processes have sent. @default {50} */
+  /** How often a waiting receiver polls for changes by other processes, in milliseconds. @default {50} */
   readonly pollIntervalMs?: number;
-  /** Opens the file. @default {`node:sqlite`, `bun:sqlite` or `better-sqlite3`, whichever is there} */
+  /** Opens the file. @default {the first available of `node:sqlite`, `bun:sqlite`, `better-sqlite3`} */
   readonly driver?: SqliteDriver;
 }
 
 /**
- * A mailbox in a file: durable, shared by the processes of a machine, with the whole contract. A file
- * holds any number of queues; each is a mailbox of its own.
+ * Stores messages durably in a file, shared by the processes of one machine. It implements the whole
+ * mailbox contract. A file contains any number of queues; each is a separate mailbox.
  *
  * @example
  * ```ts
@@ -61,8 +61,12 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   }
 
   /**
-   * Opens a queue of the file at `path`. A file that is not there is made; one that is not ours is
-   * refused with a `MailboxConnectionError` and left as it is.
+   * Opens a queue of the file at `path` and creates the file if it does not exist.
+   *
+   * @throws {InvalidParameterError} when the path, the name or the durability is invalid.
+   * @throws {RangeError} when a numeric option is out of range.
+   * @throws {MailboxConnectionError} when the file cannot be opened, or belongs to another program; it is
+   * not changed then.
    */
   static async open<T, R = unknown>(
     path: string,
@@ -79,10 +83,10 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
       { clock, driver, durability: checkDurability(durability) },
       checkInterval("pollIntervalMs", pollIntervalMs),
     );
-    // Checks the rest of the options; the file comes after everything that can be refused.
+    // The constructor checks the remaining options, before the file is opened.
     const mailbox = new SqliteMailbox<T, R>(connection, options, async (queue) => {
       const { address } = await import("./_lease_keeping.ts");
-      // A driver of the caller's own is a function, and stays here.
+      // A driver of the caller is a function, which cannot be copied to another thread.
       if (address === undefined || options.driver !== undefined) return undefined;
       return { module: address, options: { path: connection.realPath, queue, durability } };
     });
@@ -92,13 +96,15 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
 }
 
 function checkPath(path: string): string {
-  // deno-lint-ignore no-control-regex -- these are what is refused
+  // deno-lint-ignore no-control-regex -- a path must not contain control characters
   if (typeof path === "string" && path !== "" && !/^:memory:|^file:|[\0-\x1f]/.test(path)) {
     return path;
   }
   throw new InvalidParameterError(
-    `Invalid path: expected that of a file, got ${show(path)}; for messages in memory there is ` +
-      "InMemoryMailbox",
+    `Invalid path: expected that of a file, got ${
+      show(path)
+    }; use InMemoryMailbox for messages in ` +
+      "memory",
   );
 }
 

@@ -59,7 +59,7 @@ describe("DenoKvMailbox", gate, () => {
   // deno-fmt-ignore -- a table: one bad input a line
   const bad: readonly (readonly [what: string, place: unknown, options: object, said: string])[] = [
     ["an empty path", "", {}, 'got ""'],
-    ["a store that is none", { get() {} }, {}, "what Deno.openKv gives"],
+    ["a store that is none", { get() {} }, {}, "the result of Deno.openKv"],
     ["a name that is none", "x.kv", { name: "a b" }, "Invalid mailbox name"],
   ];
   for (const [what, place, options, said] of bad) {
@@ -155,7 +155,7 @@ describe("DenoKvMailbox", gate, () => {
     await using it = await openForTest();
     const { mailbox } = it;
     const large = () => mailbox.sendMany(numbers(20).map(() => "x".repeat(50_000)));
-    await assertRejects(large, InvalidParameterError, "send them in several");
+    await assertRejects(large, InvalidParameterError, "Send them in several");
     const long = () => mailbox.send("work", { id: "x".repeat(513) });
     await assertRejects(long, InvalidParameterError, "512 bytes");
     const tooLong = () => mailbox.send("work", { replyTo: "x".repeat(66_000) });

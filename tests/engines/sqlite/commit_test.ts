@@ -171,6 +171,10 @@ describe("changes of a SQLite file", () => {
     const [second] = await again.receive();
     assertEquals([second?.body, await again.approximateCount()], [2, 1]);
     await again.close();
-    await assertRejects(() => second!.acknowledge(), MailboxClosedError, "is closed here");
+    await assertRejects(
+      () => second!.acknowledge(),
+      MailboxClosedError,
+      "this mailbox has closed it",
+    );
   });
 });

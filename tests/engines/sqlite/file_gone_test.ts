@@ -35,7 +35,7 @@ describe("a SQLite file that goes away under its process", () => {
     remove(path);
     await beyondOneLook();
     const text = await refusal(() => mailbox.send(2));
-    assertStringIncludes(text, `"${path}" was deleted or renamed while it was open here`);
+    assertStringIncludes(text, `"${path}" was deleted or renamed while this process had it open`);
     assertStringIncludes(text, "Move the file back to its place, or restart this process");
     for (
       const act of [
@@ -71,7 +71,7 @@ describe("a SQLite file that goes away under its process", () => {
     await fresh.send(2);
     await beyondOneLook();
     const text = await refusal(() => mailbox.send(3));
-    assertStringIncludes(text, "was replaced by another file while it was open here");
+    assertStringIncludes(text, "was replaced by another file while this process had it open");
     assertStringIncludes(text, "restart this process to use the new one");
     await mailbox.close();
     assertEquals((await fresh.receive({ maxMessages: 10 })).map(({ body }) => body), [2]);
@@ -108,7 +108,7 @@ describe("a SQLite file that goes away under its process", () => {
     using folder = new TempFolder();
     const path = folder.file();
     const options = { path, queue: "default", durability: "normal" } as const;
-    assertStringIncludes(await refusal(() => openLeaseKeeping(options)), "not there any more");
+    assertStringIncludes(await refusal(() => openLeaseKeeping(options)), "does not exist any more");
     assertEquals(existsSync(path), false);
   });
 });

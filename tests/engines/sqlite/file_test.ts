@@ -122,7 +122,7 @@ describe("a SQLite file", () => {
       await assertRejects(
         () => SqliteMailbox.open(folder.file()),
         MailboxConnectionError,
-        "is not a mailbox file and was left as it is",
+        "is not a mailbox file and was not changed",
       );
       assertEquals(readFileSync(folder.file(), "utf8"), content);
       assertEquals(readdirSync(folder.path), ["jobs.db"]);

@@ -1,13 +1,13 @@
 /**
- * A server without memory refuses commands that may need more of it, but only until a script has written
- * something: what was begun is finished. So a script that only keeps work or gives it back begins with a
- * removal, here of nothing, and is never refused. What it needs is little, and soon free again.
+ * A server without memory refuses write commands of a script only until the script has written something.
+ * A script that extends or releases begins with a deletion (here of nothing), so that the server never
+ * refuses it. Such a script needs little memory, and only for a short time.
  */
 export const UNREFUSED = `
 redis.call('HDEL', META, '')
 `;
 
-/** `isFull` tells whether sends are refused. Asked first: what is refused here is a change of nothing. */
+/** `isFull` returns 1 when the server refuses sends. It runs first; its test command changes nothing. */
 export const MEMORY = `
 local function isFull()
   local answer = redis.pcall('ZADD', DUE, 'XX', '0', '')
@@ -16,9 +16,9 @@ end
 `;
 
 /**
- * `wake` tells whoever waits. Receivers wait only after they have seen that nothing is in line, so the
- * first message that comes in line tells them, and those behind it need not: a busy queue makes no noise.
- * A new due time is told always, because receivers sleep until the first one they know.
+ * `idle` returns true when no message is ready. Receivers wait only while no message is ready, so only the
+ * first ready message needs a notification: a busy queue publishes none. A new due time always needs one,
+ * because receivers sleep until the first due time they know.
  */
 export const IDLE = `
 local function idle()
@@ -27,8 +27,8 @@ end
 `;
 
 /**
- * What storing a message needs: its number and its record. A message is one field, which holds
- * `<sent at> <head>\n<body>`, so that taking it needs one look-up.
+ * `nextNumbers` reserves message numbers, and `record` formats a message. A message is one hash field,
+ * `<sent at> <head>\n<body>`, so that a pull needs one lookup.
  */
 export const ADD = `
 local function record(head, body)
@@ -38,7 +38,7 @@ local function nextNumbers(meta, messages, count)
   local last = redis.call('HINCRBY', meta, 'seq', count)
   if last == count then
     redis.call('HSET', meta, 'format', 1)
-    -- Somebody may have removed the last number: one that is in use would replace its message.
+    -- Another program may have deleted the counter: a number in use would overwrite its message.
     local used = 0
     for _, seq in ipairs(redis.call('HKEYS', messages)) do used = math.max(used, tonumber(seq)) end
     if used > 0 then last = redis.call('HINCRBY', meta, 'seq', used) end
@@ -48,11 +48,13 @@ end
 `;
 
 /**
- * `held` finds the deliveries that still have a say: a list in JSON of pulls, each with its nonce and the
- * numbers of its messages. The lease must be that of this very delivery, and must not have ended, whether
- * or not somebody has taken the message since. Whatever stands in line has no nonce any more, so that the
- * ends of leases matter only while there are some that have ended. Answers 1 when all of them are good,
- * otherwise for each 1, or 0, or 2 when the message is gone; and the numbers and states of those that are.
+ * `held` returns the deliveries whose lease has not expired. Its argument is JSON: a list of pulls, each
+ * with its nonce and the numbers of its messages. Only unexpired leases can settle, even when no other
+ * worker has received the message since. Ready messages have no nonce, so `held` reads the ends of the
+ * leases only when some lease has expired.
+ *
+ * The first result is 1 when all deliveries are valid, otherwise a list with 1 (valid), 0 (expired) or 2
+ * (the message is gone) for each. The other results are the numbers and the states of the valid ones.
  */
 export const HELD = `
 local function held(pulls)
@@ -83,7 +85,7 @@ local function held(pulls)
 end
 `;
 
-/** `past` reads a state: deliveries and releases, which the nonce of the delivery follows. */
+/** `past` parses a state: `<deliveries> <releases> <nonce>`. */
 export const PAST = `
 local function past(state)
   local deliveries, releases = string.match(state, '^(%d+) (%d+) ')
@@ -91,7 +93,7 @@ local function past(state)
 end
 `;
 
-/** `forget` removes messages for good. */
+/** `forget` deletes messages. */
 export const FORGET = `
 local function forget(seqs)
   redis.call('ZREM', DUE, unpack(seqs))
@@ -101,7 +103,7 @@ local function forget(seqs)
 end
 `;
 
-/** `acknowledge` removes deliveries that have a say, and frees ids: pairs of number and id from ARGV[first]. */
+/** `acknowledge` deletes the messages of valid deliveries, and frees ids: pairs of number and id from ARGV[first]. */
 export const SETTLE = `
 local function acknowledge(pulls, first)
   local results, seqs = held(pulls)
@@ -117,7 +119,7 @@ local function acknowledge(pulls, first)
 end
 `;
 
-/** `giveBack` puts messages back in line, at the place their number gives them. */
+/** `giveBack` makes messages ready again, in the order of their numbers. */
 export const GIVE_BACK = `
 local function giveBack(seqs)
   local places = {}

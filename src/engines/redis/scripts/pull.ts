@@ -2,8 +2,8 @@ import { FORGET, GIVE_BACK, HELD, MEMORY, PAST, SETTLE, UNREFUSED } from "./_par
 import { Script } from "./script.ts";
 
 /**
- * Puts those back in line whose delay or lease is over, and ends what their receipts are good for. Only
- * when more than 10 000 fall due between two pulls, some of them may be taken before an older one.
+ * Makes messages ready whose delay or lease has ended, and invalidates their receipts. Only when more than
+ * 10 000 fall due between two pulls, some may be delivered before an older one.
  */
 const SURFACE = `
 for _ = 1, 10 do
@@ -23,9 +23,10 @@ end
 `;
 
 /**
- * Takes the oldest from two lines. Most messages are delivered once, straight from a list, which is
- * faster than a sorted set and needs no look at what became of them before; only those that came back or
- * were delayed stand in a sorted set. Both are in the order of the numbers.
+ * `take` removes the oldest messages from READY and RETURNED. Most messages are delivered once, from the
+ * list READY, which is faster than a sorted set and needs no lookup of earlier deliveries. Returned and
+ * delayed messages are in the sorted set RETURNED. Both are ordered by message number. `memories` returns
+ * the states and the checkpoints of returned messages.
  */
 const TAKE = `
 local function take(max)
@@ -62,8 +63,8 @@ end
 `;
 
 /**
- * `findStrays` puts messages back in line that are nowhere: something has removed a line, or the leases.
- * It is asked when both lines are empty, so that every message ought to have a due time.
+ * `findStrays` makes orphaned messages ready again: another program or an eviction has deleted READY,
+ * RETURNED or DUE. It runs when READY and RETURNED are empty, so that every message must have a due time.
  */
 const STRAYS = `
 local function findStrays()
@@ -85,10 +86,15 @@ end
 `;
 
 /**
- * ARGV: valid until, max, visibility, nonce, and what is to be acknowledged, if anything. Answers the time
- * until something falls due (-1: nothing will), notes (whether memory is full, how many messages had lost
- * their body, how many were in no line any more, the last number where nothing was taken), what came of the acknowledgement, the numbers and the records of the messages, and for each that was delivered before:
- * its place among them, deliveries, progress.
+ * Acknowledges, then leases messages. ARGV: valid until, max, visibility, nonce, and the arguments of an
+ * acknowledgement, if any. Replies with:
+ *
+ * - the microseconds until the next message falls due (-1: none will)
+ * - notes: whether memory is full, how many messages had lost their body, how many were orphaned, and the
+ *   last message number when no message was received
+ * - the result of the acknowledgement
+ * - the numbers and the records of the messages
+ * - for each message that was delivered before: its index, deliveries, checkpoint
  */
 export const PULL: Script = new Script(
   MEMORY,
@@ -107,7 +113,7 @@ export const PULL: Script = new Script(
 local max, nonce = tonumber(ARGV[2]), ARGV[4]
 local lease, first = at(now + tonumber(ARGV[3])), '1 0 ' .. nonce
 local seqs, records, again, ghosts = {}, {}, {}, {}
--- Takes up to max and leases them. True when nothing is left in line.
+-- Leases up to max messages. Returns true when no ready message is left.
 local function fill()
   local states, leases = {}, {}
   local wanted = max - #seqs
@@ -163,8 +169,8 @@ return { now, nextDue, { full, #ghosts, strays, last }, settled }
 );
 
 /**
- * Gives back what a pull took whose answer never came. ARGV: valid until, channel, nonce, and between
- * which times its leases end.
+ * Releases the messages of a pull whose reply was lost. ARGV: valid until, channel, nonce, and the earliest
+ * and latest end of its leases.
  */
 export const RECOVER: Script = new Script(
   UNREFUSED,

@@ -2,15 +2,16 @@ import { ADD, IDLE } from "./_parts.ts";
 import { Script } from "./script.ts";
 
 /**
- * ARGV: valid until, channel, room, and for each message: chosen id or "", delay, head, body.
- * Answers 0 and the count when there is no room: nothing is stored then. Otherwise answers 1, the count,
- * how many were stored, the places of the duplicates, from 0, and the last number when any were stored.
+ * Stores messages. ARGV: valid until, channel, maximum size, and for each message: chosen id or "", delay,
+ * head, body. When they do not fit, it stores nothing and replies with 0, the count and the number of new
+ * messages. Otherwise it replies with 1, the count, the number of stored messages, the indexes of the
+ * duplicates, and the last message number if any were stored.
  */
 export const PUSH: Script = new Script(
   ADD,
   IDLE,
   `
--- An id whose message has vanished is free.
+-- An id whose message was deleted is free.
 local function there(id)
   local seq = redis.call('HGET', IDS, id)
   return seq and redis.call('HEXISTS', MESSAGES, seq) == 1
@@ -52,7 +53,7 @@ for n, i in ipairs(fresh) do
     due[#due + 1] = now + delay
     due[#due + 1] = seq
   end
-  -- A call takes only so many arguments.
+  -- The number of arguments of one call is limited.
   if n % 1000 == 0 or n == #fresh then flush() end
 end
 if tell then wake(channel) end

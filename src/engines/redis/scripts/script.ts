@@ -1,24 +1,24 @@
 /**
- * What all scripts begin with. Time is the server's alone, in microseconds. A call that its caller has
- * given up by then does nothing: it may have waited in a buffer for as long as the server was frozen,
- * and what it took would be with nobody.
+ * The common start of all scripts. All times are in microseconds by the server's clock. A call that runs
+ * after its expiry does nothing: it waited in a buffer while the server was frozen, its caller has timed
+ * out, and no worker would receive its messages.
  */
 const PRELUDE = `
 local META, READY, RETURNED, DUE, MESSAGES, STATE, PROGRESS, IDS = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return { now } end
--- As text a time is written once, and not for every argument.
+-- Formats a time once instead of once per argument.
 local function at(time)
   return string.format('%.0f', time)
 end
--- A user who may not publish has done everything else by now: an error would look as if he had not.
+-- pcall, because the script has made its changes: without the permission to publish it must not fail.
 local function wake(channel)
   redis.pcall('PUBLISH', channel, '')
 end
 `;
 
-/** One script. It answers with the server's time and, unless it came too late, with what it did. */
+/** A Lua script. It replies with the server's time and, unless it ran after its expiry, with its results. */
 export class Script {
   readonly text: string;
   #sha: Promise<string> | undefined;
@@ -27,7 +27,7 @@ export class Script {
     this.text = [PRELUDE, ...parts].join("\n");
   }
 
-  /** The name the server knows it by. */
+  /** Returns the SHA-1 by which the server identifies the script. */
   sha(): Promise<string> {
     return this.#sha ??= sha1(this.text);
   }

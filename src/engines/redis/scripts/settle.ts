@@ -1,7 +1,7 @@
 import { ADD, FORGET, GIVE_BACK, HELD, IDLE, MEMORY, PAST, SETTLE, UNREFUSED } from "./_parts.ts";
 import { Script } from "./script.ts";
 
-/** ARGV: valid until, deliveries, and for each that has a chosen id: number, id. */
+/** Deletes messages. ARGV: valid until, deliveries, and for each with a chosen id: number, id. */
 export const ACKNOWLEDGE: Script = new Script(
   HELD,
   FORGET,
@@ -9,7 +9,10 @@ export const ACKNOWLEDGE: Script = new Script(
   `return { now, acknowledge(ARGV[2], 3) }`,
 );
 
-/** ARGV: valid until, deliveries, visibility. Never shortens a lease. Answers as well whether memory is full. */
+/**
+ * Extends leases; never shortens one. ARGV: valid until, deliveries, visibility. Also replies whether memory
+ * is full.
+ */
 export const EXTEND: Script = new Script(
   MEMORY,
   `local full = isFull()`,
@@ -27,7 +30,7 @@ return { now, results, full }
 `,
 );
 
-/** ARGV: valid until, deliveries, channel, delay, attempts to give back. */
+/** Nacks messages. ARGV: valid until, deliveries, channel, delay, attempts to subtract from the count. */
 export const RETRY: Script = new Script(
   UNREFUSED,
   HELD,
@@ -54,7 +57,7 @@ return { now, results }
 `,
 );
 
-/** ARGV: valid until, deliveries, channel, free releases. */
+/** Releases messages. ARGV: valid until, deliveries, channel, releases that do not count as a delivery. */
 export const RELEASE: Script = new Script(
   UNREFUSED,
   HELD,
@@ -81,7 +84,7 @@ return { now, results }
 
 /**
  * Moves a message to the dead letters, whose keys follow those of the mailbox. ARGV: valid until, the
- * delivery, the dead letters' channel, head and body of the letter, chosen id or "".
+ * delivery, the dead letters' channel, head and body of the dead letter, chosen id or "".
  */
 export const BURY: Script = new Script(
   UNREFUSED,
@@ -102,7 +105,7 @@ return { now, results }
 `,
 );
 
-/** ARGV: valid until, the delivery, progress. */
+/** Saves a checkpoint. ARGV: valid until, the delivery, the checkpoint. */
 export const CHECKPOINT: Script = new Script(
   UNREFUSED,
   HELD,

@@ -4,10 +4,10 @@ interface BetterSqlite3Module {
   readonly default: new (path: string) => SqliteDatabase;
 }
 
-/** Not a literal: an optional peer need not be there when imports are checked. */
+/** A variable, not a literal, because tools that check imports must not require an optional peer. */
 const MODULE: string = "better-sqlite3";
 
-/** For Node 20, which brings nothing of its own. */
+/** Opens a file with `better-sqlite3`. For Node 20, which has no built-in SQLite. */
 export async function betterSqlite3(path: string): Promise<SqliteDatabase> {
   const { default: Database } = await import(MODULE) as BetterSqlite3Module;
   return new Database(path);

@@ -12,10 +12,10 @@ interface BunModule {
   };
 }
 
-/** Not a literal: the other runtimes would look for it when they check their imports. */
+/** A variable, not a literal, because other runtimes would try to resolve the import. */
 const MODULE: string = "bun:sqlite";
 
-/** For versions of Bun that lack `node:sqlite`; it is no faster where both are there. */
+/** Opens a file with `bun:sqlite`. For versions of Bun without `node:sqlite`, which is as fast. */
 export async function bunSqlite(path: string): Promise<SqliteDatabase> {
   const { Database } = await import(MODULE) as BunModule;
   const database = new Database(path);
@@ -27,7 +27,7 @@ export async function bunSqlite(path: string): Promise<SqliteDatabase> {
       statements.push(statement);
       return statement;
     },
-    // A statement that is still there would keep the file open until it is collected.
+    // A statement that is not finalized keeps the file open until it is garbage-collected.
     close() {
       for (const statement of statements) statement.finalize();
       database.close();

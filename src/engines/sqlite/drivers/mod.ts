@@ -4,10 +4,10 @@ import { betterSqlite3 } from "./better_sqlite3.ts";
 import { bunSqlite } from "./bun_sqlite.ts";
 import { nodeSqlite } from "./node_sqlite.ts";
 
-/** In the order in which they are tried. Each loads its module only now. */
+/** In the order in which `anyDriver` tries them. Each loads its module when it is called. */
 const DRIVERS: readonly SqliteDriver[] = [nodeSqlite, bunSqlite, betterSqlite3];
 
-/** Opens `path` with the first driver that is there. */
+/** Opens `path` with the first available driver. */
 export async function anyDriver(
   path: string,
   drivers: readonly SqliteDriver[] = DRIVERS,
@@ -20,13 +20,13 @@ export async function anyDriver(
     }
   }
   throw new MailboxConnectionError(
-    `No SQLite driver is there to open "${path}": use Node 22.13 or later, Deno or Bun, or ` +
+    `No SQLite driver is available to open "${path}": use Node 22.13 or later, Deno or Bun, or ` +
       "`npm install better-sqlite3`",
     { reason: "client_missing" },
   );
 }
 
-/** How the runtimes say that they cannot import something. */
+/** Returns true for the errors of the runtimes about a module that does not exist. */
 function isMissing(error: unknown): boolean {
   const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
   return /^ERR_(MODULE_NOT_FOUND|UNKNOWN_BUILTIN_MODULE|UNSUPPORTED_ESM_URL_SCHEME)$/

@@ -1,9 +1,9 @@
 import type { SqliteDatabase } from "../database.ts";
 
-/** Not a literal: a bundler for browsers would refuse it, also in a program without SQLite. */
+/** A variable, not a literal, because a bundler for browsers would reject the import. */
 const MODULE: string = "node:sqlite";
 
-/** What Node from 22.13 on, Deno and newer versions of Bun bring along. */
+/** Opens a file with `node:sqlite`, which Node 22.13 or later, Deno and newer versions of Bun have. */
 export async function nodeSqlite(path: string): Promise<SqliteDatabase> {
   const { DatabaseSync } = await import(MODULE) as typeof import("node:sqlite");
   return new DatabaseSync(path);

@@ -1,10 +1,10 @@
 import { Script } from "./script.ts";
 
 /**
- * Refuses keys that are not ours before anything is done with them. Answers the format, 0 for none yet,
- * or the key that is in the way.
+ * Checks the types of the keys before another script uses them. Replies with the format (0: the queue is
+ * new), or with -1 and the key that has another type.
  */
-export const GREET: Script = new Script(`
+export const FORMAT: Script = new Script(`
 local types = { 'hash', 'list', 'zset', 'zset', 'hash', 'hash', 'hash', 'hash' }
 for i, key in ipairs(KEYS) do
   local type = redis.call('TYPE', key).ok
@@ -13,10 +13,10 @@ end
 return { now, tonumber(redis.call('HGET', META, 'format') or 0) or -2 }
 `);
 
-/** Answers how many messages there are. */
+/** Replies with the number of messages. */
 export const COUNT: Script = new Script(`return { now, redis.call('HLEN', MESSAGES) }`);
 
-/** Removes all but the last number: one that is used again would make old receipts good again. */
+/** Deletes everything but the last number: a number used twice would make old receipts valid again. */
 export const PURGE: Script = new Script(`
 local count = redis.call('HLEN', MESSAGES)
 redis.call('UNLINK', READY, RETURNED, DUE, MESSAGES, STATE, PROGRESS, IDS)
@@ -24,8 +24,8 @@ return { now, count }
 `);
 
 /**
- * The oldest messages. ARGV: valid until, max. What is hidden stands in the order of its due time: of
- * more than 10 000 only those that are due first are looked at.
+ * Replies with the oldest messages. ARGV: valid until, max. Hidden messages are sorted by due time, so of
+ * more than 10 000 it considers only those that are due first.
  */
 export const PEEK: Script = new Script(`
 local max = tonumber(ARGV[2])
@@ -47,7 +47,7 @@ end
 return reply
 `);
 
-/** Answers which keys the server removes when its memory is full; "" where the user may not ask. */
+/** Replies with the eviction policy of the server; "" when the user may not read it. */
 export const POLICY: Script = new Script(`
 local info = redis.pcall('INFO', 'memory')
 return { now, type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' }

@@ -1,26 +1,26 @@
 import type { Entry } from "../../mailbox/engine.ts";
 
-/** One push that waits for its statement. */
+/** A push that waits for its statement. */
 export interface Push {
   readonly entries: readonly Entry<string>[];
   readonly resolve: (stored: readonly boolean[]) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** More messages than this do not share a statement. */
+/** The maximum number of messages of a batch; a larger push is a batch by itself. */
 const MAX_ENTRIES = 1_000;
 
 /**
- * What is sent in the same breath, or while a statement is under way, shares the next one. There is one
- * at a time, so that messages are numbered in the order in which they were sent.
+ * Batches the pushes of one microtask turn, and those that arrive while a statement runs, into the next
+ * statement. Only one statement runs at a time, so that message numbers follow the order of sending.
  */
-export class Outbox {
+export class InsertBatcher {
   readonly #store: (entries: readonly Entry<string>[]) => Promise<readonly boolean[]>;
   readonly #isFull: (error: unknown) => boolean;
   #pushes: Push[] = [];
   #sending = false;
 
-  /** `isFull` tells an error that others of the same statement need not share. */
+  /** `isFull` recognizes the error of a full queue, after which each push of the batch is tried alone. */
   constructor(
     store: (entries: readonly Entry<string>[]) => Promise<readonly boolean[]>,
     isFull: (error: unknown) => boolean,
@@ -29,7 +29,7 @@ export class Outbox {
     this.#isFull = isFull;
   }
 
-  /** Resolves after the commit, and tells for each entry whether it was stored. */
+  /** Resolves after the commit with one value per entry: whether it was stored. */
   push(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
     return new Promise((resolve, reject) => {
       this.#pushes.push({ entries, resolve, reject });
@@ -45,7 +45,7 @@ export class Outbox {
       try {
         await this.#send(batch);
       } catch (error) {
-        // Those that have come meanwhile would wait as long, and in vain: nobody waits twice.
+        // Fails the later pushes too: they would wait for the same timeout in vain.
         for (const { reject } of [...batch, ...this.#pushes.splice(0)]) reject(error);
       }
     }
@@ -60,7 +60,7 @@ export class Outbox {
     } catch (error) {
       if (!this.#isFull(error)) throw error;
       if (batch.length === 1) return batch[0]!.reject(error);
-      // There is no room for all of them, but there may be for some.
+      // The whole batch does not fit, but some of its pushes may.
       for (const push of batch) await this.#send([push]);
     }
   }

@@ -1,10 +1,10 @@
 import type { Cancel, Clock } from "../../clock.ts";
 
-/** Notifications hold up the commits of everybody, so there is at most one in this time. */
+/** Minimum time between notifications, because each one delays the commits of all sessions. */
 const INTERVAL_MS = 10;
 
-/** Tells other processes of what was sent here: the first at once, all that follow together. */
-export class Notices {
+/** Notifies other processes of new messages: the first time at once, then in batches. */
+export class Notifier {
   readonly #clock: Clock;
   readonly #send: (queues: readonly string[]) => Promise<unknown>;
   readonly #queues = new Set<string>();
@@ -17,7 +17,7 @@ export class Notices {
     this.#send = send;
   }
 
-  /** Messages of this queue may have become visible. */
+  /** Notifies that messages of this queue may have become visible. */
   add(queue: string): void {
     this.#queues.add(queue);
     if (this.#cancel !== undefined || this.#sending !== undefined) return;
@@ -26,7 +26,7 @@ export class Notices {
     else this.#cancel = this.#clock.schedule(waitMs, () => this.#flush());
   }
 
-  /** Sends what is left. */
+  /** Sends the remaining notifications. */
   async close(): Promise<void> {
     while (this.#cancel !== undefined || this.#sending !== undefined) {
       if (this.#cancel !== undefined) this.#flush();
@@ -47,7 +47,7 @@ export class Notices {
     try {
       await this.#send(queues);
     } catch {
-      // Whoever waits elsewhere looks by himself before long.
+      // Receivers in other processes also poll.
     }
     this.#sending = undefined;
     for (const queue of this.#queues) this.add(queue);
