@@ -1,4 +1,4 @@
-import { whileWanted } from "../_promises.ts";
+import { abortable } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
 import { LeaseExtender } from "../lease/lease_extender.ts";
@@ -168,7 +168,7 @@ export class InboxDrain {
       return false;
     }
     try {
-      await whileWanted(Promise.resolve().then(() => handler(message.body, { signal })), signal);
+      await abortable(Promise.resolve().then(() => handler(message.body, { signal })), signal);
       return true;
     } catch (error) {
       if (signal.aborted) return false; // it may have ended for that: it goes back

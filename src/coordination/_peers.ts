@@ -1,4 +1,4 @@
-import { deferred, whileWanted } from "../_promises.ts";
+import { abortable, deferred } from "../_promises.ts";
 import type { AgentRecord } from "./agent_state.ts";
 import type { Board } from "./board.ts";
 
@@ -46,7 +46,7 @@ export class Peers {
       const changed = deferred();
       this.#waiting.add(changed.resolve);
       try {
-        await (signal ? whileWanted(changed.promise, signal) : changed.promise);
+        await (signal ? abortable(changed.promise, signal) : changed.promise);
       } finally {
         this.#waiting.delete(changed.resolve);
       }

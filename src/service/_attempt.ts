@@ -1,4 +1,4 @@
-import { onAbort, whileWanted } from "../_promises.ts";
+import { abortable, onAbort } from "../_promises.ts";
 import { DeadlineExceededError } from "../errors.ts";
 import type { Clock } from "../clock.ts";
 import { isTerminatingError } from "../errors.ts";
@@ -71,7 +71,7 @@ export async function attempt<T>(
       traceHeaders: span.headers,
       hold,
     };
-    const value = await whileWanted(call(worker.address, context), signal);
+    const value = await abortable(call(worker.address, context), signal);
     return { outcome: "answered", value };
   } catch (error) {
     return { outcome: outcomeOf(error, signal, caller), error };

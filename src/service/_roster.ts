@@ -1,5 +1,5 @@
 import { backoffMs } from "../_backoff.ts";
-import { whileWanted } from "../_promises.ts";
+import { abortable } from "../_promises.ts";
 import type { Cancel } from "../clock.ts";
 import type { Emitter } from "../_emitter.ts";
 import type { PoolCounters } from "./_pool_counters.ts";
@@ -140,7 +140,7 @@ export class Roster {
     const cancel = this.#config.clock.schedule(ms, abort);
     stopped.addEventListener("abort", abort);
     try {
-      return await whileWanted(act(controller.signal), controller.signal);
+      return await abortable(act(controller.signal), controller.signal);
     } finally {
       cancel();
       stopped.removeEventListener("abort", abort);

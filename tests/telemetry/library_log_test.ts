@@ -2,7 +2,12 @@ import { configure, type LogRecord, reset } from "@logtape/logtape";
 import { afterEach, describe, it } from "node:test";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type * as LibraryLog from "../../src/library_log.ts";
-import { flushLibraryLog, libraryLog, loadLibraryLog, takeUnheard } from "../../src/library_log.ts";
+import {
+  flushLibraryLog,
+  libraryLog,
+  loadLibraryLog,
+  useFallbackLog,
+} from "../../src/library_log.ts";
 import type { Log } from "../../src/log.ts";
 import { Child } from "../signals/_child.ts";
 
@@ -89,7 +94,7 @@ describe("libraryLog", () => {
     await loadLibraryLog();
     const records = await collect("error");
     const { told, log } = notes();
-    const giveBack = takeUnheard(log);
+    const giveBack = useFallbackLog(log);
     libraryLog.warn("{unheard}");
     libraryLog.error("heard");
     giveBack();
@@ -98,9 +103,9 @@ describe("libraryLog", () => {
   });
 
   it("flushes records to the fallback log before LogTape is loaded", async () => {
-    const { libraryLog, flushLibraryLog, takeUnheard, loadLibraryLog } = await fresh();
+    const { libraryLog, flushLibraryLog, useFallbackLog, loadLibraryLog } = await fresh();
     const { told, log } = notes();
-    const giveBack = takeUnheard(log);
+    const giveBack = useFallbackLog(log);
     libraryLog.error("the last word");
     assertEquals(told, []);
     flushLibraryLog();
@@ -111,7 +116,7 @@ describe("libraryLog", () => {
 
   it("flushes nothing when no record waits", () => {
     const { told, log } = notes();
-    const giveBack = takeUnheard(log);
+    const giveBack = useFallbackLog(log);
     flushLibraryLog();
     giveBack();
     assertEquals(told, []);
