@@ -94,10 +94,10 @@ describe("libraryLog", () => {
     await loadLibraryLog();
     const records = await collect("error");
     const { told, log } = notes();
-    const giveBack = useFallbackLog(log);
+    const restoreLog = useFallbackLog(log);
     libraryLog.warn("{unheard}");
     libraryLog.error("heard");
-    giveBack();
+    restoreLog();
     libraryLog.warn("too late");
     assertEquals([told, records.map(textOf)], [["warn {unheard}"], ["heard"]]);
   });
@@ -105,20 +105,20 @@ describe("libraryLog", () => {
   it("flushes records to the fallback log before LogTape is loaded", async () => {
     const { libraryLog, flushLibraryLog, useFallbackLog, loadLibraryLog } = await fresh();
     const { told, log } = notes();
-    const giveBack = useFallbackLog(log);
+    const restoreLog = useFallbackLog(log);
     libraryLog.error("the last word");
     assertEquals(told, []);
     flushLibraryLog();
     await loadLibraryLog();
-    giveBack();
+    restoreLog();
     assertEquals(told, ["error the last word"], "the record is delivered once");
   });
 
   it("flushes nothing when no record waits", () => {
     const { told, log } = notes();
-    const giveBack = useFallbackLog(log);
+    const restoreLog = useFallbackLog(log);
     flushLibraryLog();
-    giveBack();
+    restoreLog();
     assertEquals(told, []);
   });
 });
