@@ -1,14 +1,14 @@
 import { checkDuration, MAX_VISIBILITY_MS } from "./_checks.ts";
 
-/** How long to pause before the next attempt, from 0 to 43 200 000 (12 hours). */
+/** The pauses before retries, in milliseconds from 0 to 43 200 000 (12 hours). */
 export interface BackoffOptions {
-  /** The longest pause before the first retry; it doubles with each. */
+  /** The longest pause before the first retry. It doubles with each retry. */
   readonly minMs?: number;
-  /** The longest pause of all. */
+  /** The longest pause before any retry. */
   readonly maxMs?: number;
 }
 
-/** Fills in what is not given, and refuses pauses that no mailbox can make. */
+/** Adds the defaults. Throws a `RangeError` for a pause longer than a mailbox supports. */
 export function checkBackoff(
   { minMs, maxMs }: BackoffOptions,
   defaults: Required<BackoffOptions>,
@@ -26,12 +26,12 @@ export function checkBackoff(
   };
 }
 
-/** The largest power of two that is a number: 0 times a larger one is not. */
-const MOST_DOUBLINGS = 1_023;
+/** The largest exponent for which `2 ** n` is finite; 0 times `Infinity` would be `NaN`. */
+const MAX_DOUBLINGS = 1_023;
 
 /**
- * The pause before retry number `attempt`, counted from 1. Half of it is random, so that what failed
- * together does not come back together.
+ * Returns the pause before retry number `attempt`, counted from 1. Half of the pause is random, so that
+ * messages that failed together are not retried together.
  */
 export function backoffMs(
   attempt: number,
@@ -39,6 +39,6 @@ export function backoffMs(
   maxMs: number,
   random: () => number = Math.random,
 ): number {
-  const longest = Math.min(maxMs, minMs * 2 ** Math.min(attempt - 1, MOST_DOUBLINGS));
+  const longest = Math.min(maxMs, minMs * 2 ** Math.min(attempt - 1, MAX_DOUBLINGS));
   return longest / 2 + random() * longest / 2;
 }

@@ -1,9 +1,9 @@
-/** Bad input is answered here, before anything has started. */
+/** Checks of options. Each throws before anything has started, and names the option and its value. */
 
-/** Twelve hours, as queues in the cloud have it: nothing is hidden for longer. */
+/** The longest visibility timeout: 12 hours, the limit of Amazon SQS. */
 export const MAX_VISIBILITY_MS = 43_200_000;
 
-/** Refuses what is not a duration; `Infinity` means no limit, where `max` allows it. */
+/** Returns `value` if it is a duration from 0 to `max`, in milliseconds. `Infinity` means no limit. */
 export function checkDuration(name: string, value: number, max: number = Infinity): number {
   if (typeof value !== "number" || Number.isNaN(value) || value < 0 || value > max) {
     throw new RangeError(
@@ -13,7 +13,7 @@ export function checkDuration(name: string, value: number, max: number = Infinit
   return value;
 }
 
-/** Refuses what cannot be an interval or a threshold: it would fire all the time or never. */
+/** Returns `value` if it is finite and above 0: a timer with another interval fires always or never. */
 export function checkInterval(name: string, value: number, max: number = Number.MAX_VALUE): number {
   if (!Number.isFinite(value) || value <= 0 || value > max) {
     const end = max === Number.MAX_VALUE ? "" : ` and at most ${max}`;
@@ -24,7 +24,7 @@ export function checkInterval(name: string, value: number, max: number = Number.
   return value;
 }
 
-/** Refuses what is not a count; `Infinity` means no limit, where `max` allows it. */
+/** Returns `value` if it is a whole number from `min` to `max`. `Infinity` means no limit. */
 export function checkCount(
   name: string,
   value: number,
@@ -40,7 +40,7 @@ export function checkCount(
   return value;
 }
 
-/** Refuses what is not one of the listed words. */
+/** Returns `value` if it is one of `allowed`. */
 export function checkOneOf<T>(name: string, value: T, allowed: readonly T[]): T {
   if (!allowed.includes(value)) {
     throw new TypeError(
@@ -50,7 +50,7 @@ export function checkOneOf<T>(name: string, value: T, allowed: readonly T[]): T 
   return value;
 }
 
-/** A value as an error message names it: short, and never throwing itself. */
+/** Formats a value for an error message. Never throws. */
 export function show(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
   if (typeof value === "function") return value.name ? `function ${value.name}` : "a function";

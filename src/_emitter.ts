@@ -1,7 +1,7 @@
 import { contain } from "./_promises.ts";
 import type { Log } from "./log.ts";
 
-/** Hands events to listeners. A listener that throws or rejects is logged, and the others are called. */
+/** Calls listeners with events. An error of one listener is logged, and the others are still called. */
 export class Emitter<Events> {
   readonly #listeners = new Map<keyof Events, Set<(event: never) => void>>();
   readonly #log: Log;

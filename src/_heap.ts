@@ -1,10 +1,10 @@
-/** What a heap keeps in order. It remembers its own place, so that it can leave early. */
+/** An item of a heap. It stores its own index, so that `remove` does not have to search. */
 export interface HeapItem {
-  /** Its place in the heap; -1 while it is in none. */
+  /** The index in the heap, or -1 while the item is in no heap. */
   place: number;
 }
 
-/** A binary heap whose items can move and leave from anywhere in it. */
+/** A binary heap. Any item can be removed or reordered in logarithmic time. */
 export class Heap<T extends HeapItem> {
   readonly #items: T[] = [];
   readonly #before: (a: T, b: T) => boolean;
@@ -41,13 +41,13 @@ export class Heap<T extends HeapItem> {
     this.moved(last);
   }
 
-  /** Its order has changed: it finds its new place. */
+  /** Restores the order after the key of `item` has changed. */
   moved(item: T): void {
     this.#rise(item);
     this.#sink(item);
   }
 
-  /** Empties the heap and returns what was in it. */
+  /** Removes and returns all items. */
   clear(): T[] {
     const items = this.#items.splice(0);
     for (const item of items) item.place = -1;

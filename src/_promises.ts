@@ -1,21 +1,21 @@
-/** Small pieces for waiting, which the oldest supported Node does not bring. */
+/** Helpers for promises and abort signals. */
 
 import type { Clock } from "./clock.ts";
 
-/** A promise with its handles outside. */
+/** A promise and the function that resolves it. `Promise.withResolvers` needs Node 22. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   readonly resolve: (value: T) => void;
 }
 
-/** Makes a {@linkcode Deferred}. */
+/** Creates a {@linkcode Deferred}. */
 export function deferred<T = void>(): Deferred<T> {
   let resolve!: (value: T) => void;
   const promise = new Promise<T>((done) => resolve = done);
   return { promise, resolve };
 }
 
-/** True when `promise` settles, in whichever way, before `ms` have passed. */
+/** Returns whether `promise` resolves or rejects within `ms` milliseconds. */
 export async function settlesWithin(
   promise: Promise<unknown>,
   ms: number,
@@ -30,7 +30,7 @@ export async function settlesWithin(
   }
 }
 
-/** Calls `call` so that neither what it throws nor a promise that it rejects escapes. */
+/** Calls `call`, and passes to `onError` what it throws or rejects with. */
 export function contain(call: () => unknown, onError: (error: unknown) => void): void {
   try {
     const result = call();
@@ -42,7 +42,7 @@ export function contain(call: () => unknown, onError: (error: unknown) => void):
   }
 }
 
-/** Calls `listener` once when `signal` aborts, at once if it has, and returns the remover. */
+/** Calls `listener` once when `signal` aborts, now if it has aborted. Returns the remover. */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   if (signal === undefined) return () => {};
   if (signal.aborted) {
@@ -53,8 +53,8 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   return () => signal.removeEventListener("abort", listener);
 }
 
-/** The same promise, as long as its value is wanted: it rejects with the reason when `signal` aborts. */
-export async function whileWanted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Returns the value of `promise`. Rejects with the signal's reason when `signal` aborts first. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   let unlink: () => void = () => {};
   const aborted = new Promise<never>((_, reject) => {
     unlink = onAbort(signal, () => reject(signal.reason));

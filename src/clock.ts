@@ -1,37 +1,37 @@
 /**
- * Time, as the package sees it. Nothing in the core reads a clock or starts a timer by itself: it
- * asks a {@linkcode Clock}, so that tests can run hours in a moment.
+ * The clock port. The core reads time and starts timers only through a {@linkcode Clock}, so that tests
+ * with a `VirtualClock` run hours in milliseconds.
  *
  * @module
  */
 
 import { delay } from "@std/async";
 
-/** Removes what was scheduled. Calling it twice, or after the task ran, does nothing. */
+/** Cancels a scheduled task. Calling it twice, or after the task ran, does nothing. */
 export type Cancel = () => void;
 
 /** Options of {@linkcode Clock.sleep}. */
 export interface SleepOptions {
-  /** Ends the sleep early; it then rejects with the signal's reason. */
+  /** Ends the sleep early: `sleep` rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** Where time comes from. */
+/** A source of time and timers. */
 export interface Clock {
-  /** Milliseconds since the Unix epoch, for time stamps. It may step when the machine's clock is set. */
+  /** Returns milliseconds since the Unix epoch, for time stamps. Steps when the machine's clock is set. */
   now(): number;
-  /** Milliseconds that only ever grow, for deadlines and durations. */
+  /** Returns milliseconds that never decrease, for deadlines and durations. */
   monotonic(): number;
-  /** Resolves after `ms`. `Infinity` never does. */
+  /** Resolves after `ms` milliseconds, never for `Infinity`. */
   sleep(ms: number, options?: SleepOptions): Promise<void>;
-  /** Calls `task` once after `ms` and returns its remover. `Infinity` never calls it. */
+  /** Calls `task` once after `ms` milliseconds, never for `Infinity`. Returns a function that cancels it. */
   schedule(ms: number, task: () => void): Cancel;
 }
 
-/** Runtimes turn a longer timer into one of 1 ms. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** The longest timer of the runtimes; they run a longer one after 1 ms. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The clock of the machine. */
+/** The clock of this machine. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -40,16 +40,16 @@ export const systemClock: Clock = {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const wait = (leftMs: number) => {
       if (leftMs === Infinity) return;
-      timer = leftMs <= LONGEST_TIMER_MS
+      timer = leftMs <= MAX_TIMER_MS
         ? setTimeout(task, leftMs)
-        : setTimeout(() => wait(leftMs - LONGEST_TIMER_MS), LONGEST_TIMER_MS);
+        : setTimeout(() => wait(leftMs - MAX_TIMER_MS), MAX_TIMER_MS);
     };
     wait(ms);
     return () => clearTimeout(timer);
   },
 };
 
-/** Resolves after everything that is ready to run has run. It takes no time of any clock. */
+/** Resolves in the next turn of the event loop. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     // Browsers have no setImmediate.

@@ -1,6 +1,6 @@
 /**
- * The errors that callers catch. Each can be told by name as well, which survives two copies of the
- * package in one process.
+ * The errors that callers catch. The `is…` functions compare names, so that they also recognize an error
+ * of another copy of the package in the same process.
  *
  * @module
  */
@@ -10,57 +10,57 @@ import { checkDuration } from "./_checks.ts";
 /** The code of {@linkcode TerminatingError}, the same on every protocol. */
 export const TERMINATING = 5006;
 
-/** New work was refused because the process is stopping. Try again, preferably elsewhere. */
+/** The process is stopping and refuses new work. Try again, preferably on another worker. */
 export class TerminatingError extends Error {
-  /** What {@linkcode isTerminatingError} looks at. */
+  /** {@linkcode isTerminatingError} compares it. */
   override readonly name = "TerminatingError";
   /** Always 5006. */
   readonly code: typeof TERMINATING = TERMINATING;
 }
 
 /**
- * Why work was cut short: `deadline` (the stop ran out of time), `forced` (somebody insisted, as with
- * a second Ctrl+C) or `aborted` (the caller's own signal).
+ * Why work was cancelled: `deadline` (the stop ran out of time), `forced` (a second signal, such as a
+ * second Ctrl+C) or `aborted` (the caller's own AbortSignal).
  */
 export type CancelReason = "deadline" | "forced" | "aborted";
 
-/** Work in flight was told to end. It is the reason of the handler's aborted `signal`. */
+/** Work in flight was cancelled. It is the reason of the handler's aborted `signal`. */
 export class CancelledError extends Error {
-  /** What {@linkcode isCancelledError} looks at. */
+  /** {@linkcode isCancelledError} compares it. */
   override readonly name = "CancelledError";
-  /** Why it had to end. */
+  /** Why the work was cancelled. */
   readonly why: CancelReason;
 
-  /** `what` names the work, as in `loop "orders"`. */
+  /** Creates the error. `what` names the work, as in `loop "orders"`. */
   constructor(why: CancelReason, what: string, options?: ErrorOptions) {
     super(`Cancelled ${what}: ${CANCEL_TEXT[why]}`, options);
     this.why = why;
   }
 }
 
-/** The message went back to its mailbox while it was being worked on: somebody else may have it. */
+/** The lease of a message expired while its handler ran: another worker may have received it. */
 export class LeaseLostError extends Error {
-  /** What {@linkcode isLeaseLostError} looks at. */
+  /** {@linkcode isLeaseLostError} compares it. */
   override readonly name = "LeaseLostError";
 }
 
 /** Options of {@linkcode RetryLaterError}. */
 export interface RetryLaterOptions extends ErrorOptions {
-  /** How much later; more than 12 hours become 12 hours. @default {what the loop's backoff says} */
+  /** The pause in milliseconds; at most 12 hours are used. @default {the pause of the loop's backoff} */
   readonly delayMs?: number;
 }
 
 /**
- * A handler throws this to have its message again later. That is no failure: it spends no attempt, and
- * the message is not buried for it.
+ * A handler throws this to receive its message again later. This is not a failure: it uses up no attempt
+ * and does not dead-letter the message.
  */
 export class RetryLaterError extends Error {
-  /** What {@linkcode isRetryLaterError} looks at. */
+  /** {@linkcode isRetryLaterError} compares it. */
   override readonly name = "RetryLaterError";
-  /** When to have it again; undefined leaves it to the loop's backoff. */
+  /** The pause in milliseconds; undefined uses the loop's backoff. */
   readonly delayMs: number | undefined;
 
-  /** The message is logged with the one that is put off. Throws a `RangeError` for a negative delay. */
+  /** Creates the error. `message` is logged. @throws {RangeError} for a negative delay */
   constructor(message: string, options: RetryLaterOptions = {}) {
     super(message, options);
     if (options.delayMs !== undefined) checkDuration("delayMs", options.delayMs);
@@ -104,27 +104,27 @@ export function isErrorNamed(error: unknown, name: string | ReadonlySet<string>)
   }
 }
 
-/** True for a {@linkcode TerminatingError} of any copy of the package. */
+/** Returns true for a {@linkcode TerminatingError} of any copy of the package. */
 export function isTerminatingError(error: unknown): error is TerminatingError {
   return isErrorNamed(error, "TerminatingError");
 }
 
-/** True for a {@linkcode CancelledError} of any copy of the package. */
+/** Returns true for a {@linkcode CancelledError} of any copy of the package. */
 export function isCancelledError(error: unknown): error is CancelledError {
   return isErrorNamed(error, "CancelledError");
 }
 
-/** True for a {@linkcode LeaseLostError} of any copy of the package. */
+/** Returns true for a {@linkcode LeaseLostError} of any copy of the package. */
 export function isLeaseLostError(error: unknown): error is LeaseLostError {
   return isErrorNamed(error, "LeaseLostError");
 }
 
-/** True for a {@linkcode RetryLaterError} of any copy of the package. */
+/** Returns true for a {@linkcode RetryLaterError} of any copy of the package. */
 export function isRetryLaterError(error: unknown): error is RetryLaterError {
   return isErrorNamed(error, "RetryLaterError");
 }
 
-/** The text of an error about optional packages: what needs them, and how to install them. */
+/** Returns the message of an error about missing optional packages: how to install them. */
 export function missingPackages(what: string, names: readonly string[]): string {
   const all = names.join(" ");
   const [noun, them] = names.length === 1 ? ["package", "it"] : ["packages", "them"];

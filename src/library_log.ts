@@ -1,7 +1,7 @@
 /**
- * Where the package logs unless it is told otherwise: to LogTape, under the category `lastcall`. A
- * library says nothing that nobody asked for, so without LogTape, or before the application has
- * configured it, records are dropped. Who owns the process, as `LoopGroup.main()` does, takes them then.
+ * The default log of the package: LogTape, under the category `lastcall`. Without LogTape, or before the
+ * application has configured it, records are dropped, unless the owner of the process, such as
+ * `LoopGroup.main()`, has set a fallback.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { contain } from "./_promises.ts";
 import { errorText } from "./errors.ts";
 import { type Log, silentLog } from "./log.ts";
 
-/** What is used of a LogTape logger. */
+/** The part of a LogTape logger that this file uses. */
 interface TapeLogger extends Log {
   /** Since LogTape 2. */
   isEnabledFor?(level: "debug" | "info" | "warning" | "error"): boolean;
@@ -21,30 +21,30 @@ type LogRecord = readonly [Method, string, Record<string, unknown> | undefined];
 
 const LEVELS = { debug: "debug", info: "info", warn: "warning", error: "error" } as const;
 
-/** Undefined until it is loaded, null where it is not installed. */
+/** Undefined until LogTape is loaded, null where it is not installed. */
 let logger: TapeLogger | null | undefined;
-/** Whether the application has configured LogTape, as far as versions before 2 can tell. */
+/** Whether the application has configured LogTape. Used before version 2, which has no `isEnabledFor`. */
 let isConfigured: () => boolean = () => false;
 let loading: Promise<void> | undefined;
-/** What was logged while LogTape was being loaded. */
-let early: LogRecord[] = [];
-/** Who takes what LogTape does not; the last one gets it. */
-let takers: readonly { readonly log: Log }[] = [];
+/** The records that wait until LogTape is loaded. */
+let pending: LogRecord[] = [];
+/** The logs for records that LogTape does not accept. The last one is used. */
+let fallbacks: readonly { readonly log: Log }[] = [];
 
-/** Hands records to LogTape, with their properties; quiet where nobody listens. */
+/** Sends records with their properties to LogTape. Drops them where LogTape is not configured. */
 export const libraryLog: Log = {
-  debug: take("debug"),
-  info: take("info"),
-  warn: take("warn"),
-  error: take("error"),
+  debug: enqueue("debug"),
+  info: enqueue("info"),
+  warn: enqueue("warn"),
+  error: enqueue("error"),
 };
 
-/** Logs that are known never to throw. */
+/** Logs that never throw. */
 const safe = new WeakSet<Log>([libraryLog, silentLog]);
 
 /**
- * Returns a log that never throws and never rejects, whatever `log` does. A record that `log` refuses,
- * as a JSON log does with a cycle, is handed to it again with every property as text.
+ * Returns a log that never throws and never rejects. When `log` fails on a record, as a JSON log does on
+ * a cycle, it gets the record again with every property as text.
  */
 export function safeLog(log: Log = libraryLog): Log {
   if (safe.has(log)) return log;
@@ -57,24 +57,24 @@ export function safeLog(log: Log = libraryLog): Log {
 }
 
 /**
- * Says who takes what LogTape does not, until the returned function is called. It is for those who own
- * the process: a person who starts it must not look at a silent failure.
+ * Writes to `log` the records that LogTape does not accept, until the returned function is called. The
+ * owner of the process uses it, so that a failure is never silent.
  */
-export function takeUnheard(log: Log): () => void {
-  const taker = { log };
-  takers = [...takers, taker];
-  return () => void (takers = takers.filter((it) => it !== taker));
+export function useFallbackLog(log: Log): () => void {
+  const fallback = { log };
+  fallbacks = [...fallbacks, fallback];
+  return () => void (fallbacks = fallbacks.filter((it) => it !== fallback));
 }
 
-/** Loads LogTape, if it is installed. Records wait for it; the first one does this by itself. */
+/** Loads LogTape, if it is installed. The first record calls this, and records wait for it. */
 export function loadLibraryLog(): Promise<void> {
   return loading ??= load();
 }
 
-/** Delivers what waits for LogTape, without it if need be: there may be no later. */
+/** Delivers the records that wait for LogTape, to the fallback if it is not loaded yet. */
 export function flushLibraryLog(): void {
-  const records = early;
-  early = [];
+  const records = pending;
+  pending = [];
   for (const record of records) deliver(record);
 }
 
@@ -84,24 +84,24 @@ async function load(): Promise<void> {
     logger = getLogger(["lastcall"]);
     isConfigured = () => getConfig() !== null;
   } catch {
-    logger = null; // an optional peer: it is not installed, and nobody misses it
+    logger = null; // an optional peer dependency that is not installed
   }
   flushLibraryLog();
 }
 
-function take(method: Method): Log[Method] {
+function enqueue(method: Method): Log[Method] {
   return (message, properties) => {
-    early.push([method, message, properties]);
+    pending.push([method, message, properties]);
     if (logger === undefined) loadLibraryLog();
     else flushLibraryLog();
   };
 }
 
 function deliver([method, message, properties]: LogRecord): void {
-  const heard = logger?.isEnabledFor?.(LEVELS[method]) ?? isConfigured();
-  if (logger && heard) {
+  const enabled = logger?.isEnabledFor?.(LEVELS[method]) ?? isConfigured();
+  if (logger && enabled) {
     write(logger, [method, asTemplate(message), properties]);
-  } else write(takers.at(-1)?.log ?? silentLog, [method, message, properties]);
+  } else write(fallbacks.at(-1)?.log ?? silentLog, [method, message, properties]);
 }
 
 function write(log: Log, [method, message, properties]: LogRecord): void {
@@ -120,7 +120,7 @@ function asTexts(properties: Record<string, unknown>): Record<string, unknown> {
   );
 }
 
-/** Messages are templates to LogTape; ours are text. It leaves those without an opening brace alone. */
+/** Escapes braces: LogTape reads a message with an opening brace as a template. */
 function asTemplate(text: string): string {
   return text.includes("{") ? text.replace(/[{}]/g, "$&$&") : text;
 }

@@ -1,5 +1,5 @@
 /**
- * Where the package reports what it contained: a throwing callback, a restart, a stall.
+ * The log port: where the package reports contained errors, restarts and stalls.
  *
  * @module
  */
@@ -8,26 +8,26 @@ import { systemClock } from "./clock.ts";
 import { errorText } from "./errors.ts";
 import { knownRuntime } from "./runtime.ts";
 
-/** A sink for log records. The loggers of the common libraries fit as they are. */
+/** A sink for log records. The loggers of the common libraries implement it. */
 export interface Log {
-  /** For whoever debugs the package itself. */
+  /** Logs details for debugging the package itself. */
   debug(message: string, properties?: Record<string, unknown>): void;
-  /** Ordinary events worth a line. */
+  /** Logs ordinary events. */
   info(message: string, properties?: Record<string, unknown>): void;
-  /** Something went wrong and was dealt with. */
+  /** Logs an error that the package has handled. */
   warn(message: string, properties?: Record<string, unknown>): void;
-  /** Something went wrong and somebody has to look. */
+  /** Logs an error that needs attention. */
   error(message: string, properties?: Record<string, unknown>): void;
 }
 
 function ignore(): void {}
 
-/** Says nothing. */
+/** Drops every record. */
 export const silentLog: Log = { debug: ignore, info: ignore, warn: ignore, error: ignore };
 
 /**
- * Writes warnings and errors to standard error, and keeps quiet otherwise: as text on a terminal, elsewhere
- * as one line of JSON each, like the lines about a stop. It does not wait for a reader of standard error.
+ * Writes warnings and errors to standard error and drops the rest. A terminal gets text, a pipe or file
+ * one line of JSON per record. It does not wait for a reader of standard error.
  */
 export const consoleLog: Log = {
   debug: ignore,
@@ -47,7 +47,7 @@ function writeRecord(
   else console.error(`lastcall: ${message}${details(properties)}`);
 }
 
-/** A record as one line of JSON, with errors as text. A report is left out: its text is the message. */
+/** Formats a record as one line of JSON, with errors as text. Omits a report: its text is the message. */
 export function logLine(
   level: keyof Log,
   message: string,
@@ -56,23 +56,23 @@ export function logLine(
   const { error, ...rest } = properties;
   const at = new Date(systemClock.now()).toISOString();
   const record = { at, source: "lastcall", event: "log", level, message };
-  const told = "error" in properties ? { error: errorText(error), stack: stackText(error) } : {};
+  const failure = "error" in properties ? { error: errorText(error), stack: stackText(error) } : {};
   try {
-    // Its own fields come first, and no property replaces them.
-    return JSON.stringify({ ...record, ...rest, ...record, ...told });
+    // The fields of the record come first, and no property overrides them.
+    return JSON.stringify({ ...record, ...rest, ...record, ...failure });
   } catch {
-    return JSON.stringify({ ...record, ...told }); // properties that JSON cannot express
+    return JSON.stringify({ ...record, ...failure }); // properties that JSON cannot express
   }
 }
 
-/** A report comes with its own text, which is all of it that a person wants to read. */
+/** Formats the properties as text. Omits a report: its text is the message. */
 function details({ report: _, ...properties }: Record<string, unknown> = {}): string {
   const { error, ...rest } = properties;
   const more = Object.keys(rest).length === 0 ? "" : ` ${JSON.stringify(rest)}`;
   return "error" in properties ? `${more}: ${stackText(error)}` : more;
 }
 
-/** The stacks of an error and of what caused it. */
+/** Returns the stacks of an error and of its causes. */
 function stackText(error: unknown, depth = 0): string {
   if (!(error instanceof Error)) return errorText(error);
   const stack = error.stack ?? errorText(error);

@@ -1,11 +1,11 @@
 /**
- * What the package needs from the program that runs it. One thin adapter per runtime implements this;
- * nothing else knows which runtime it is.
+ * The runtime port: what the package needs from Deno, Bun or Node. One thin adapter per runtime
+ * implements it; all other code is independent of the runtime.
  *
  * @module
  */
 
-/** A signal that a process can catch and end on. */
+/** A signal that a process can catch. */
 export type SignalName =
   | "SIGHUP"
   | "SIGINT"
@@ -15,7 +15,7 @@ export type SignalName =
   | "SIGTERM"
   | "SIGBREAK";
 
-/** Their numbers, which exit codes tell. */
+/** The numbers of the signals, which exit codes contain. */
 export const SIGNAL_NUMBERS: Readonly<Record<SignalName, number>> = {
   SIGHUP: 1,
   SIGINT: 2,
@@ -26,43 +26,43 @@ export const SIGNAL_NUMBERS: Readonly<Record<SignalName, number>> = {
   SIGBREAK: 21,
 };
 
-/** The exit code of a process that a signal ended. */
+/** Returns the exit code of a process that a signal ended: 128 plus its number. */
 export function exitCodeOf(signal: SignalName): number {
   return 128 + SIGNAL_NUMBERS[signal];
 }
 
-/** How stale the parts of a process were when it was last heard of. */
+/** The age of the last heartbeat of one loop. */
 export interface BeatRecord {
   /** The name of the loop. */
   readonly name: string;
-  /** Milliseconds since it last gave a sign of life. */
+  /** Milliseconds since its last heartbeat. */
   readonly ageMs: number;
 }
 
 /** Options of {@linkcode Runtime.watchEventLoop}. */
 export interface EventLoopWatchOptions {
-  /** Silence for longer than this ends the process. */
+  /** The thread ends the process when the event loop is blocked for longer than this. */
   readonly thresholdMs: number;
-  /** How often the watching thread looks. */
+  /** How often the thread checks. */
   readonly intervalMs: number;
 }
 
-/** A thread that ends the process when the event loop stays silent. */
+/** A thread that ends the process when the event loop is blocked for too long. */
 export interface EventLoopWatch {
-  /** The event loop is alive; `beats` is what the thread prints should this be the last word. */
+  /** Tells the thread that the event loop runs. The thread prints the last `beats` before it kills. */
   beat(beats: readonly BeatRecord[]): void;
   /** Ends the thread. */
   stop(): Promise<void>;
 }
 
-/** A module at work on a thread of its own. It does not hold the process open. */
+/** A module that runs on its own thread. The thread does not keep the process alive. */
 export interface ModuleThread {
   /**
-   * Hands a message to the module's `onPost`, and resolves when that is done with it; rejects with the
-   * text of what went wrong. Shared memory stays shared.
+   * Calls the module's `onPost` with a message, and resolves when `onPost` has resolved. Rejects with the
+   * text of its error. Shared memory stays shared.
    */
   post(message: unknown): Promise<void>;
-  /** Ends the thread, whatever it is doing. */
+  /** Terminates the thread. */
   stop(): Promise<void>;
 }
 
@@ -71,94 +71,94 @@ export type RequestHandler = (request: Request) => Response | Promise<Response>;
 
 /** Where a server listens. */
 export interface ServeOptions {
-  /** 0 for any that is free. */
+  /** The port; 0 for any free one. */
   readonly port: number;
-  /** The interface, by its name or address; `0.0.0.0` for all. */
+  /** The host name or address of the interface; `0.0.0.0` for all. */
   readonly hostname: string;
 }
 
-/** A server that listens. */
+/** A listening server. */
 export interface HttpServer {
-  /** The interface that it listens on. */
+  /** The interface that the server listens on. */
   readonly hostname: string;
-  /** The one that it got. */
+  /** The port that the server listens on. */
   readonly port: number;
   /**
-   * Takes no more connections, closes those on which nothing is asked, and resolves when the others
-   * have had their answers. When `signal` aborts, what is left is cut off.
+   * Accepts no more connections, closes idle ones, and resolves when all requests are answered. When
+   * `signal` aborts, it closes the remaining connections.
    */
   close(options: { readonly signal: AbortSignal }): Promise<void>;
 }
 
-/** What a person reads while the program runs: its standard error. */
+/** The standard error of the process. */
 export interface Terminal {
-  /** Whether a person looks at it; false where it is a file or a pipe. */
+  /** True for a terminal, false for a file or a pipe. */
   readonly interactive: boolean;
-  /** Whether colours are wanted there. */
+  /** Whether to write colours. */
   readonly color: boolean;
-  /** How wide it is now, in characters; it may change. */
+  /** The current width in characters. */
   readonly columns: number;
-  /** How high it is now, in lines. */
+  /** The current height in lines. */
   readonly rows: number;
   /**
-   * Writes, and never waits for a reader: what a full pipe does not take is kept, up to 64 KiB, and
-   * dropped when the pipe takes nothing for a second.
+   * Writes without waiting for a reader. It buffers up to 64 KiB while a pipe is full, and drops the
+   * buffer when the pipe accepts nothing for a second.
    */
   write(text: string): void;
-  /** Resolves when everything was written or dropped; never, where the runtime's write hangs. */
+  /** Resolves when everything is written or dropped; never, where the runtime's write hangs. */
   flush?(): Promise<void>;
 }
 
-/** A value that follows asynchronous work, as `AsyncLocalStorage` of Node does. */
+/** A value that follows asynchronous work, like `AsyncLocalStorage` of Node. */
 export interface AsyncScope<T> {
-  /** Calls `work`; `get` returns `value` in it and in everything that it starts. */
+  /** Calls `work`. `get` returns `value` in `work` and in everything that it starts. */
   run<R>(value: T, work: () => R): R;
-  /** The value of the innermost `run` around the caller. */
+  /** Returns the value of the innermost `run` around the caller. */
   get(): T | undefined;
 }
 
-/** The port to Deno, Bun, Node or whatever else runs the program. */
+/** The port to Deno, Bun, Node or another runtime. */
 export interface Runtime {
-  /** For people: `"node"`, `"deno"`, `"bun"`. */
+  /** The name for messages: `"node"`, `"deno"`, `"bun"`. */
   readonly name: string;
-  /** Whether a person sits at the terminal. */
+  /** Whether standard input is a terminal. */
   readonly interactive: boolean;
-  /** The signals that ask for a stop on this platform. */
+  /** The signals that request a stop on this platform. */
   readonly stopSignals: readonly SignalName[];
   /** Adds a listener and returns its remover. Throws when the platform cannot deliver the signal. */
   onSignal(signal: SignalName, listener: () => void): () => void;
   /** Returns true in a worker thread, where `exit` ends the thread and not the process. */
   inWorker?(): boolean;
-  /** Holds the process open until the returned function is called. */
+  /** Keeps the process alive until the returned function is called. */
   keepAlive(): () => void;
-  /** Has `listener` called when the process ends of its own will; returns the remover. */
+  /** Calls `listener` when the process exits by itself. Returns the remover. */
   onExit?(listener: () => void): () => void;
   /** Ends the process. */
   exit(code: number): never;
-  /** Ends the process by SIGKILL: no handler, no flush, no way to hang. */
+  /** Ends the process by SIGKILL, without handlers or flushing, so that it cannot hang. */
   kill(): void;
   /** Watches the event loop from another thread, where the runtime has threads. */
   watchEventLoop?(options: EventLoopWatchOptions): EventLoopWatch;
-  /** Loads the module at `address` on a thread of its own, where the runtime has threads. */
+  /** Loads the module at `address` on its own thread, where the runtime has threads. */
   startThread?(address: string): ModuleThread;
-  /** Makes a scope, where the runtime has scopes that do not slow down other promises. */
+  /** Creates a scope, where the runtime has scopes that do not slow down other promises. */
   createScope?<T>(): AsyncScope<T> | undefined;
-  /** What a person reads, where there is such a thing. */
+  /** The standard error, where the runtime has one. */
   readonly terminal?: Terminal;
-  /** Listens for HTTP requests, where the runtime can. Rejects when the port cannot be had. */
+  /** Listens for HTTP requests, where the runtime can. Rejects when the port is not available. */
   serve?(handler: RequestHandler, options: ServeOptions): Promise<HttpServer>;
-  /** The names of packages that `serve` needs and that cannot be loaded. @default {none} */
+  /** Returns the names of packages that `serve` needs and that cannot be loaded. @default {none} */
   missingServePackages?(): Promise<readonly string[]>;
 }
 
 let provider: (() => Runtime) | undefined;
 
-/** Says which runtime is meant where none is passed. `mod.ts` does this for the three it knows. */
+/** Sets the runtime that is used where none is passed. The root `mod.ts` calls it. */
 export function provideRuntime(provide: () => Runtime): void {
   provider = provide;
 }
 
-/** The runtime that is meant where none is passed. */
+/** Returns the runtime that is used where none is passed. */
 export function defaultRuntime(): Runtime {
   if (provider !== undefined) return provider();
   throw new Error(
@@ -166,7 +166,7 @@ export function defaultRuntime(): Runtime {
   );
 }
 
-/** The same for whoever can do without. */
+/** Returns the default runtime, or undefined where there is none. */
 export function knownRuntime(): Runtime | undefined {
   try {
     return provider?.();

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { DeadlineExceededError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { onAbort, whileWanted } from "../_promises.ts";
+import { abortable, onAbort } from "../_promises.ts";
 import { answerPieces, NoAnswerError, type Prompt, type RunContext } from "./adapter.ts";
 import type { AgentContext, AgentLoopOptions } from "./agent_options.ts";
 import type { AgentRequest } from "./agent_request.ts";
@@ -128,7 +128,7 @@ export class Attempt<I, O> {
   }
 
   async #unlessAborted<T>(value: T | Promise<T>): Promise<T> {
-    return await whileWanted(Promise.resolve(value), this.#abort.signal);
+    return await abortable(Promise.resolve(value), this.#abort.signal);
   }
 
   async #capture(outcome: { readonly output?: O; readonly error?: unknown }): Promise<void> {

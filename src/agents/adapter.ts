@@ -1,4 +1,4 @@
-import { whileWanted } from "../_promises.ts";
+import { abortable } from "../_promises.ts";
 import type { Log } from "../log.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { BudgetTracker } from "./budget.ts";
@@ -66,7 +66,7 @@ export async function* answerPieces(
   const pieces = adapter.evaluate(prompt, context)[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const { done, value } = await whileWanted(pieces.next(), context.signal);
+      const { done, value } = await abortable(pieces.next(), context.signal);
       if (done) return;
       yield value;
     }

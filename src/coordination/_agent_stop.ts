@@ -8,23 +8,23 @@ import type { ShutdownReport } from "./shutdown_report.ts";
 import type { StateWriter } from "./_state_writer.ts";
 import { OutOfTimeError, Steps } from "./_steps.ts";
 
-/** That of a loop whose run asks for no other. */
+/** The default visibility timeout of a loop's run. */
 const DEFAULT_VISIBILITY_MS = 300_000;
 
-/** An agent that is to stop, what ends its work on messages, and how long these stay hidden. */
+/** A request to stop one agent. */
 export interface StopRequest {
   readonly agent: Agent;
   readonly signal: AbortSignal | undefined;
   readonly visibilityTimeoutMs: number | undefined;
 }
 
-/** What agents that stop together share. */
+/** The state that agents share that stop together. */
 export interface SharedStop {
   readonly deadline: Deadline;
   readonly settings: CoordinationSettings;
   readonly reason: string;
   readonly states: StateWriter;
-  /** Tells the peers of all, once. */
+  /** Notifies the peers once for all agents. */
   readonly broadcast: () => Promise<void>;
 }
 
@@ -57,9 +57,10 @@ export class AgentStop {
     const { id, bus, options } = this.#agent;
     const { onHealth, stopLiveness, stopOrphans, cleanup = [] } = options;
     const { broadcast, reason } = this.#shared;
-    const say = (state: AgentState, metadata: AgentMetadata) => this.#say(state, metadata);
+    const writeState = (state: AgentState, metadata: AgentMetadata) =>
+      this.#writeState(state, metadata);
 
-    await this.#steps.run("announce_state", () => say("shutting_down", { reason }));
+    await this.#steps.run("announce_state", () => writeState("shutting_down", { reason }));
     const announced = this.#steps.good;
     await this.#steps.run("broadcast", broadcast);
     await this.#steps.run(
@@ -78,22 +79,22 @@ export class AgentStop {
       cleanup.length > 0 ? (signal) => runAll(cleanup, signal) : undefined,
     );
     await this.#steps.run("complete_state", async () => {
-      // The board may have been away at the beginning, and have come back.
-      if (!announced) await say("shutting_down", { reason });
-      if (this.#complete) await say("shutdown_complete", { reason });
-      else await say("shutting_down", { reason, complete: false, left: this.#left });
+      // The board may have been unreachable when the stop began.
+      if (!announced) await writeState("shutting_down", { reason });
+      if (this.#complete) await writeState("shutdown_complete", { reason });
+      else await writeState("shutting_down", { reason, complete: false, left: this.#left });
     });
     await this.#steps.run(
       "final_health",
       onHealth && (() => {
-        const word = this.#complete ? "shutdown_complete" : "shutdown_incomplete";
-        return onHealth({ agentId: id, healthy: false, reason: word });
+        const reason = this.#complete ? "shutdown_complete" : "shutdown_incomplete";
+        return onHealth({ agentId: id, healthy: false, reason });
       }),
     );
     return this.#report();
   }
 
-  #say(state: AgentState, metadata: AgentMetadata): Promise<void> {
+  #writeState(state: AgentState, metadata: AgentMetadata): Promise<void> {
     const { id, metadata: own, notice } = this.#agent;
     const change = { agentId: id, state, metadata: { ...own, ...metadata } };
     return this.#shared.states.write(notice === undefined ? change : { ...change, notice });
@@ -107,11 +108,11 @@ export class AgentStop {
     return this.#drain.figures.left ?? "not known";
   }
 
-  /** Stops what works on the inbox, works off the rest, and hands over what there was no time for. */
+  /** Stops the loop, drains the inbox, and sends the remaining messages to the successor. */
   async #empty(signal: AbortSignal, budgetMs: number): Promise<void> {
     const { runnable, successor } = this.#agent.options;
     const { clock } = this.#agent.bus.board;
-    // The end of the time is kept for giving back, and for handing over.
+    // Reserve time for releasing messages and for the successor.
     const enough = new AbortController();
     const reserveMs = successor === undefined ? reserveOf(budgetMs) : 2 * reserveOf(budgetMs);
     const cancel = clock.schedule(budgetMs - reserveMs, () => enough.abort(signal.reason));
@@ -132,9 +133,9 @@ export class AgentStop {
     this.#checkEmpty();
   }
 
-  /** What peers sent before they knew. */
+  /** Drains messages that peers sent before they got the notice. */
   async #emptyAgain(signal: AbortSignal): Promise<void> {
-    if (!this.#drain.isEmpty) return; // there was no time for what came before
+    if (!this.#drain.isEmpty) return; // the first drain ran out of time
     try {
       await this.#drain.work(signal);
     } finally {
@@ -160,7 +161,7 @@ export class AgentStop {
   }
 }
 
-/** All of them, in order; what went wrong is told in the end. */
+/** Runs all hooks in order, then throws their errors. */
 async function runAll(hooks: readonly StopHook[], signal: AbortSignal): Promise<void> {
   const errors: unknown[] = [];
   for (const hook of hooks) {

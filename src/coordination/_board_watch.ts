@@ -3,10 +3,10 @@ import type { Log } from "../log.ts";
 import type { AgentRecord } from "./agent_state.ts";
 import type { BoardStore, StoredAgent } from "./board_store.ts";
 
-/** Hears of changes: all that were found by one look, `unknown` for those that are gone. */
+/** Called with the changes that one poll found. A removed agent has the status `unknown`. */
 export type BoardListener = (changes: readonly AgentRecord[]) => void;
 
-/** What a watch needs. */
+/** Options of a watch. */
 export interface BoardWatchOptions {
   readonly store: BoardStore;
   readonly pollIntervalMs: number;
@@ -16,22 +16,22 @@ export interface BoardWatchOptions {
 }
 
 /**
- * Looks at a board for all that watch it in this process, as long as there is somebody. A wake makes it
- * read what was written since the last look, or only the agents that the wake names: the cost of many
- * writes is in proportion to their number. A wake during a look makes one more look. Now and then it reads
- * everything: a wake may get lost, and nobody tells that an agent has died.
+ * Polls a board for all listeners in this process. A wake makes it read what was written since the last
+ * poll, or only the agents that the wake names, so that the cost is proportional to the number of writes.
+ * A wake during a poll causes one more poll. A timer makes it read everything: a wake may get lost, and a
+ * dead agent sends none.
  */
 export class BoardWatch {
   readonly #options: BoardWatchOptions;
   readonly #listeners = new Set<BoardListener>();
-  /** What the listeners were told last: the same is not told twice. */
+  /** The last reported record of each agent, so that a record is not reported twice. */
   readonly #known = new Map<string, { readonly record: AgentRecord; readonly print: string }>();
   #cursor: unknown;
-  /** Named by wakes since the last look. */
+  /** The agents named by wakes since the last poll. */
   readonly #named = new Set<string>();
-  /** The next look is for everything that is new, named or not. */
-  #wide = true;
-  #looking: Promise<void> | undefined;
+  /** True when the next poll reads all changes, not only those of named agents. */
+  #readAll = true;
+  #polling: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #stopWaking: (() => void) | undefined;
   #cancelPoll: Cancel | undefined;
@@ -60,34 +60,34 @@ export class BoardWatch {
     };
   }
 
-  /** Reads what is new. A look that has begun may have missed it, so that there is one more. */
-  look(): Promise<void> {
-    this.#wide = true;
-    return this.#look();
+  /** Reads the changes. Polls again after a poll in progress, which may have missed them. */
+  poll(): Promise<void> {
+    this.#readAll = true;
+    return this.#poll();
   }
 
-  #look(): Promise<void> {
-    if (this.#looking === undefined) return this.#looking = this.#read();
-    return this.#next ??= this.#looking.then(() => {
+  #poll(): Promise<void> {
+    if (this.#polling === undefined) return this.#polling = this.#read();
+    return this.#next ??= this.#polling.then(() => {
       this.#next = undefined;
-      return this.#looking = this.#read();
+      return this.#polling = this.#read();
     });
   }
 
   async close(): Promise<void> {
     this.#listeners.clear();
     this.#end();
-    await this.#looking;
+    await this.#polling;
   }
 
   #begin(): void {
     this.#stopWaking = this.#options.store.onWake((agentIds) => {
-      if (agentIds === undefined) return void this.look();
+      if (agentIds === undefined) return void this.poll();
       for (const id of agentIds) this.#named.add(id);
-      void this.#look();
+      void this.#poll();
     });
     this.#schedule();
-    void this.look();
+    void this.poll();
   }
 
   #end(): void {
@@ -103,8 +103,8 @@ export class BoardWatch {
     const { clock, pollIntervalMs } = this.#options;
     this.#cancelPoll = clock.schedule(pollIntervalMs * (0.75 + Math.random() / 2), () => {
       this.#schedule();
-      this.#cursor = undefined; // the next look reads everything
-      void this.look();
+      this.#cursor = undefined; // the next poll reads everything
+      void this.poll();
     });
   }
 
@@ -112,25 +112,25 @@ export class BoardWatch {
     const { store, log } = this.#options;
     const since = this.#cursor;
     const named = [...this.#named];
-    const wide = this.#wide || since === undefined;
+    const all = this.#readAll || since === undefined;
     this.#named.clear();
-    this.#wide = false;
+    this.#readAll = false;
     try {
-      const page = wide ? await store.list(since) : { agents: await store.read(named) };
+      const page = all ? await store.list(since) : { agents: await store.read(named) };
       if (this.#stopWaking === undefined) return;
       if ("cursor" in page) this.#cursor = page.cursor;
       const found = page.agents.map(this.#options.toRecord);
-      if (!wide) this.#tell([...found, ...this.#gone(found, named)]);
-      else this.#tell(since === undefined ? [...found, ...this.#gone(found)] : found);
+      if (!all) this.#notify([...found, ...this.#gone(found, named)]);
+      else this.#notify(since === undefined ? [...found, ...this.#gone(found)] : found);
     } catch (error) {
-      this.#wide = true; // the next look finds what this one was for
-      log.debug("could not look at the board; it is tried again", { error });
+      this.#readAll = true; // the next poll finds the missed changes
+      log.debug("could not read the board; the next poll retries", { error });
     } finally {
-      this.#looking = undefined;
+      this.#polling = undefined;
     }
   }
 
-  /** Those of `candidates` that were known and were not found. */
+  /** Returns the known agents among `candidates` that were not found. */
   #gone(
     found: readonly AgentRecord[],
     candidates: Iterable<string> = this.#known.keys(),
@@ -140,7 +140,7 @@ export class BoardWatch {
     return gone.map((agentId) => ({ agentId, status: "unknown" as const }));
   }
 
-  #tell(found: readonly AgentRecord[]): void {
+  #notify(found: readonly AgentRecord[]): void {
     const changes: AgentRecord[] = [];
     for (const record of found) {
       const { agentId, status, updatedAt, metadata, notice, raw } = record;

@@ -2,12 +2,12 @@ import type { AgentMetadata, AgentState, StopNotice } from "./agent_state.ts";
 import { AGENT_STATES } from "./agent_state.ts";
 import type { StoredContent } from "./board_store.ts";
 
-/** What a store keeps beside the state and its time, as text. */
+/** Returns metadata and notice as the JSON text that stores keep. */
 export function detailText(metadata: AgentMetadata, notice: StopNotice | undefined): string {
   return JSON.stringify(notice === undefined ? { metadata } : { metadata, notice });
 }
 
-/** Reads parts that anybody may have written. Undefined when they make no sense. */
+/** Checks stored parts, which scripts may have written. Returns undefined when they are invalid. */
 export function contentOf(
   state: unknown,
   updatedAt: number,
@@ -24,7 +24,7 @@ export function contentOf(
   };
 }
 
-/** The same for a detail that is text. */
+/** Parses a detail that is JSON text, and checks it like `contentOf`. */
 export function parseContent(
   state: unknown,
   updatedAt: number,
@@ -33,11 +33,11 @@ export function parseContent(
   try {
     return contentOf(state, updatedAt, JSON.parse(detail));
   } catch {
-    return undefined; // whoever reads is told that it is corrupt, and what is there
+    return undefined; // the board reports it as corrupt, with the stored text
   }
 }
 
-/** True for an object that is no array. */
+/** Returns true for an object that is not an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

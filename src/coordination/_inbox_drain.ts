@@ -1,4 +1,4 @@
-import { whileWanted } from "../_promises.ts";
+import { abortable } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
 import { LeaseExtender } from "../lease/lease_extender.ts";
@@ -17,19 +17,19 @@ interface Item {
   readonly lease: Lease;
 }
 
-/** How an inbox is drained. */
+/** Options of an inbox drain. */
 export interface DrainOptions {
   readonly maxBatch: number;
-  /** How long to wait for messages that are there and cannot be had yet, before looking again. */
+  /** How long one receive waits for invisible messages. */
   readonly intervalMs: number;
-  /** How long messages stay hidden should the process end in the middle; leases are kept meanwhile. */
+  /** The visibility timeout of received messages. Their leases are extended while the drain runs. */
   readonly visibilityTimeoutMs: number;
 }
 
 /**
- * Empties the inbox of an agent that is stopping. Messages are worked on one after another, in the order
- * in which they come. Each is removed when it is done, while the next one is worked on. When the time is
- * up, what was not begun goes back or to the successor, and so does what was begun and has not ended.
+ * Empties the inbox of a stopping agent. It handles messages one after another, in the order of arrival,
+ * and acknowledges each while the next one is handled. When the time is up, it releases all messages
+ * that are not finished, or sends them to the successor.
  */
 export class InboxDrain {
   readonly figures: Writable<DrainFigures> = {
@@ -44,9 +44,9 @@ export class InboxDrain {
   readonly #inbox: Mailbox<Envelope>;
   readonly #options: DrainOptions;
   readonly #leases: Leases;
-  /** Done, and not removed yet. */
+  /** Handled, but not acknowledged yet. */
   readonly #done: Received[] = [];
-  #removing: Promise<void> | undefined;
+  #acknowledging: Promise<void> | undefined;
 
   constructor(agent: Agent, options: DrainOptions) {
     const { clock, log } = agent.bus.board;
@@ -59,12 +59,12 @@ export class InboxDrain {
     });
   }
 
-  /** True when nothing was left by the last look. */
+  /** True when the last count was 0. */
   get isEmpty(): boolean {
     return this.figures.left === 0;
   }
 
-  /** Works until the inbox is empty or `signal` aborts. */
+  /** Handles messages until the inbox is empty or `signal` aborts. */
   async work(signal: AbortSignal): Promise<void> {
     const { maxBatch: maxMessages, intervalMs, visibilityTimeoutMs } = this.#options;
     this.figures.left = undefined;
@@ -72,25 +72,25 @@ export class InboxDrain {
     while (!signal.aborted) {
       const options = { maxMessages, visibilityTimeoutMs, waitTimeMs, signal };
       const receiving = this.#inbox.receive(options);
-      // What is done is removed meanwhile: there are engines that do both in one call.
-      const [received, removed] = await Promise.allSettled([receiving, this.#removing]);
+      // Acknowledge at the same time: some engines do both in one call.
+      const [received, acknowledged] = await Promise.allSettled([receiving, this.#acknowledging]);
       if (received.status === "rejected") throw received.reason;
       const batch = received.value.map((message) => {
         return { message, lease: this.#leases.take(message as Message<unknown>) };
       });
-      if (removed.status === "rejected") {
-        await this.#giveBack(batch);
-        throw removed.reason;
+      if (acknowledged.status === "rejected") {
+        await this.#release(batch);
+        throw acknowledged.reason;
       }
       if (batch.length > 0) await this.#workOn(batch, signal);
       else if (await this.count() === 0) return;
-      // What is there is hidden: with somebody else, or put off.
+      // The messages that are left are invisible: leased by another receiver, or delayed.
       waitTimeMs = batch.length > 0 ? 0 : intervalMs;
     }
-    await this.#removing;
+    await this.#acknowledging;
   }
 
-  /** Sends what is left to the successor. A message is removed here once it is stored there. */
+  /** Sends the remaining messages to the successor. Acknowledges each after it is stored there. */
   async handOver(successor: string, signal: AbortSignal): Promise<void> {
     const target = await this.#agent.bus.inboxOf(successor);
     while (!signal.aborted) {
@@ -101,10 +101,10 @@ export class InboxDrain {
         return { message, lease: this.#leases.take(message as Message<unknown>) };
       });
       try {
-        // With the id it has, so that one that was handed over before is not stored again.
+        // With the same id, so that a message that was handed over before is not stored twice.
         await Promise.all(batch.map(({ id, body }) => target.send(body, { id })));
       } catch (error) {
-        await this.#giveBack(items);
+        await this.#release(items);
         throw error;
       }
       for (const { lease } of items) await lease.stop();
@@ -112,12 +112,12 @@ export class InboxDrain {
     }
   }
 
-  /** How many are in the inbox, whatever their state. */
+  /** Returns the number of messages in the inbox, in any state. */
   async count(): Promise<number> {
     return this.figures.left = await this.#inbox.approximateCount();
   }
 
-  /** Works on all for which there is time, and gives back the others. */
+  /** Handles messages while there is time, and releases the others. */
   async #workOn(batch: readonly Item[], signal: AbortSignal): Promise<void> {
     const done = new Set<Item>();
     try {
@@ -126,32 +126,32 @@ export class InboxDrain {
         if (item.lease.lost || !await this.#workOnOne(item, signal)) continue;
         done.add(item);
         await item.lease.stop();
-        this.#remove(item.message);
+        this.#queueAcknowledge(item.message);
       }
     } catch (error) {
-      await Promise.allSettled([this.#removing]);
+      await Promise.allSettled([this.#acknowledging]);
       throw error;
     } finally {
-      await this.#giveBack(batch.filter((it) => !it.message.finalized && !done.has(it)));
+      await this.#release(batch.filter((it) => !it.message.finalized && !done.has(it)));
     }
   }
 
-  /** Removes a message, in one call with others that are done while an earlier call is under way. */
-  #remove(message: Received): void {
+  /** Acknowledges a message. Messages that finish during an earlier call share the next one. */
+  #queueAcknowledge(message: Received): void {
     this.#done.push(message);
-    if (this.#removing !== undefined) return;
-    this.#removing = this.#removeDone();
-    this.#removing.catch(() => {}); // the next look at it throws
+    if (this.#acknowledging !== undefined) return;
+    this.#acknowledging = this.#acknowledgeDone();
+    this.#acknowledging.catch(() => {}); // the next await of it throws
   }
 
-  async #removeDone(): Promise<void> {
+  async #acknowledgeDone(): Promise<void> {
     while (this.#done.length > 0) {
       this.figures.processed += await this.#acknowledge(this.#done.splice(0));
     }
-    this.#removing = undefined;
+    this.#acknowledging = undefined;
   }
 
-  /** True when the message is done, and is to be removed. */
+  /** Handles one message. Returns true when it must be acknowledged. */
   async #workOnOne({ message, lease }: Item, signal: AbortSignal): Promise<boolean> {
     const fault = envelopeFault(message.body);
     if (fault !== undefined) {
@@ -168,10 +168,10 @@ export class InboxDrain {
       return false;
     }
     try {
-      await whileWanted(Promise.resolve().then(() => handler(message.body, { signal })), signal);
+      await abortable(Promise.resolve().then(() => handler(message.body, { signal })), signal);
       return true;
     } catch (error) {
-      if (signal.aborted) return false; // it may have ended for that: it goes back
+      if (signal.aborted) return false; // cancelled, not failed: the message is released
       await lease.stop();
       if (isRetryLaterError(error)) {
         await message.nack({
@@ -196,7 +196,7 @@ export class InboxDrain {
     return results.filter(({ status }) => status === "fulfilled").length;
   }
 
-  async #giveBack(items: readonly Item[]): Promise<void> {
+  async #release(items: readonly Item[]): Promise<void> {
     const results = await Promise.allSettled(items.map(async ({ message, lease }) => {
       await lease.stop();
       await message.release();

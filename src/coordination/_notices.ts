@@ -3,34 +3,34 @@ import type { AgentRecord, StopNotice } from "./agent_state.ts";
 import type { Board } from "./board.ts";
 import type { ShutdownNotification } from "./envelope.ts";
 
-/** Turns what the board says into notifications for the agents of this process, each of them once. */
+/** Delivers each stop notice on the board once to the agents of this process. */
 export class Notices {
   readonly #board: Board;
-  /** What was heard last, by who said it. */
-  readonly #heard = new Map<string, string>();
+  /** The id of the last delivered notice, by sender. */
+  readonly #delivered = new Map<string, string>();
 
   constructor(board: Board) {
     this.#board = board;
   }
 
-  /** Tells `agents` of the stops among these changes. With nobody to tell, they only count as heard. */
+  /** Notifies `agents` of the stops among these changes, and marks the notices as delivered. */
   deliver(changes: readonly AgentRecord[], agents: () => readonly Agent[]): void {
     for (const record of changes) {
       const { agentId, status, notice } = record;
-      if (status === "unknown") this.#heard.delete(agentId);
-      if (notice === undefined || this.#heard.get(agentId) === notice.id) continue;
-      this.#heard.set(agentId, notice.id);
-      // It may have stopped before anybody came to look.
+      if (status === "unknown") this.#delivered.delete(agentId);
+      if (notice === undefined || this.#delivered.get(agentId) === notice.id) continue;
+      this.#delivered.set(agentId, notice.id);
+      // The notice may be from an earlier stop.
       if (status !== "shutting_down" && status !== "shutdown_complete") continue;
       const leaving = new Set(notice.agents);
       for (const agent of agents()) {
         if (agent.stopping || leaving.has(agent.id)) continue;
-        if (agent.options.onNotification !== undefined) void this.#tell(agent, record, notice);
+        if (agent.options.onNotification !== undefined) void this.#notify(agent, record, notice);
       }
     }
   }
 
-  async #tell(agent: Agent, from: AgentRecord, notice: StopNotice): Promise<void> {
+  async #notify(agent: Agent, from: AgentRecord, notice: StopNotice): Promise<void> {
     try {
       await agent.options.onNotification!(notification(from, notice, agent.id));
     } catch (error) {

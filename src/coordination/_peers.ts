@@ -1,8 +1,8 @@
-import { deferred, whileWanted } from "../_promises.ts";
+import { abortable, deferred } from "../_promises.ts";
 import type { AgentRecord } from "./agent_state.ts";
 import type { Board } from "./board.ts";
 
-/** What this process knows of all agents without asking, because it watches the board. */
+/** Caches the records of all agents by watching the board. */
 export class Peers {
   readonly #board: Board;
   readonly #onChange: (changes: readonly AgentRecord[], first: boolean) => void;
@@ -11,7 +11,7 @@ export class Peers {
   #stop: (() => void) | undefined;
   #first = true;
 
-  /** `onChange` hears of changes; those of the first look are what was there already. */
+  /** `onChange` gets the changes. `first` marks the records that existed before the watch. */
   constructor(
     board: Board,
     onChange: (changes: readonly AgentRecord[], first: boolean) => void,
@@ -20,10 +20,10 @@ export class Peers {
     this.#onChange = onChange;
   }
 
-  /** Resolves when it is known what is on the board. */
+  /** Starts the watch. Resolves when the cache is filled. */
   async start(): Promise<void> {
     if (this.#stop !== undefined) return;
-    this.#stop = this.#board.watch((changes) => this.#learn(changes));
+    this.#stop = this.#board.watch((changes) => this.#update(changes));
     await this.#board.synced();
     this.#first = false;
   }
@@ -34,19 +34,19 @@ export class Peers {
     this.#wake();
   }
 
-  /** What is known of an agent; the board is asked for one that was not heard of. */
+  /** Returns the record of an agent, from the board if it is not cached. */
   async get(agentId: string): Promise<AgentRecord> {
     await this.start();
     return this.#known.get(agentId) ?? await this.#board.getState(agentId);
   }
 
-  /** Resolves when something else is known of the agent. */
+  /** Resolves when the status of the agent differs from `record`. */
   async change(record: AgentRecord, signal: AbortSignal | undefined): Promise<void> {
     while (this.#stop !== undefined && this.#known.get(record.agentId)?.status === record.status) {
       const changed = deferred();
       this.#waiting.add(changed.resolve);
       try {
-        await (signal ? whileWanted(changed.promise, signal) : changed.promise);
+        await (signal ? abortable(changed.promise, signal) : changed.promise);
       } finally {
         this.#waiting.delete(changed.resolve);
       }
@@ -54,7 +54,7 @@ export class Peers {
     if (this.#stop === undefined) throw new Error("The bus was closed while a message was held");
   }
 
-  #learn(changes: readonly AgentRecord[]): void {
+  #update(changes: readonly AgentRecord[]): void {
     for (const record of changes) {
       if (record.status === "unknown") this.#known.delete(record.agentId);
       else this.#known.set(record.agentId, record);

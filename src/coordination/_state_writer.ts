@@ -6,18 +6,18 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** What agents say in the same breath, or while a write is under way, shares the next write. */
+/** Batches state changes: those of the same tick, or made during a write, share the next write. */
 export class StateWriter {
   readonly #board: Board;
   #waiting: Waiting[] = [];
   #writing = false;
 
-  /** Writes to this board. */
+  /** Creates a writer for this board. */
   constructor(board: Board) {
     this.#board = board;
   }
 
-  /** Resolves when it is written. */
+  /** Writes a change. Resolves when it is stored. */
   write(change: StateChange): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ change, resolve, reject });
@@ -27,7 +27,7 @@ export class StateWriter {
 
   async #writeAll(): Promise<void> {
     this.#writing = true;
-    await undefined; // whoever speaks in the same breath takes part
+    await undefined; // collect the changes of the same tick
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0);
       try {

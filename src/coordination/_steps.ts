@@ -3,18 +3,17 @@ import { deferred } from "../_promises.ts";
 import type { Deadline } from "../lifecycle/deadline.ts";
 import { SHUTDOWN_STEPS, type ShutdownStep, type ShutdownStepName } from "./shutdown_report.ts";
 
-/** Does a step within its time; `signal` aborts when that is up. */
+/** The action of a step. `signal` aborts when its time is up. */
 export type Act = (signal: AbortSignal, budgetMs: number) => unknown;
 
-/** A step came to its end without having done all there was to do, for lack of time. */
+/** A step ended before it was complete, because its time was up. */
 export class OutOfTimeError extends Error {
   override readonly name = "OutOfTimeError";
 }
 
 /**
- * Runs steps one after another under one deadline, and writes down how each went. A step may take what
- * is left but for a share of the reserve for each step after it, so that one that hangs cannot keep the
- * others from being tried.
+ * Runs steps one after another under one deadline, and records their outcomes. Each step leaves a share of
+ * the reserve for every later one, so that a hung step does not prevent the others.
  */
 export class Steps {
   readonly done: ShutdownStep[] = [];
@@ -26,12 +25,12 @@ export class Steps {
     this.#clock = clock;
   }
 
-  /** True when every step so far went well. */
+  /** True when every step so far was done or skipped. */
   get good(): boolean {
     return this.done.every(({ outcome }) => outcome === "done" || outcome === "skipped");
   }
 
-  /** Runs the next step. It never rejects. With nothing to do it is skipped. */
+  /** Runs the next step, or skips it without an action. Never rejects. */
   async run(name: ShutdownStepName, act: Act | undefined): Promise<void> {
     const startedAt = this.#clock.monotonic();
     const { outcome, error } = act === undefined
@@ -56,7 +55,7 @@ export class Steps {
     try {
       const first = await Promise.race([work.then(() => "done" as const), over.promise]);
       if (first === "done") return { outcome: "done" };
-      work.catch(() => {}); // nobody waits for it any more
+      work.catch(() => {}); // the step has timed out, so its late error is ignored
       return { outcome: "timed_out", error: expired.signal.reason };
     } catch (error) {
       return { outcome: error instanceof OutOfTimeError ? "timed_out" : "failed", error };

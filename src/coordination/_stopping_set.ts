@@ -10,7 +10,7 @@ interface Joined extends StopRequest {
   readonly reject: (error: unknown) => void;
 }
 
-/** Agents that are told to stop in the same turn stop together, so that others hear of it once. */
+/** Stops agents together whose stops begin in the same turn, so that peers get one notice. */
 export class StoppingSet {
   readonly #options: CoordinatedShutdownOptions;
   #joined: Joined[] = [];

@@ -6,84 +6,84 @@ import type { Board } from "./board.ts";
 import type { StateWriter } from "./_state_writer.ts";
 import type { Envelope, ShutdownNotification } from "./envelope.ts";
 
-/** Works on one message. When it throws, the message goes to the dead letters. */
+/** Handles one message. When it throws, the message is dead-lettered. */
 export type AgentHandler = (
   envelope: Envelope,
   context: { readonly signal: AbortSignal },
 ) => unknown;
 
-/** Does one piece of a stop. `signal` aborts when its time is up. */
+/** Runs as a part of a stop. `signal` aborts when its time is up. */
 export type StopHook = (context: { readonly signal: AbortSignal }) => unknown;
 
-/** How an agent is, as its health system is told. */
+/** A health report of an agent that stops. */
 export interface HealthWord {
-  /** The agent that the word is about. */
+  /** The id of the agent. */
   readonly agentId: string;
-  /** Always false: only the way down is told. */
+  /** Always false: only stops are reported. */
   readonly healthy: false;
-  /** How far the stop is, and at its end whether anything was left. */
+  /** The progress of the stop, and at its end whether it was complete. */
   readonly reason: "shutting_down" | "shutdown_complete" | "shutdown_incomplete";
 }
 
-/** An agent: an id, an inbox, and what is to be done with its messages and at its end. */
+/** Options of an agent: its id, its inbox, its handlers and its stop. */
 export interface AgentOptions {
   /** 1 to 64 letters, digits, _ or -. */
   readonly id: string;
-  /** Where its messages arrive. @default {what the bus opens for this id} */
+  /** The mailbox of its messages. @default {the one that the bus opens for this id} */
   readonly inbox?: Mailbox<Envelope>;
-  /** By type of message, `*` for all that have none of their own. What has none is archived. */
+  /** The handlers by message type; `*` for all other types. A message without a handler is archived. */
   readonly handlers?: Readonly<Record<string, AgentHandler>>;
-  /** What works on the inbox until the stop; it is shut down before the rest is drained. */
+  /** The loop that handles the inbox. It is shut down before the inbox is drained. */
   readonly runnable?: Runnable;
-  /** Who gets what could not be drained in time. @default {nobody: it stays in the inbox} */
+  /** The agent that gets the messages that were not drained in time. @default {they stay in the inbox} */
   readonly successor?: string;
-  /** Where messages of unknown types go. @default {the inbox's dead letters} */
+  /** The mailbox for messages of unknown types. @default {the inbox's dead letters} */
   readonly archive?: Mailbox<Envelope>;
-  /** Hears once of every stop of others that began while this agent was running. */
+  /** Called once for every stop of other agents that begins while this agent runs. */
   readonly onNotification?: (notification: ShutdownNotification) => unknown;
-  /** Hears that the agent is not to get work any more, and at last how its stop went. */
+  /** Called when the stop begins and when it ends. */
   readonly onHealth?: (word: HealthWord) => unknown;
-  /** Ends a probe that says the agent is alive. */
+  /** Stops a liveness probe of the agent. */
   readonly stopLiveness?: StopHook;
-  /** Ends processes that the agent started and that nobody waits for. */
+  /** Stops orphaned processes of the agent. */
   readonly stopOrphans?: StopHook;
-  /** Lets go of the rest, one after another; one that fails does not keep the others from running. */
+  /** Clean-up hooks, run one after another. All run, even if one fails. */
   readonly cleanup?: readonly StopHook[];
-  /** What the board tells of it beside its state. */
+  /** The metadata on the board, beside the state. */
   readonly metadata?: AgentMetadata;
 }
 
-/** What an agent has of the bus that it takes part in. */
+/** The part of a bus that its agents use. */
 export interface AgentHome {
-  /** Where agents say how they are. */
+  /** The board with the states of the agents. */
   readonly board: Board;
-  /** Writes what agents say of themselves. */
+  /** Writes the states of the agents. */
   readonly states: StateWriter;
-  /** The inbox of any agent. */
+  /** Returns the inbox of any agent. */
   inboxOf(agentId: string): Promise<Mailbox<Envelope>>;
-  /** Tells all peers that these agents are stopping. */
+  /** Notifies all peers that these agents are stopping. */
   broadcastStop(agents: readonly Agent[], why: string): Promise<void>;
-  /** The agent is alive no longer. */
+  /** Stops reporting that the agent is alive. */
   endLiveness(agent: Agent): void;
 }
 
 /** An agent that takes part in a `Bus`. */
 export class Agent {
-  /** Unique among those that share a board. */
+  /** The id, unique on the board. */
   readonly id: string;
   /** The bus that it takes part in. */
   readonly bus: AgentHome;
   /** Where its messages arrive. */
   readonly inbox: Mailbox<Envelope>;
-  /** As it was enrolled. */
+  /** The options passed to `enrol`. */
   readonly options: AgentOptions;
   readonly #sequences = new Map<string, number>();
-  /** Set by the stop: from then on it is told nothing more of the stops of others. */
+  /** True once the stop has begun. The agent then gets no more notifications. */
   stopping = false;
-  /** What it has told its peers, which stays on the board for those who look later. */
+  /** The notice to its peers. It stays on the board for later readers. */
   notice: StopNotice | undefined;
 
-  /** Made by `Bus.enrol`. */
+  /** Creates an agent. Only `Bus.enrol` calls it. */
   constructor(bus: AgentHome, inbox: Mailbox<Envelope>, options: AgentOptions) {
     this.bus = bus;
     this.inbox = inbox;
@@ -91,18 +91,18 @@ export class Agent {
     this.id = options.id;
   }
 
-  /** What the board tells of it beside its state. */
+  /** The metadata on the board, beside the state. */
   get metadata(): AgentMetadata {
     const { metadata = {}, successor } = this.options;
     return successor === undefined ? metadata : { ...metadata, successor };
   }
 
-  /** How many messages it has sent to each peer. */
+  /** The number of messages sent to each peer. */
   get sequences(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#sequences);
   }
 
-  /** The number of the next message to a peer. */
+  /** Returns the number of the next message to a peer. */
   nextSequence(to: string): number {
     const next = (this.#sequences.get(to) ?? 0) + 1;
     this.#sequences.set(to, next);
@@ -110,7 +110,7 @@ export class Agent {
   }
 }
 
-/** What works on messages of this type. */
+/** Returns the handler for this message type. */
 export function handlerFor(
   { handlers = {} }: AgentOptions,
   type: string,
@@ -118,7 +118,7 @@ export function handlerFor(
   return Object.hasOwn(handlers, type) ? handlers[type] : handlers["*"];
 }
 
-/** Keeps a message that nobody works on. */
+/** Archives a message that has no handler. */
 export async function archive(
   { archive }: AgentOptions,
   message: Message<Envelope>,
@@ -131,7 +131,7 @@ export async function archive(
   await message.acknowledge();
 }
 
-/** Refuses what cannot be an agent, before anything has happened. */
+/** Returns the options if they are valid. */
 export function checkAgentOptions(options: AgentOptions): AgentOptions {
   checkAgentId(options.id);
   if (options.successor !== undefined) checkAgentId(options.successor);

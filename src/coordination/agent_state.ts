@@ -1,5 +1,5 @@
 /**
- * What is known of an agent.
+ * The states of an agent.
  *
  * ```text
  * running ─▶ shutting_down ─▶ shutdown_complete
@@ -10,45 +10,45 @@
 
 import { checkOneOf, show } from "../_checks.ts";
 
-/** What an agent says of itself. */
+/** The state that an agent has written. */
 export type AgentState = "running" | "shutting_down" | "shutdown_complete";
 
 /**
- * What a board answers. Beside the states: `unknown` (there is no record), `corrupt` (there is one that
- * cannot be read) and `stale` (its agent has not been heard of for too long, and never said goodbye).
+ * The status of an agent on a board: its state, `unknown` (no record), `corrupt` (an unreadable record) or
+ * `stale` (the agent has not been alive for too long, and did not complete a stop).
  */
 export type AgentStatus = AgentState | "unknown" | "corrupt" | "stale";
 
-/** What an agent adds to its state: anything that can be written as JSON. */
+/** JSON data that an agent stores beside its state. */
 export type AgentMetadata = Readonly<Record<string, unknown>>;
 
-/** An agent as a board knows it. */
+/** The record of an agent on a board. */
 export interface AgentRecord {
-  /** Unique among those that share a board. */
+  /** The id of the agent, unique on the board. */
   readonly agentId: string;
-  /** Its state, or why there is none to tell. */
+  /** The state, or why it is not known. */
   readonly status: AgentStatus;
-  /** What it said last; undefined when nothing is known or readable. */
+  /** The last state; undefined without a readable record. */
   readonly state?: AgentState;
-  /** When it said so, in milliseconds since the Unix epoch, by the board's own clock. */
+  /** When the state was written, in milliseconds since the Unix epoch, by the board's clock. */
   readonly updatedAt?: number;
-  /** What it added to its state. */
+  /** The metadata beside the state. */
   readonly metadata?: AgentMetadata;
-  /** What it told its peers when it began to stop. */
+  /** The notice to its peers, written when it began to stop. */
   readonly notice?: StopNotice;
-  /** What is stored, where it cannot be read. */
+  /** The stored text, where it cannot be parsed. */
   readonly raw?: string;
 }
 
-/** The word that agents are stopping. Of those that stop together, the first has it in its record. */
+/** The notice that agents are stopping, stored in the record of the first agent of the group. */
 export interface StopNotice {
   /** Unique for every broadcast. */
   readonly id: string;
-  /** Why they stop, as whoever stopped them put it. */
+  /** Why the agents stop. */
   readonly reason: string;
-  /** All that stop together. */
+  /** The ids of all agents that stop together. */
   readonly agents: readonly string[];
-  /** How many messages the agent has sent to each peer before. */
+  /** The number of messages that the agent has sent to each peer. */
   readonly sequences?: Readonly<Record<string, number>>;
 }
 
@@ -59,14 +59,14 @@ export const AGENT_STATES: readonly AgentState[] = [
   "shutdown_complete",
 ];
 
-/** What may be on the board when an agent enters a state. A stop can begin where nothing is known. */
+/** The statuses from which an agent can enter a state. A stop can begin without a record. */
 export const PREDECESSORS: Readonly<Record<AgentState, readonly AgentStatus[]>> = {
   running: ["unknown", "corrupt", "running", "shutdown_complete"],
   shutting_down: ["unknown", "corrupt", "running", "shutting_down"],
   shutdown_complete: ["shutting_down", "shutdown_complete"],
 };
 
-/** Refuses what cannot be the name of an agent: it becomes part of keys and file names. */
+/** Returns `agentId` if it is valid. It becomes part of keys and file names. */
 export function checkAgentId(agentId: string): string {
   if (typeof agentId === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(agentId)) return agentId;
   throw new TypeError(
@@ -74,23 +74,23 @@ export function checkAgentId(agentId: string): string {
   );
 }
 
-/** Refuses what is no state. */
+/** Returns `state` if it is valid. */
 export function checkAgentState(state: AgentState): AgentState {
   return checkOneOf("state", state, AGENT_STATES);
 }
 
-/** An agent cannot go from where it is to where it was told. Nothing was written. */
+/** A transition between two states is not allowed. Nothing was written. */
 export class InvalidTransitionError extends Error {
-  /** What {@linkcode isInvalidTransitionError} looks at. */
+  /** {@linkcode isInvalidTransitionError} compares it. */
   override readonly name = "InvalidTransitionError";
-  /** The agent that was to change. */
+  /** The id of the agent. */
   readonly agentId: string;
-  /** What the board had of it. */
+  /** The status on the board. */
   readonly from: AgentStatus;
-  /** What it was told to become. */
+  /** The requested state. */
   readonly to: AgentState;
 
-  /** With all that the message tells. */
+  /** Creates the error. */
   constructor(agentId: string, from: AgentStatus, to: AgentState) {
     super(
       `Agent "${agentId}" cannot go from ${from} to ${to}: expected it to be ` +
@@ -102,7 +102,7 @@ export class InvalidTransitionError extends Error {
   }
 }
 
-/** True for an {@linkcode InvalidTransitionError} of any copy of the package. */
+/** Returns true for an {@linkcode InvalidTransitionError} of any copy of the package. */
 export function isInvalidTransitionError(error: unknown): error is InvalidTransitionError {
   return error instanceof Error && error.name === "InvalidTransitionError";
 }

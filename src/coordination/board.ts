@@ -112,7 +112,7 @@ export class Board implements AsyncDisposable {
       state: checkAgentState(state),
       metadata: plain(agentId, metadata),
       notice,
-      from: force ? ANYTHING : PREDECESSORS[state],
+      from: force ? ANY_STATUS : PREDECESSORS[state],
     }));
     if (entries.length === 0) return [];
     const before = await this.#store.put(entries);
@@ -156,7 +156,7 @@ export class Board implements AsyncDisposable {
 
   /** Resolves when watchers know what was written before this call. */
   async synced(): Promise<void> {
-    await this.#watch.look();
+    await this.#watch.poll();
   }
 
   /** Stops watching, and lets go of the store. */
@@ -179,7 +179,7 @@ export class Board implements AsyncDisposable {
   }
 }
 
-const ANYTHING = ["unknown", "corrupt", "running", "shutting_down", "shutdown_complete"] as const;
+const ANY_STATUS = ["unknown", "corrupt", "running", "shutting_down", "shutdown_complete"] as const;
 
 /** A copy that holds nothing but JSON, so that every store keeps the same. */
 function plain(agentId: string, metadata: AgentMetadata): AgentMetadata {

@@ -8,20 +8,20 @@ import { type Envelope, MessageIds } from "./envelope.ts";
 import { Peers } from "./_peers.ts";
 import { Notices } from "./_notices.ts";
 import { StateWriter } from "./_state_writer.ts";
-import { type SendOptions, type SendResult, verdictOn } from "./send_result.ts";
+import { decideSend, type SendOptions, type SendResult } from "./send_result.ts";
 
 /** Options of {@linkcode Bus}. */
 export interface BusOptions {
-  /** Where agents say how they are; buses of several processes share it. */
+  /** The board with the states of the agents. Buses of several processes share it. */
   readonly board: Board;
   /** Opens the inbox of an agent, of this process or of another. @default {one in memory} */
   readonly openInbox?: (agentId: string) => Mailbox<Envelope> | Promise<Mailbox<Envelope>>;
 }
 
 /**
- * Agents of this process, their inboxes, and the way to those of others. Work travels through the
- * inboxes. That an agent is stopping travels through the board, so that it never displaces work and
- * costs one write however many peers there are.
+ * Connects the agents of this process with each other and with those of other processes. Messages go
+ * through the inboxes. Stop notices go through the board, so that they never displace messages and cost
+ * one write for any number of peers.
  *
  * @example
  * ```ts
@@ -43,9 +43,9 @@ export interface BusOptions {
  * ```
  */
 export class Bus implements AgentHome, AsyncDisposable {
-  /** Where its agents say how they are. */
+  /** The board with the states of its agents. */
   readonly board: Board;
-  /** Writes what the agents say of themselves. */
+  /** Writes the states of the agents. */
   readonly states: StateWriter;
   readonly #openInbox: (agentId: string) => Mailbox<Envelope> | Promise<Mailbox<Envelope>>;
   readonly #inboxes = new Map<string, Promise<Mailbox<Envelope>>>();
@@ -55,7 +55,7 @@ export class Bus implements AgentHome, AsyncDisposable {
   #cancelTouch: Cancel | undefined;
   #closed = false;
 
-  /** Nothing is read or watched before the first agent. */
+  /** Creates a bus. It reads nothing before the first agent is enrolled. */
   constructor(options: BusOptions) {
     const { board } = options;
     this.board = board;
@@ -73,13 +73,13 @@ export class Bus implements AgentHome, AsyncDisposable {
     return [...this.#agents.values()];
   }
 
-  /** Lets an agent take part: its state is `running` from here, whatever the board said before. */
+  /** Adds an agent and sets its state to `running`, from any earlier state. */
   async enrol(options: AgentOptions): Promise<Agent> {
     const [agent] = await this.enrolAll([options]);
     return agent!;
   }
 
-  /** The same for many, with one write to the board. */
+  /** Adds several agents with one write to the board. */
   async enrolAll(all: readonly AgentOptions[]): Promise<readonly Agent[]> {
     if (this.#closed) throw new Error("Cannot enrol an agent: the bus is closed");
     const ids = new Set<string>();
@@ -107,9 +107,9 @@ export class Bus implements AgentHome, AsyncDisposable {
   }
 
   /**
-   * Sends a message, unless its receiver is stopping or gone: then nothing is stored, and the sender is
-   * told so, waits, or reaches somebody else, as `whenPaused` has it. A full inbox pushes back: it
-   * rejects with a `MailboxFullError`.
+   * Sends a message. When the receiver is stopping or gone, nothing is stored: `whenPaused` decides whether
+   * `send` returns this, waits, or redirects the message. Rejects with a `MailboxFullError` when the inbox is
+   * full.
    */
   async send(
     from: Agent,
@@ -122,12 +122,12 @@ export class Bus implements AgentHome, AsyncDisposable {
     let receiver = to;
     for (const tried = new Set<string>();;) {
       const record = await this.#peers.get(receiver);
-      const verdict = verdictOn(record, options.whenPaused ?? "tell");
-      if (verdict.kind === "refuse") return { outcome: verdict.outcome, to: receiver, record };
-      if (verdict.kind === "accept") break;
-      if (verdict.kind === "hold") await this.#peers.change(record, options.signal);
-      else if (tried.has(verdict.to)) return { outcome: "paused", to: receiver, record };
-      else tried.add(receiver = checkAgentId(verdict.to));
+      const decision = decideSend(record, options.whenPaused ?? "tell");
+      if (decision.kind === "refuse") return { outcome: decision.outcome, to: receiver, record };
+      if (decision.kind === "accept") break;
+      if (decision.kind === "hold") await this.#peers.change(record, options.signal);
+      else if (tried.has(decision.to)) return { outcome: "paused", to: receiver, record };
+      else tried.add(receiver = checkAgentId(decision.to));
     }
     const inbox = await this.inboxOf(receiver);
     const id = this.#ids.next(this.board.clock.now());
@@ -145,7 +145,7 @@ export class Bus implements AgentHome, AsyncDisposable {
     return { outcome: "accepted", to: receiver, messageId: id };
   }
 
-  /** The inbox of an agent, opened at most once. */
+  /** Returns the inbox of an agent, which is opened at most once. */
   inboxOf(agentId: string): Promise<Mailbox<Envelope>> {
     const own = this.#agents.get(agentId)?.inbox;
     if (own !== undefined) return Promise.resolve(own);
@@ -153,17 +153,17 @@ export class Bus implements AgentHome, AsyncDisposable {
     if (inbox === undefined) {
       inbox = Promise.resolve().then(() => this.#openInbox(agentId));
       this.#inboxes.set(agentId, inbox);
-      inbox.catch(() => this.#inboxes.delete(agentId)); // the next one tries again
+      inbox.catch(() => this.#inboxes.delete(agentId)); // the next call tries again
     }
     return inbox;
   }
 
-  /** What is known of the other agents now. */
+  /** Returns the current records of the other agents. */
   async peersOf(agent: Agent): Promise<readonly AgentRecord[]> {
     return (await this.board.list()).filter(({ agentId }) => agentId !== agent.id);
   }
 
-  /** Tells all peers that these agents are stopping: one write to the board. */
+  /** Notifies all peers that these agents are stopping, with one write to the board. */
   async broadcastStop(agents: readonly Agent[], why: string): Promise<void> {
     const [first] = agents;
     if (first === undefined) return;
@@ -177,7 +177,7 @@ export class Bus implements AgentHome, AsyncDisposable {
     await this.states.write({ agentId: first.id, state: "shutting_down", metadata, notice });
   }
 
-  /** The agent is not alive any more, or says so itself. */
+  /** Stops reporting that the agent is alive. */
   endLiveness(agent: Agent): void {
     this.#agents.delete(agent.id);
     if (this.#agents.size > 0) return;
@@ -185,7 +185,7 @@ export class Bus implements AgentHome, AsyncDisposable {
     this.#cancelTouch = undefined;
   }
 
-  /** Ends what the bus does, and closes the inboxes that it has opened. The board stays open. */
+  /** Stops the bus and closes the inboxes that it has opened. The board stays open. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTouch?.();
@@ -198,18 +198,18 @@ export class Bus implements AgentHome, AsyncDisposable {
     }));
   }
 
-  /** The same as `close`. */
+  /** Calls `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  /** Three times within the time after which an agent is taken for dead. */
+  /** Touches the agents three times within `staleAfterMs`. */
   #scheduleTouch(): void {
     const { board } = this;
     this.#cancelTouch = board.clock.schedule(board.staleAfterMs / 3, () => {
       this.#scheduleTouch();
       board.touch([...this.#agents.keys()]).catch((error) => {
-        board.log.warn("could not tell the board that agents are alive", { error });
+        board.log.warn("could not touch the agents on the board; they may become stale", { error });
       });
     });
   }

@@ -118,11 +118,11 @@ export class CoordinatedLoop extends BaseLoop {
     this.#report = undefined;
     const agent = await this.#bus.enrol({ ...this.#options, runnable: this.#inner });
     const { signal: _, ...innerOptions } = options;
-    const told = deferred();
-    const unlink = onAbort(stopping, told.resolve);
+    const stopBegan = deferred();
+    const unlink = onAbort(stopping, stopBegan.resolve);
     const run = this.#inner.run(innerOptions);
     try {
-      await Promise.race([run, told.promise]);
+      await Promise.race([run, stopBegan.promise]);
     } catch {
       // It has failed, which the end of this tells: the agent leaves in good order first.
     }

@@ -1,5 +1,5 @@
 /**
- * The form that messages between agents have.
+ * The format of messages between agents.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { isObject } from "./_content.ts";
 
 /** A message from one agent to another. */
 export interface Envelope<P = unknown> {
-  /** That of the format. */
+  /** The version of the format. */
   readonly version: "1.0";
   /** Unique among all messages of all agents. */
   readonly msg_id: string;
@@ -18,25 +18,25 @@ export interface Envelope<P = unknown> {
   readonly to: string;
   /** In seconds since the Unix epoch. */
   readonly timestamp: number;
-  /** Counts what `from` has sent to `to`, from 1, within one life of the sender. */
+  /** The number of the message from `from` to `to`, from 1, restarting with the sender. */
   readonly sequence: number;
-  /** What chooses the handler. */
+  /** The message type, which selects the handler. */
   readonly type: string;
-  /** What the handler of this type understands. */
+  /** The data for the handler. */
   readonly payload: P;
-  /** The sender asks to be answered; nobody here does it for the handler. */
+  /** Whether the sender expects an answer. The handler has to send it. */
   readonly requires_ack: boolean;
 }
 
-/** What peers of a stopping agent are told. */
+/** The payload of a {@linkcode ShutdownNotification}. */
 export interface ShutdownPayload {
-  /** The agent to send nothing to any more; the first, where several stop. */
+  /** The agent that is stopping; the first, where several stop together. */
   readonly shutting_down_agent: string;
-  /** What the receiver is asked to do. */
+  /** What the receiver should do. */
   readonly action: "pause_sending";
-  /** Why it stops, as whoever stopped it put it. */
+  /** Why the agent stops. */
   readonly reason: string;
-  /** All that stop together, where there are several: they are told of by one notification. */
+  /** All agents that stop together, where there are several. */
   readonly shutting_down_agents?: readonly string[];
 }
 
@@ -45,9 +45,9 @@ export type ShutdownNotification = Envelope<ShutdownPayload> & {
   readonly type: "shutdown_notification";
 };
 
-/** Makes ids that no other message has, of this process or of another. */
+/** Creates message ids that are unique across processes. */
 export class MessageIds {
-  /** Random once and counted from there: unique however many are made at once. */
+  /** Random per instance; a counter follows it. */
   readonly #prefix = crypto.randomUUID().replaceAll("-", "").slice(0, 20);
   #last = 0;
 
@@ -56,7 +56,7 @@ export class MessageIds {
   }
 }
 
-/** Why something is no envelope; undefined when it is one. */
+/** Returns why `value` is not an envelope, or undefined when it is one. */
 export function envelopeFault(value: unknown): string | undefined {
   if (!isObject(value)) return "it is no object";
   for (const part of ["msg_id", "from", "to", "type"]) {

@@ -8,83 +8,83 @@ import type {
   StoredContent,
 } from "./board_store.ts";
 
-interface Kept {
+interface Entry {
   readonly content: StoredContent;
   readonly version: number;
   seenAt: number;
 }
 
-/** Keeps a board within the process. Agents that share it share its board. */
+/** Stores a board in memory. Agents that share the store share the board. */
 export class MemoryStore implements BoardStore {
   readonly #clock: Clock;
-  /** In the order of their versions: whoever is written goes to the end. */
-  readonly #kept = new Map<string, Kept>();
+  /** Ordered by version: a write moves its agent to the end. */
+  readonly #entries = new Map<string, Entry>();
   readonly #listeners = new Set<() => void>();
   #version = 0;
 
-  /** Empty. */
+  /** Creates an empty store. */
   constructor(options: { readonly clock?: Clock } = {}) {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Writes what may be written, and answers what was there before. */
+  /** Writes the allowed changes, and returns the status of each agent before. */
   put(entries: readonly BoardEntry[]): Promise<readonly AgentStatus[]> {
     const before = entries.map((entry) => this.#put(entry));
     for (const listener of [...this.#listeners]) listener();
     return Promise.resolve(before);
   }
 
-  /** Says that agents are alive, without waking whoever listens. */
+  /** Records that agents are alive, without calling the listeners. */
   touch(agentIds: readonly string[]): Promise<void> {
     for (const id of agentIds) {
-      const kept = this.#kept.get(id);
-      if (kept !== undefined) kept.seenAt = this.#clock.monotonic();
+      const entry = this.#entries.get(id);
+      if (entry !== undefined) entry.seenAt = this.#clock.monotonic();
     }
     return Promise.resolve();
   }
 
-  /** Forgets agents, and wakes whoever listens. */
+  /** Removes agents, and calls the listeners. */
   remove(agentIds: readonly string[]): Promise<void> {
-    for (const id of agentIds) this.#kept.delete(id);
+    for (const id of agentIds) this.#entries.delete(id);
     for (const listener of [...this.#listeners]) listener();
     return Promise.resolve();
   }
 
-  /** Those that are known; the others are missing from the answer. */
+  /** Returns the agents that exist. */
   read(agentIds: readonly string[]): Promise<readonly StoredAgent[]> {
     return Promise.resolve(agentIds.flatMap((id) => {
-      const kept = this.#kept.get(id);
-      return kept === undefined ? [] : [this.#stored(id, kept)];
+      const entry = this.#entries.get(id);
+      return entry === undefined ? [] : [this.#stored(id, entry)];
     }));
   }
 
-  /** What has changed since the cursor of an earlier page, or everything. */
+  /** Returns the changes since the cursor of an earlier page, or all agents. */
   list(since: unknown = 0): Promise<BoardPage> {
-    const all = [...this.#kept].filter(([, { version }]) => version > (since as number));
+    const all = [...this.#entries].filter(([, { version }]) => version > (since as number));
     return Promise.resolve({
-      agents: all.map(([id, kept]) => this.#stored(id, kept)),
+      agents: all.map(([id, entry]) => this.#stored(id, entry)),
       cursor: this.#version,
     });
   }
 
-  /** Calls it after every change of a state; returns the remover. */
+  /** Calls `listener` after every change of a state. Returns the remover. */
   onWake(listener: () => void): () => void {
     const own = () => listener();
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
 
-  /** Nothing to let go of: others may share it. */
+  /** Does nothing: other boards may share the store. */
   close(): Promise<void> {
     return Promise.resolve();
   }
 
   #put({ agentId, state, metadata, notice, from }: BoardEntry): AgentStatus {
-    const before = this.#kept.get(agentId)?.content.state ?? "unknown";
+    const before = this.#entries.get(agentId)?.content.state ?? "unknown";
     if (!from.includes(before)) return before;
     const content = { state, metadata, notice, updatedAt: this.#clock.now() };
-    this.#kept.delete(agentId);
-    this.#kept.set(agentId, {
+    this.#entries.delete(agentId);
+    this.#entries.set(agentId, {
       content,
       version: ++this.#version,
       seenAt: this.#clock.monotonic(),
@@ -92,7 +92,7 @@ export class MemoryStore implements BoardStore {
     return before;
   }
 
-  #stored(agentId: string, { content, seenAt }: Kept): StoredAgent {
+  #stored(agentId: string, { content, seenAt }: Entry): StoredAgent {
     return { agentId, content, ageMs: this.#clock.monotonic() - seenAt };
   }
 }

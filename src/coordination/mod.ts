@@ -1,6 +1,6 @@
 /**
- * Stopping many agents together so that no message is lost: a board on which each says what state it is
- * in, a bus between their inboxes, and a stop in ten steps that is reported step by step.
+ * Stops many agents together without losing messages: a board with the state of each agent, a bus between
+ * their inboxes, and a stop in ten reported steps.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 import type { AgentRecord } from "./agent_state.ts";
 
-/** What became of a message. */
+/** The result of {@linkcode Bus.send}. */
 export type SendResult =
   | {
     /** It is in the inbox of `to`. */
@@ -20,31 +20,31 @@ export type SendResult =
   };
 
 /**
- * What to do about a receiver that is stopping: `tell` the sender, `hold` the message until the receiver
- * runs again or is gone, or redirect it, to a named agent or with `redirect` to the successor that the
- * receiver has named.
+ * What to do when the receiver is stopping. `tell` returns this to the sender, `hold` waits until the
+ * receiver runs again or is gone, `redirect` sends to the receiver's successor, and `redirectTo` to a
+ * named agent.
  */
 export type WhenPaused = "tell" | "hold" | "redirect" | { readonly redirectTo: string };
 
 /** Options of {@linkcode Bus.send}. */
 export interface SendOptions {
-  /** What becomes of a message for an agent that is stopping. @default {"tell"} */
+  /** What to do when the receiver is stopping. @default {"tell"} */
   readonly whenPaused?: WhenPaused;
-  /** Ends a hold; the call then rejects with its reason. */
+  /** Ends a hold: `send` then rejects with its reason. */
   readonly signal?: AbortSignal;
   /** Set on the envelope, for the receiver's handler. @default {false} */
   readonly requiresAck?: boolean;
 }
 
-/** What is to be done with a message to somebody. */
-export type Verdict =
+/** How to send a message. */
+export type SendDecision =
   | { readonly kind: "accept" }
   | { readonly kind: "refuse"; readonly outcome: "paused" | "gone" }
   | { readonly kind: "hold" }
   | { readonly kind: "redirect"; readonly to: string };
 
-/** Decides by what is known of the receiver. */
-export function verdictOn(record: AgentRecord, whenPaused: WhenPaused): Verdict {
+/** Decides by the status of the receiver. */
+export function decideSend(record: AgentRecord, whenPaused: WhenPaused): SendDecision {
   const { status, metadata } = record;
   if (status === "running") return { kind: "accept" };
   const outcome = status === "shutting_down" || status === "corrupt" ? "paused" : "gone";

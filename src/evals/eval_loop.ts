@@ -11,7 +11,7 @@ import type { HandlerContext } from "../loops/handler.ts";
 import { MailboxLoop, type MailboxLoopOptions } from "../loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { DeadLetterReason, Mailbox, Message, ReplyMailbox } from "../mailbox/mailbox.ts";
-import { whileWanted } from "../_promises.ts";
+import { abortable } from "../_promises.ts";
 import type { Experiment } from "./dataset.ts";
 import {
   type EvalRequest,
@@ -219,7 +219,7 @@ class TrialHandler<I, O, E> {
       clock: this.#clock,
       log: this.#log,
     });
-    return toScore(await whileWanted(Promise.resolve(returned), signal));
+    return toScore(await abortable(Promise.resolve(returned), signal));
   }
 
   #agentFor(experiment: Experiment): AgentLoop<I, O> {

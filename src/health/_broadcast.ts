@@ -5,11 +5,11 @@ import type { Inspectable } from "./health_options.ts";
 import type { Status } from "./status.ts";
 import type { StatusSource } from "./_status_source.ts";
 
-/** How a broadcast goes about. */
+/** Options of a broadcast. */
 export interface BroadcastOptions {
   /**
-   * Whether the server under it ends the streams by `close`. One that does not may itself be what is
-   * stopping, and would wait for them: then a stream ends as soon as a stop begins.
+   * Whether the server ends the streams by `close`. Another server may itself be stopping and wait for the
+   * streams, so they end as soon as a stop begins.
    */
   readonly hosted: boolean;
   readonly clock: Clock;
@@ -19,18 +19,18 @@ export interface BroadcastOptions {
 type Watcher = ReadableStreamDefaultController<Uint8Array>;
 
 const TICK_MS = 1_000;
-/** Loops that change one after another are told of together. */
+/** Changes within this time are sent in one event. */
 const SOON_MS = 100;
-/** Who reads too slowly misses events, and gets the next one. */
+/** A slow client misses events and gets the next one. */
 const MOST_UNREAD = 8;
 const MOST_WATCHERS = 100;
 
-/** How browsers come back: soon, since most streams end because a process does. */
+/** The reconnect delay of browsers: short, because most streams end with a process. */
 const RETRY = "retry: 1000\n\n";
 
 /**
- * Sends the status of a group to whoever watches: at once, every second, and when something changes. One
- * ticker serves all, and there is none without a watcher.
+ * Sends the status of a group to all clients: immediately, every second, and on every change. One timer
+ * serves all clients, and it runs only while there are any.
  */
 export class Broadcast {
   readonly #group: Inspectable;
@@ -49,7 +49,7 @@ export class Broadcast {
     this.#options = options;
   }
 
-  /** Whether nobody more can watch. */
+  /** True when no more clients are accepted. */
   get full(): boolean {
     return this.#watchers.size >= MOST_WATCHERS;
   }
@@ -67,7 +67,7 @@ export class Broadcast {
     }, { highWaterMark: 0 });
   }
 
-  /** Sends the last event: the loops have stopped, and in a moment nobody will answer here. */
+  /** Sends the last event, because the loops have stopped and the server is about to close. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -90,7 +90,7 @@ export class Broadcast {
   #begin(): void {
     const { clock } = this.#options;
     this.#removers = [
-      // A moment later, when whoever entered the phase is done with it.
+      // Deferred, so that the group has finished entering the phase.
       this.#group.on?.("phase", () => queueMicrotask(() => this.#send(this.#watchers))) ??
         (() => {}),
       this.#group.on?.("loop", () => this.#sendSoon()) ?? (() => {}),
@@ -124,7 +124,7 @@ export class Broadcast {
     try {
       event = this.#event(excerpt(this.#source.known()));
     } catch (error) {
-      this.#options.log.error("the status could not be told", { error });
+      this.#options.log.error("could not send the status to clients", { error });
       return;
     }
     this.#sentAt = this.#options.clock.monotonic();

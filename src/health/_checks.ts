@@ -4,14 +4,14 @@ import type { Log } from "../log.ts";
 import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
 import type { HealthCheck } from "./health_options.ts";
 
-/** What one check came to. The reason is fit for everybody: errors are in the log alone. */
+/** The result of one check. The reason is public; the error goes only to the log. */
 export interface CheckResult {
   readonly name: string;
   readonly ok: boolean;
   readonly why?: string;
 }
 
-/** What the group itself says. */
+/** Returns the check of the group's readiness. */
 export function groupChecks({ phase, drained, loops }: HealthSnapshot): readonly CheckResult[] {
   return [
     result("phase", phase === "running" && !drained, drained ? "drained" : phase),
@@ -21,13 +21,13 @@ export function groupChecks({ phase, drained, loops }: HealthSnapshot): readonly
   ];
 }
 
-/** Whether the loops give signs of life. */
+/** Returns the check of the loops' heartbeats. */
 export function liveChecks({ live, loops }: HealthSnapshot): readonly CheckResult[] {
   const silent = loops.map(({ name, heartbeatAgeMs = 0 }) => `${name} ${heartbeatAgeMs} ms`);
   return [result("heartbeats", live, `last heard of: ${silent.join(", ")}`)];
 }
 
-/** Makes checks of the caller's own, all at the same time. */
+/** Runs the caller's checks concurrently. */
 export async function callChecks(
   checks: Readonly<Record<string, HealthCheck>>,
   timeoutMs: number,

@@ -7,7 +7,7 @@ import type { Log } from "../log.ts";
 import { redrive } from "../loops/redrive.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { checkToken, type Inspectable } from "./health_options.ts";
-import { openLetters } from "./_letters.ts";
+import { readDeadLetters } from "./_dead_letters.ts";
 import type { StatusSource } from "./_status_source.ts";
 
 /** What the controls work with. */
@@ -47,8 +47,8 @@ export function addControls(
   app.get("/dead-letters", auth, async (context) => {
     const mailbox = mailboxOf(context, source);
     if (mailbox instanceof Response) return mailbox;
-    let letters: Awaited<ReturnType<typeof openLetters>>;
-    const looking = openLetters(mailbox).then((found) => void (letters = found));
+    let letters: Awaited<ReturnType<typeof readDeadLetters>>;
+    const looking = readDeadLetters(mailbox).then((found) => void (letters = found));
     await settlesWithin(looking, timeoutMs, clock);
     if (letters !== undefined) return context.json({ mailbox: mailbox.name, letters });
     return context.json({ error: `"${mailbox.name}" does not show its dead letters now` }, 503);

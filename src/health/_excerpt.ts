@@ -1,17 +1,17 @@
 import type { AgentStatusLine, LoopStatus, MailboxStatus, Status } from "./status.ts";
 
-/** More than these nobody reads, and every watcher gets them every second. */
-const MOST = { loops: 100, mailboxes: 50, agents: 100 } as const;
-/** All work under way that an event names. */
-const MOST_WORK = 400;
+/** Limits of an event, because every client gets one per second. */
+const MAX = { loops: 100, mailboxes: 50, agents: 100 } as const;
+/** The most pieces of work in flight in an event. */
+const MAX_WORK = 400;
 
-/** What an event tells: those in trouble first, then those at work, and how many more there are. */
+/** Shortens a status for an event: failing entries first, then busy ones. Counts the omitted ones. */
 export function excerpt(status: Status): Status {
   const { agents } = status;
-  const loops = busiest(status.loops, MOST.loops, urgencyOfLoop);
-  const mailboxes = busiest(status.mailboxes, MOST.mailboxes, urgencyOfMailbox);
-  const someAgents = agents && busiest(agents, MOST.agents, urgencyOfAgent);
-  const each = Math.max(1, Math.floor(MOST_WORK / Math.max(1, loops.length)));
+  const loops = busiest(status.loops, MAX.loops, urgencyOfLoop);
+  const mailboxes = busiest(status.mailboxes, MAX.mailboxes, urgencyOfMailbox);
+  const someAgents = agents && busiest(agents, MAX.agents, urgencyOfAgent);
+  const each = Math.max(1, Math.floor(MAX_WORK / Math.max(1, loops.length)));
   return {
     ...status,
     loops: loops.map((loop) => ({ ...loop, work: loop.work.slice(0, each) })),
@@ -25,7 +25,7 @@ export function excerpt(status: Status): Status {
   };
 }
 
-/** The first `most` by urgency, in the order they had. */
+/** Returns the `most` urgent entries in their original order. */
 function busiest<T>(all: readonly T[], most: number, urgency: (it: T) => number): readonly T[] {
   if (all.length <= most) return all;
   const ranked = all.map((it, place) => ({ it, place, urgency: urgency(it) }));
@@ -33,7 +33,7 @@ function busiest<T>(all: readonly T[], most: number, urgency: (it: T) => number)
     .slice(0, most).sort((a, b) => a.place - b.place).map(({ it }) => it);
 }
 
-/** Of two at work, the one with the older work matters more. */
+/** Ranks failing loops first, then busy loops by the age of their work. */
 function urgencyOfLoop({ state, ready, inFlight, oldestMs }: LoopStatus): number {
   if (state === "failed" || state === "hung" || state === "backing_off") return Infinity;
   if (!ready && state === "running") return Number.MAX_VALUE;

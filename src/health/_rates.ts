@@ -11,7 +11,7 @@ const WINDOW_MS = 10_000;
 /** Looks that are closer together tell nothing. */
 const SPACING_MS = 500;
 
-/** How fast counts grow, by whoever looks at them: nothing is read while nobody does. */
+/** Computes rates from counts. It reads the counts only when a client asks for the status. */
 export class Rates {
   readonly #clock: Clock;
   readonly #looks = new Map<string, Look[]>();

@@ -8,26 +8,26 @@ import { isMailboxError } from "../mailbox/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { knownRuntime } from "../runtime.ts";
 import type { HealthOptions, Inspectable, WatchedMailbox } from "./health_options.ts";
-import { Inquiry, type InquiryOptions, NoAnswerError } from "./_inquiry.ts";
-import { lookInto, type MailboxLook } from "./_letters.ts";
+import { CachedQuery, type CachedQueryOptions, NoAnswerError } from "./_cached_query.ts";
+import { type MailboxCounts, readMailbox } from "./_dead_letters.ts";
 import { Rates } from "./_rates.ts";
 import type { AgentStatusLine, LoopStatus, MailboxStatus, Status, Totals } from "./status.ts";
 
 /** How much of a loop's work is named. */
-const MOST_WORK = 20;
+const MAX_WORK = 20;
 /** An answer of an engine is good for so long; with many mailboxes for longer. */
 const FRESH_MS = 1_000;
 const FRESH_MS_EACH = 10;
 
-/** Knows everything about a group, and asks its engines no more often than it must. */
+/** Collects the status of a group, and caches the answers of its engines. */
 export class StatusSource {
   readonly #group: Inspectable;
   readonly #options: HealthOptions;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   readonly #rates: Rates;
-  readonly #inquiries = new Map<string, [WatchedMailbox, Inquiry<MailboxLook>]>();
-  readonly #board: Inquiry<readonly AgentStatusLine[]> | undefined;
+  readonly #inquiries = new Map<string, [WatchedMailbox, CachedQuery<MailboxCounts>]>();
+  readonly #board: CachedQuery<readonly AgentStatusLine[]> | undefined;
 
   constructor(group: Inspectable, options: HealthOptions, timeoutMs: number) {
     this.#group = group;
@@ -87,14 +87,14 @@ export class StatusSource {
     const { mailboxes = [] } = this.#options;
     for (const mailbox of [...mailboxes, ...this.#group.loops.map(({ mailbox }) => mailbox)]) {
       if (mailbox === undefined || this.#inquiries.has(mailbox.name)) continue;
-      const inquiry = this.#inquiry(`mailbox "${mailbox.name}"`, () => lookInto(mailbox));
+      const inquiry = this.#inquiry(`mailbox "${mailbox.name}"`, () => readMailbox(mailbox));
       this.#inquiries.set(mailbox.name, [mailbox, inquiry]);
     }
   }
 
-  #inquiry<T>(what: string, ask: InquiryOptions<T>["ask"]): Inquiry<T> {
+  #inquiry<T>(what: string, ask: CachedQueryOptions<T>["ask"]): CachedQuery<T> {
     const log = safeLog(this.#options.log);
-    return new Inquiry({ what, ask, timeoutMs: this.#timeoutMs, clock: this.#clock, log });
+    return new CachedQuery({ what, ask, timeoutMs: this.#timeoutMs, clock: this.#clock, log });
   }
 
   #loop(health: LoopHealth, loop: Runnable | undefined): LoopStatus {
@@ -115,7 +115,7 @@ export class StatusSource {
     if (this.#board === undefined) return {};
     const { answer = [], reachable } = this.#board;
     return {
-      // What agents say of themselves beside their state is not for everybody.
+      // The metadata of agents is not public.
       agents: answer.map(({ agentId, status, updatedAt }) => {
         return { agentId, status, ...(updatedAt !== undefined && { updatedAt }) };
       }),
@@ -126,7 +126,7 @@ export class StatusSource {
 
 function mailboxStatus(
   mailbox: WatchedMailbox,
-  { reachable, answer, error }: Inquiry<MailboxLook>,
+  { reachable, answer, error }: CachedQuery<MailboxCounts>,
 ): MailboxStatus {
   const { name } = mailbox;
   const { engine, trouble } = mailbox as Partial<Mailbox<unknown>>;
@@ -145,11 +145,11 @@ function publicText(error: unknown): string {
 function oldest(work: readonly InFlight[]): readonly InFlight[] {
   const found: InFlight[] = [];
   for (const piece of work) {
-    if (found.length === MOST_WORK && piece.ageMs <= found[MOST_WORK - 1]!.ageMs) continue;
+    if (found.length === MAX_WORK && piece.ageMs <= found[MAX_WORK - 1]!.ageMs) continue;
     let place = found.length;
     while (place > 0 && found[place - 1]!.ageMs < piece.ageMs) place--;
     found.splice(place, 0, { id: piece.id, ageMs: piece.ageMs });
-    if (found.length > MOST_WORK) found.pop();
+    if (found.length > MAX_WORK) found.pop();
   }
   return found;
 }

@@ -8,17 +8,17 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { MetricSource } from "./metric_source.ts";
 import type { AgentStatusLine } from "./status.ts";
 
-/** What is asked about a group; a `LoopGroup` answers it. */
+/** The part of a `LoopGroup` that the health app uses. */
 export interface Inspectable {
-  /** Those it runs. */
+  /** The loops of the group. */
   readonly loops: readonly Runnable[];
-  /** How its runs have ended so far. */
+  /** The number of runs by their outcome. */
   readonly outcomes: Readonly<Record<Outcome, number>>;
-  /** How it is doing at this moment. */
+  /** Returns the current health of the group. */
   health(): HealthSnapshot;
-  /** Takes no new work until `resume`; resolves when nothing is in flight. */
+  /** Takes no new work until `resume`. Resolves when no work is in flight. */
   drain(): Promise<void>;
-  /** Takes work again. */
+  /** Takes work again after `drain`. */
   resume(): void;
   /** Tells of changes as they happen, and returns the remover; without it they are told a moment later. */
   on?(kind: "phase" | "loop", listener: () => void): () => void;
@@ -33,33 +33,33 @@ export interface AgentBoard {
   list(): Promise<readonly AgentStatusLine[]>;
 }
 
-/** Fails by throwing, rejecting, answering false, or not in time. */
+/** A health check. It fails by throwing, rejecting, returning false or timing out. */
 export type HealthCheck = (context: { readonly signal: AbortSignal }) => unknown;
 
 /** Options of `healthApp`. */
 export interface HealthOptions {
-  /** What has to hold beside the loops for the process to be ready, by name. */
+  /** Further readiness checks, by name. */
   readonly checks?: Readonly<Record<string, HealthCheck>>;
-  /** How long each of them, and each mailbox that is asked, may take. @default {1_000} */
+  /** How long each check and each mailbox query may take. @default {1_000} */
   readonly checkTimeoutMs?: number;
   /**
-   * Whoever has it may drain, resume, redrive and read what errors say; without it these paths do not
-   * exist.
+   * The bearer token for drain, resume, redrive and the errors of dead letters. Without it these paths do
+   * not exist.
    */
   readonly token?: string;
   /** Mailboxes whose size is told by `/metrics` and `/status`, which knows those of the loops too. */
   readonly mailboxes?: readonly WatchedMailbox[];
   /** Whose agents and peers `/status` tells. */
   readonly board?: AgentBoard;
-  /** Further metrics, as those of a worker pool. */
+  /** Further metrics, such as those of a worker pool. */
   readonly metrics?: readonly MetricSource[];
-  /** What ages and time limits of checks are measured by. @default {systemClock} */
+  /** The source of time and timers. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of checks that failed. @default {libraryLog} */
+  /** Where failed checks are logged. @default {libraryLog} */
   readonly log?: Log;
 }
 
-/** Refuses a token that is short enough to be guessed, or that no header can carry. */
+/** Throws for a token that is too short or that a header cannot contain. */
 export function checkToken(token: string): string {
   if (typeof token === "string" && /^[\w.~+/=-]{16,}$/.test(token)) return token;
   throw new TypeError(

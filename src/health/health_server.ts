@@ -8,18 +8,18 @@ import type { Broadcast } from "./_broadcast.ts";
 import { healthRoutes, type HonoPackage } from "./_health_routes.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
 
-/** Whoever has not read the last event by then does not read. */
+/** How long clients have to read the last event. */
 const LAST_WORDS_MS = 1_000;
 
 /**
- * Loads `hono`, after a look at what else serving needs on this runtime. Rejects with an error that names
- * every package that is missing.
+ * Loads `hono`, after a check of the other packages that serving needs on this runtime. The error names
+ * every missing package.
  */
 export async function loadHono(what: string, runtime: Runtime): Promise<HonoPackage> {
   const missing = await runtime.missingServePackages?.() ?? [];
   let cause: unknown;
   try {
-    // Within `try`, and awaited one by one: so bundlers accept that it is not installed.
+    // In `try`, and awaited one by one, so that bundlers accept a missing package.
     const { Hono } = await import("hono");
     const { bearerAuth } = await import("hono/bearer-auth");
     if (missing.length === 0) return { Hono, bearerAuth };
@@ -30,7 +30,7 @@ export async function loadHono(what: string, runtime: Runtime): Promise<HonoPack
   throw new Error(missingPackages(what, names), { cause });
 }
 
-/** Serves the health of a group, from before its loops start until after they have stopped. */
+/** Serves the health of a group. It starts before the loops and stops after them. */
 export class HealthServer implements Support {
   readonly name = "health";
   readonly #runtime: Runtime;
@@ -68,7 +68,7 @@ export class HealthServer implements Support {
     }
   }
 
-  /** A page that somebody left open must not hold the stop: its stream gets an end, and soon is cut off. */
+  /** Ends the event streams and closes the server, so that an open page does not delay the stop. */
   async stop({ signal }: { readonly signal: AbortSignal }): Promise<void> {
     this.#events.close();
     const cutOff = new AbortController();

@@ -1,25 +1,25 @@
-/** A family of numbers under one name. */
+/** A metric with its samples. */
 export interface Metric {
-  /** As Prometheus wants it: `lastcall_messages_total`. Names of counters end in `_total`. */
+  /** The Prometheus name, as in `lastcall_messages_total`. Names of counters end in `_total`. */
   readonly name: string;
-  /** What the number counts, for the people who read it. */
+  /** The help text. */
   readonly help: string;
-  /** A counter only grows; a gauge goes both ways. */
+  /** A counter only grows; a gauge can go up and down. */
   readonly type: "counter" | "gauge";
-  /** One for each combination of labels. */
+  /** One sample per combination of labels. */
   readonly samples: readonly MetricSample[];
 }
 
-/** One number. */
+/** One value with its labels. */
 export interface MetricSample {
-  /** Few and bounded: names of loops and outcomes, never ids. */
+  /** A bounded set: names of loops and outcomes, never ids. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** What it is now. */
+  /** The current value. */
   readonly value: number;
 }
 
-/** Whoever has numbers to show. */
+/** A source of metrics. */
 export interface MetricSource {
-  /** What they are now. The same names at every call, with zeros where nothing has happened. */
+  /** Returns the current metrics. Every call returns the same names, with zeros for no events. */
   metrics(): readonly Metric[] | Promise<readonly Metric[]>;
 }

@@ -11,13 +11,13 @@ import type { Figures } from "../lifecycle/runnable.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
 
-/** How one loop is doing, and with what. */
+/** The status of one loop. */
 export interface LoopStatus extends LoopHealth {
-  /** The oldest of its work under way; `inFlight` counts all of it. */
+  /** The oldest work in flight; `inFlight` counts all of it. */
   readonly work: readonly InFlight[];
-  /** What became of its messages, where it has any. */
+  /** The counts of its messages by outcome, where it has any. */
   readonly figures?: Figures;
-  /** What it acknowledged a second, over the last few seconds. */
+  /** Acknowledged messages per second, over the last few seconds. */
   readonly perSecond?: number;
   /** What keeping its leases came to. */
   readonly leases?: LeaseCounters;
@@ -25,17 +25,17 @@ export interface LoopStatus extends LoopHealth {
   readonly mailbox?: string;
 }
 
-/** How one mailbox is doing. */
+/** The status of one mailbox. */
 export interface MailboxStatus {
   /** What logs, loops and metrics call it. */
   readonly name: string;
   /** What people call its engine, as `Redis`, where that is known. */
   readonly engine?: string;
-  /** False while its engine cannot be asked; then no number is known. */
+  /** False while its engine is unreachable; then no count is known. */
   readonly reachable: boolean;
   /** Why it cannot be asked, or what it cannot do although it answers. */
   readonly error?: string;
-  /** Messages in it, whatever their state. */
+  /** The number of messages in any state. */
   readonly messages?: number;
   /** Messages that failed for good, where it keeps them. */
   readonly deadLetters?: number;
@@ -43,7 +43,7 @@ export interface MailboxStatus {
   readonly letters?: readonly LetterStatus[];
 }
 
-/** A dead letter, as far as everybody may know it. */
+/** The public part of a dead letter. */
 export interface LetterStatus {
   /** That of the message. */
   readonly id: string;
@@ -71,11 +71,11 @@ export interface Totals {
   readonly loops: number;
   /** How many of them can take work, have ended well, or need none. */
   readonly ready: number;
-  /** All work under way. */
+  /** The number of pieces of work in flight. */
   readonly inFlight: number;
-  /** The age of the oldest work under way. */
+  /** The age of the oldest work in flight. */
   readonly oldestMs: number;
-  /** What became of all their messages. */
+  /** The counts of all messages by outcome. */
   readonly figures: Figures;
   /** What they acknowledged a second, once that is known. */
   readonly perSecond?: number;

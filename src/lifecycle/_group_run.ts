@@ -2,6 +2,7 @@ import type { Emitter } from "../_emitter.ts";
 import { deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { CancelledError, type CancelReason, TerminatingError } from "../errors.ts";
 import type { SignalName } from "../runtime.ts";
+import { isTracing } from "../telemetry/open_telemetry.ts";
 import { Deadline } from "./deadline.ts";
 import { DrainReport } from "./drain_report.ts";
 import type { GroupEvents, Phase, PhaseEvent, Problem, StopReason } from "./group_events.ts";
@@ -12,15 +13,14 @@ import type { RunOptions } from "./runnable.ts";
 import type { RunEnd, StopProgress } from "./health_snapshot.ts";
 import { linkToProcess, type ProcessLink } from "./_process_link.ts";
 import { type Support, SupportStack } from "./resources.ts";
-import { traceStop } from "./_trace_stop.ts";
 import type { Watchdog } from "./watchdog.ts";
 
-/** How one run of a group goes about. */
+/** Options of one run of a group. */
 export interface GroupRunOptions extends RunOptions {
   readonly installSignals: boolean;
-  /** The process ends after this run, so that nothing else may be left to wait for. */
+  /** The process ends after this run: the run also waits for the other shutdown callbacks. */
   readonly endsProcess: boolean;
-  /** Started before all other support, and stopped after it. */
+  /** Starts before all other support, and stops after it. */
   readonly foundation: readonly Support[];
 }
 
@@ -31,11 +31,11 @@ export interface GroupRunOptions extends RunOptions {
  * starting ─▶ running ─▶ unready ─▶ draining ─▶ cancelling ─▶ stopped
  * ```
  *
- * The first request to stop sets the one deadline. Loops stop by priority, lowest first, and each
- * stage leaves a reserve for those after it; support stops last.
+ * The first request to stop sets the only deadline. Loops stop by priority, lowest first. Each stage
+ * leaves a reserve for the later ones. Support stops last.
  */
 export class GroupRun {
-  /** Resolves when loops and support have stopped, or were given up. */
+  /** Resolves when loops and support have stopped, or the deadline has passed. */
   readonly finished: Promise<void>;
   readonly members: readonly Member[];
   readonly phases: PhaseEvent[] = [];
@@ -56,7 +56,7 @@ export class GroupRun {
   #stopping = false;
   #over = false;
   #forcedBy: SignalName | undefined;
-  /** How it ended, once only the support that serves health is left to stop. */
+  /** How the run ended. Set when only the support that serves health still runs. */
   end: RunEnd | undefined;
   #link: ProcessLink | undefined;
 
@@ -91,7 +91,7 @@ export class GroupRun {
     return this.phases.at(-1)?.phase ?? "starting";
   }
 
-  /** How far the stop is, from its first moment on. */
+  /** The progress of the stop; undefined before it. */
   get stopProgress(): StopProgress | undefined {
     if (!this.#stopping) return undefined;
     const { elapsedMs, remainingMs, timeoutMs } = this.#deadline;
@@ -99,28 +99,28 @@ export class GroupRun {
     return { reason, kind, elapsedMs, remainingMs, timeoutMs };
   }
 
-  /** True when nothing was left running. */
+  /** True when the run is over and no loop, support or callback is left running. */
   get clean(): boolean {
     return this.#over && this.#unfinished.length === 0 &&
       this.members.every(({ state }) => state !== "hung");
   }
 
-  /** Begins the stop. The first request counts; later ones change nothing. */
+  /** Begins the stop. Only the first call has an effect. */
   requestStop(reason: StopReason, timeoutMs: number = this.#config.shutdownTimeoutMs): void {
     if (this.#stopping) return;
     this.#stopping = true;
     this.#reason = reason;
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
-    // At once: whoever asks in the next moment must not be told to send work here.
+    // Turn readiness off before anything else, so that no new work is routed here.
     const active = this.phase === "running" && this.members.some((member) => member.active);
     if (active) this.#enter("unready", reason.text);
     this.#stop.abort(new TerminatingError(`The group is stopping: ${reason.text}`));
     this.#stopRequested.resolve();
-    // The process ends, whatever the reason: those who registered for that are to hear of it.
+    // The process ends after this run, so the other shutdown callbacks must run too.
     if (this.#options.endsProcess) this.#link?.announce(reason);
   }
 
-  /** Tells every loop at once to stop and to end its work in flight. */
+  /** Stops all loops now and cancels their work in flight. */
   cancelAll(why: CancelReason, text: string): void {
     for (const member of this.members) member.stop(this.#deadline.remainingMs);
     this.#cancel(this.members, why, text);
@@ -135,7 +135,7 @@ export class GroupRun {
       if (!this.#stop.signal.aborted) this.#launch();
       await this.#stopRequested.promise;
       await this.#stopLoops();
-      await traceStop(this, this.#deadline, this.#config.clock);
+      await this.#traceStop();
       await this.#stopTheRest();
     } finally {
       disconnect();
@@ -145,7 +145,7 @@ export class GroupRun {
     return this.#report();
   }
 
-  /** Listens to signals and to the caller, and holds the process open. */
+  /** Listens to signals and to the caller's signal, and keeps the process alive. */
   #connect(): () => void {
     const { runtime } = this.#config;
     const { installSignals, endsProcess, signal } = this.#options;
@@ -171,7 +171,7 @@ export class GroupRun {
     try {
       await Promise.race([started, this.#stopRequested.promise]);
     } catch (error) {
-      // From here, not from the start of the run: a slow start must not use up the time to stop.
+      // The deadline starts now: a slow start must not use up the time to stop.
       this.#deadline = new Deadline(this.#config.shutdownTimeoutMs, this.#config.clock);
       await this.#stopSupport();
       throw error;
@@ -217,22 +217,30 @@ export class GroupRun {
   }
 
   async #stopTheRest(): Promise<void> {
-    const { endsProcess } = this.#options;
+    const { endsProcess, foundation: { length: last } } = this.#options;
     if (endsProcess && this.members.some(({ state }) => state === "hung")) {
       const abandoned = Promise.all(this.members.map((member) => member.abandon()));
       await settlesWithin(abandoned, this.#deadline.remainingMs / 2, this.#config.clock);
     }
-    const last = this.#options.foundation.length;
     this.#unfinished.push(...await this.#stopSupport(last));
     if (endsProcess && this.#link !== undefined) {
-      // A callback may be a shutdown() of this group: it must not wait for this wait.
+      // A callback may call shutdown() of this group, which waits for `finished`: resolve it first.
       this.#finish();
       const callbacks = await this.#link.unfinished(this.#deadline.budgetMs(last));
       this.#unfinished.push(...callbacks.map((name) => `shutdown callback ${name}`));
     }
     const { outcome, exitCode } = this.#report();
-    this.end = { outcome, exitCode }; // now, so that the last event of the health server tells it
+    this.end = { outcome, exitCode }; // before the health server stops, which reports it
     this.#unfinished.push(...await this.#stopSupport());
+  }
+
+  /** Records the spans of the stop before the support stops, to which the exporter may belong. */
+  async #traceStop(): Promise<void> {
+    if (!isTracing()) return;
+    const { clock } = this.#config;
+    const endedAt = clock.now();
+    const recorded = import("../telemetry/spans.ts").then((it) => it.recordStop(this, endedAt));
+    await settlesWithin(recorded, this.#deadline.remainingMs / 2, clock);
   }
 
   #finish(): void {

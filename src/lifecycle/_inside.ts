@@ -1,6 +1,6 @@
 import { type AsyncScope, knownRuntime } from "../runtime.ts";
 
-/** Work under way, and the work that it was started in. */
+/** A piece of running work, and the work that started it. */
 interface Work {
   readonly owner: object;
   readonly outer: Work | undefined;
@@ -10,9 +10,9 @@ interface Work {
 let scope: AsyncScope<Work> | undefined;
 
 /**
- * Runs `work` so that `isInside(owner)` is true for it, and for everything that it starts, until it
- * settles. A run uses this once, not for every message: entering a scope costs about as much as handling
- * a message in memory.
+ * Runs `work`. Until it settles, `isInside(owner)` returns true in it and in everything that it starts.
+ * A run calls this once, not for every message: entering a scope costs about as much as handling a
+ * message in memory.
  */
 export async function runInside<T>(owner: object, work: () => Promise<T>): Promise<T> {
   scope ??= knownRuntime()?.createScope?.();
@@ -26,8 +26,8 @@ export async function runInside<T>(owner: object, work: () => Promise<T>): Promi
 }
 
 /**
- * Returns whether the caller is part of the work of `owner`, or of any work without `owner`. Such a
- * caller must not wait for that work to end: it would wait for itself.
+ * Returns whether the caller is part of the work of `owner`; without `owner`, of any work. Such a caller
+ * must not wait for that work, because it would wait for itself.
  */
 export function isInside(owner?: object): boolean {
   let work = current();
@@ -40,7 +40,7 @@ function current(): Work | undefined {
   return work?.over ? outer(work) : work;
 }
 
-/** Skips work that is over, which may have started what goes on. */
+/** Returns the nearest outer work that still runs. */
 function outer(work: Work): Work | undefined {
   let next = work.outer;
   while (next?.over) next = next.outer;

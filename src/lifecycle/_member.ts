@@ -7,7 +7,7 @@ import type { LoopState } from "./group_events.ts";
 import type { RestartBudget } from "./group_options.ts";
 import { NO_FIGURES, type Runnable, type RunOptions } from "./runnable.ts";
 
-/** What a member tells its group. */
+/** Callbacks from a member to its group. */
 export interface MemberEvents {
   readonly onState: (member: Member) => void;
   readonly onProblem: (what: string, error: unknown) => void;
@@ -31,14 +31,14 @@ export class Member {
   readonly #clock: Clock;
   readonly #restarts: RestartBudget | undefined;
   readonly #events: MemberEvents;
-  /** Ends a backoff; only a loop that is restarted has any. */
+  /** Ends a backoff; undefined for a loop that is not restarted. */
   readonly #stopping: AbortController | undefined;
   #state: LoopState = "waiting";
   restarts = 0;
   error: unknown;
-  /** How long its stop took, from being told. */
+  /** How long the stop took, from the request on. */
   stopMs = 0;
-  #toldAt: number | undefined;
+  #stopRequestedAt: number | undefined;
 
   constructor(
     loop: Runnable,
@@ -64,7 +64,7 @@ export class Member {
     return this.#state === "running" || this.#state === "backing_off";
   }
 
-  /** Runs the loop, again after failures where that is the policy. Never rejects. */
+  /** Runs the loop, and restarts it after failures where that is the policy. Never rejects. */
   async run(options: RunOptions): Promise<void> {
     let end: LoopState | undefined;
     while (end === undefined) {
@@ -75,31 +75,31 @@ export class Member {
     this.#finish();
   }
 
-  /** Tells the loop to stop within `timeoutMs`. Whatever comes of that call is contained. */
+  /** Asks the loop to stop within `timeoutMs`. Reports an error of `shutdown` as a problem. */
   stop(timeoutMs: number): void {
-    if (!this.active || this.#toldAt !== undefined) return;
-    this.#toldAt = this.#clock.monotonic();
+    if (!this.active || this.#stopRequestedAt !== undefined) return;
+    this.#stopRequestedAt = this.#clock.monotonic();
     this.#stopping?.abort();
     this.#contain("shutdown", () => this.loop.shutdown({ timeoutMs, callerCancels: true }));
   }
 
-  /** Ends its work in flight. */
+  /** Cancels the work in flight. */
   cancel(reason: CancelledError): void {
     if (this.active) this.#contain("cancel", () => this.loop.cancel?.(reason));
   }
 
-  /** Lets a loop that hangs give its messages back. */
+  /** Lets a hung loop release its messages. */
   async abandon(): Promise<void> {
     if (this.#state === "hung") await this.#contain("abandon", () => this.loop.abandon?.());
   }
 
-  /** Stops waiting for a loop that still runs. Returns what one that has ended left undone. */
+  /** Marks a loop that still runs as hung. Returns what a loop that has ended left unfinished. */
   giveUp(): readonly string[] {
     if (this.active) this.#enter("hung");
     return this.#state === "ended" ? this.loop.unfinished ?? [] : [];
   }
 
-  /** What became of it. */
+  /** Returns the loop's part of the report. */
   report(): LoopReport {
     const { name, inFlight = [], figures = NO_FIGURES } = this.loop;
     return {
@@ -120,7 +120,7 @@ export class Member {
     } catch (error) {
       this.error = error;
     }
-    if (this.#restarts === undefined || this.#toldAt !== undefined) return "failed";
+    if (this.#restarts === undefined || this.#stopRequestedAt !== undefined) return "failed";
     const pauseMs = this.#restarts.nextPauseMs(this.#clock.monotonic());
     if (pauseMs === undefined) return "failed";
 
@@ -128,7 +128,7 @@ export class Member {
     try {
       await this.#clock.sleep(pauseMs, this.#stopping);
     } catch {
-      return "ended"; // told to stop while it was not running: there is nothing to finish
+      return "ended"; // stopped during a backoff, when no work is in flight
     }
     this.restarts++;
     return undefined;
@@ -144,15 +144,17 @@ export class Member {
 
   #enter(state: LoopState): void {
     this.#state = state;
-    if (this.#toldAt !== undefined) this.stopMs = this.#clock.monotonic() - this.#toldAt;
+    if (this.#stopRequestedAt !== undefined) {
+      this.stopMs = this.#clock.monotonic() - this.#stopRequestedAt;
+    }
     this.#events.onState(this);
   }
 }
 
 /**
  * Stops the members, lower priorities first and equal ones together. Each gets the smaller of its own
- * timeout and the time left. A stage that hangs leaves a reserve for each later stage. `cancel` is
- * called with the members that still run when only their reserve is left.
+ * timeout and the time left. A hung stage leaves a reserve for each later stage. When only the reserve
+ * is left, `cancel` is called with the members that still run.
  */
 export async function stopByPriority(
   members: readonly Member[],

@@ -4,25 +4,25 @@ import type { GroupConfig } from "./group_options.ts";
 import { processShare } from "./_process_share.ts";
 import { ShutdownCoordinator } from "./shutdown_coordinator.ts";
 
-/** What a run wants to hear from the process. */
+/** Callbacks from the process to a run. */
 export interface ProcessEvents {
   readonly onStop: (reason: StopReason) => void;
   readonly onForce: (reason: StopReason) => void;
-  /** When the run is over; the coordinator waits for it. */
+  /** Resolves when the run is over; the coordinator waits for it. */
   readonly finished: Promise<void>;
 }
 
-/** The tie between one run and the process's signals. */
+/** The connection between one run and the signals of the process. */
 export interface ProcessLink {
-  /** Begins the stop of the whole process, if it has not begun. */
+  /** Begins the stop of the whole process, unless it has begun. */
   announce(reason: StopReason): void;
-  /** Waits for the shutdown callbacks of others; returns the names of those that did not end. */
+  /** Waits for the other shutdown callbacks, and returns the names of those that did not end. */
   unfinished(timeoutMs: number): Promise<readonly string[]>;
-  /** Leaves nothing behind. */
+  /** Removes all listeners. */
   disconnect(): void;
 }
 
-/** Ties a run to the signals of the process, including one that came before the run. */
+/** Connects a run to the signals of the process, including one that arrived before the run. */
 export function linkToProcess(
   config: GroupConfig,
   events: ProcessEvents,
@@ -37,7 +37,7 @@ export function linkToProcess(
   const { mainStops } = processShare();
   if (endsProcess) mainStops.add(stopLoopGroup);
   coordinator.register(stopLoopGroup);
-  // The coordinator calls back in a moment; by then a loop would have begun.
+  // The coordinator calls asynchronously: without this a loop would begin first.
   if (coordinator.reason !== undefined) events.onStop(coordinator.reason);
   const { forceSignal } = coordinator;
   const unlink = onAbort(forceSignal, () => events.onForce(forceSignal.reason));

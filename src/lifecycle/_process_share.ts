@@ -1,23 +1,23 @@
 import type { Runtime } from "../runtime.ts";
 
 /**
- * What all copies of the package in one process share, because a process has one set of signals and one
- * end. Copies may differ in version: a change in the meaning of a member needs a new key.
+ * State that all copies of the package in one process share, because a process has one set of signals
+ * and exits once. Copies may differ in version: a change in the meaning of a member needs a new key.
  */
 interface ProcessShare<I> {
-  /** What listens to the signals of the process. */
+  /** The installed coordinator, which listens to the signals of the process. */
   installation: I | undefined;
-  /** The stop callbacks of groups with `main()`; the process does not end before these groups. */
+  /** The stop callbacks of groups that run with `main()`. The process ends after these groups. */
   readonly mainStops: Set<unknown>;
-  /** How many calls of `main()` have not ended. */
+  /** The number of `main()` calls that have not ended. */
   mains: number;
-  /** The exit codes of the calls of `main()` that have ended. */
+  /** The exit codes of the `main()` calls that have ended. */
   exitCodes: number[];
 }
 
 const KEY = Symbol.for("lastcall.process.v1");
 
-/** Returns what the copies share. */
+/** Returns the shared state. */
 export function processShare<I>(): ProcessShare<I> {
   const globals = globalThis as { [KEY]?: ProcessShare<I> };
   return globals[KEY] ??= {
@@ -29,8 +29,8 @@ export function processShare<I>(): ProcessShare<I> {
 }
 
 /**
- * Notes that a `main()` has begun. The returned function ends the process with the worst exit code of
- * all, unless another `main()` still runs: then that one ends it, and this call never resolves.
+ * Registers a call of `main()`. The returned function ends the process with the worst exit code of all
+ * calls. While another `main()` still runs, it never resolves, and the last one ends the process.
  */
 export function joinProcessEnd(runtime: Runtime): (exitCode: number) => Promise<never> {
   const share = processShare();
@@ -42,7 +42,7 @@ export function joinProcessEnd(runtime: Runtime): (exitCode: number) => Promise<
   };
 }
 
-/** The order of `Outcome`: forced by a signal, failed, timed out, drained. */
+/** Returns the worst exit code, in the order of `Outcome`: forced, failed, timed out, drained. */
 function worstOf(exitCodes: readonly number[]): number {
   const severity = (code: number) => code > 128 ? 3 : code === 124 ? 1 : code === 0 ? 0 : 2;
   return exitCodes.reduce((worst, code) => severity(code) > severity(worst) ? code : worst, 0);

@@ -1,7 +1,7 @@
 import { checkDuration } from "../_checks.ts";
 import { Emitter } from "../_emitter.ts";
 import { settlesWithin } from "../_promises.ts";
-import { flushLibraryLog, loadLibraryLog, takeUnheard } from "../library_log.ts";
+import { flushLibraryLog, loadLibraryLog, useFallbackLog } from "../library_log.ts";
 import { consoleLog } from "../log.ts";
 import type { Clock } from "../clock.ts";
 import { endsWithin } from "./deadline.ts";
@@ -21,7 +21,7 @@ import {
 import type { Support } from "./resources.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
-/** Options of {@linkcode LoopGroup.run}; all but the first are passed on to every loop. */
+/** Options of {@linkcode LoopGroup.run}. All but `installSignals` are passed to every loop. */
 export interface LoopGroupRunOptions extends RunOptions {
   /**
    * Stop on SIGTERM and SIGINT. Worker threads of Node and Bun get no signals: `run` rejects there
@@ -31,20 +31,20 @@ export interface LoopGroupRunOptions extends RunOptions {
 }
 
 /**
- * How long the end of a process waits for LogTape, whose last records then go to standard error, and for
- * the reader of standard error.
+ * How long the end of the process waits for LogTape to load, and for the reader of standard error.
+ * Records that LogTape cannot accept by then go to standard error.
  */
-const LAST_WORDS_MS = 1_000;
+const LAST_WRITE_TIMEOUT_MS = 1_000;
 
-/** Shows a stop, as a view on the terminal does. */
+/** A view of the stop, such as the one on the terminal. */
 export interface StopView {
-  /** Shows the report and restores the terminal. Returns true when the whole report was shown. */
+  /** Shows the report and restores the terminal. Returns true when it showed the whole report. */
   end(report?: DrainReport): boolean;
 }
 
 /**
- * Runs loops together and stops them together, without a health server and a view on the terminal:
- * {@linkcode LoopGroup} adds these. Every stop has one deadline and ends in a {@linkcode DrainReport}.
+ * Runs and stops loops together. {@linkcode LoopGroup} adds the health server and the view on the
+ * terminal. Every stop has one deadline and ends in a {@linkcode DrainReport}.
  */
 export class BaseGroup implements AsyncDisposable {
   readonly #config: GroupConfig;
@@ -60,15 +60,15 @@ export class BaseGroup implements AsyncDisposable {
     forced: 0,
   };
 
-  /** Checks everything; nothing starts before `run`. */
+  /** Checks the loops and options. Nothing starts before `run`. */
   constructor(loops: readonly Runnable[], options: BaseGroupOptions = {}) {
     this.#config = groupConfig(loops, options);
     this.#emitter = new Emitter<GroupEvents>(this.#config.log);
-    // Bound, so that `coordinator.register(group.shutdown)` works as it reads.
+    // Bound, so that `coordinator.register(group.shutdown)` works.
     this.shutdown = this.shutdown.bind(this);
   }
 
-  /** The loops, in the order they were given. */
+  /** The loops, in the order of the constructor's argument. */
   get loops(): readonly Runnable[] {
     return this.#config.loops;
   }
@@ -78,17 +78,17 @@ export class BaseGroup implements AsyncDisposable {
     return this.#run !== undefined && this.#run.phase !== "stopped";
   }
 
-  /** How the runs of this group have ended so far. */
+  /** The number of runs of this group by their outcome. */
   get outcomes(): Readonly<Record<Outcome, number>> {
     return { ...this.#outcomes };
   }
 
-  /** Watches the group: `phase`, `loop`, `problem` and `stall`. Returns the remover. */
+  /** Adds a listener for `phase`, `loop`, `problem` or `stall` events. Returns the remover. */
   on<K extends keyof GroupEvents>(kind: K, listener: (event: GroupEvents[K]) => void): () => void {
     return this.#emitter.on(kind, listener);
   }
 
-  /** How the group is doing now. */
+  /** Returns the current health of the group and its loops. */
   health(): HealthSnapshot {
     const idle = this.loops.map((loop) => ({ loop, state: "waiting" as const, restarts: 0 }));
     const thresholdMs = this.#config.watchdogThresholdMs ?? DEFAULT_WATCHDOG_THRESHOLD_MS;
@@ -101,8 +101,8 @@ export class BaseGroup implements AsyncDisposable {
   }
 
   /**
-   * Runs all loops until they have ended, a stop was asked for, or one failed. The time a stop may
-   * take bounds this as well: what still runs at the deadline is named in the report.
+   * Runs all loops until they have ended, a stop is requested, or a loop fails. It returns at the deadline
+   * of the stop at the latest; the report names what still runs then.
    *
    * Rejects with a {@linkcode GroupFailedError} when loops failed, unless failures are ignored.
    */
@@ -115,13 +115,13 @@ export class BaseGroup implements AsyncDisposable {
   }
 
   /**
-   * Runs like `run`, then ends the process: exit code 0 when drained, 1 when a loop failed, 124 when
-   * the deadline passed with work left, 128 + n when signal n forced it. Where several groups run with
-   * `main()`, the end of one begins the stop of all; the process ends after the last, with the worst exit
-   * code: forced, then failed, then timed out.
+   * Runs like `run`, then ends the process: exit code 0 when drained, 1 when a loop failed, 124 when the
+   * deadline passed with work left, 128 + n when signal n forced the stop. Where several groups run with
+   * `main()`, the end of one begins the stop of all. The process ends after the last one, with the worst
+   * exit code: forced, then failed, then timed out.
    *
-   * Meanwhile the process is ours: warnings and errors that LogTape is not configured to take are
-   * written to standard error, the report of a run that did not drain among them.
+   * Warnings and errors that LogTape is not configured for go to standard error, including the report of a
+   * run that did not drain.
    *
    * Rejects in a worker thread, which cannot end the process.
    */
@@ -134,38 +134,38 @@ export class BaseGroup implements AsyncDisposable {
       );
     }
     const endProcess = joinProcessEnd(runtime());
-    const giveBack = takeUnheard(consoleLog);
-    const loaded = loadLibraryLog(); // now, so that nothing waits for it when the stop is on
+    const restoreLog = useFallbackLog(consoleLog);
+    const loaded = loadLibraryLog(); // now, so that the stop does not wait for it
     const view = this.showStop()?.catch(() => undefined);
     let exitCode = 1;
     try {
       const report = await this.#execute(options, true);
       exitCode = report.exitCode;
-      const wasRead = (await view)?.end(report) ?? false;
-      await settlesWithin(loaded, LAST_WORDS_MS, clock);
+      const shown = (await view)?.end(report) ?? false;
+      await settlesWithin(loaded, LAST_WRITE_TIMEOUT_MS, clock);
       flushLibraryLog();
-      // What stands on the terminal already is for LogTape alone.
-      if (wasRead) giveBack();
+      // The terminal shows the report already: do not write it there again.
+      if (shown) restoreLog();
       log[report.outcome === "drained" ? "info" : "error"](String(report), { report });
     } catch (error) {
       (await view)?.end();
       log.error("the group could not run", { error });
     }
-    await settlesWithin(loaded, LAST_WORDS_MS, clock);
+    await settlesWithin(loaded, LAST_WRITE_TIMEOUT_MS, clock);
     flushLibraryLog();
-    giveBack();
+    restoreLog();
     const written = runtime().terminal?.flush?.();
-    if (written !== undefined) await settlesWithin(written, LAST_WORDS_MS, clock);
+    if (written !== undefined) await settlesWithin(written, LAST_WRITE_TIMEOUT_MS, clock);
     return await endProcess(exitCode);
   }
 
   /**
-   * Stops all loops and waits: true when all have stopped, false when the time ran out. While nothing
-   * runs, it makes the next `run` return at once.
+   * Stops all loops and waits. Returns true when all have stopped, false when the time ran out. While the
+   * group does not run, it makes the next `run` return immediately.
    *
-   * Called from inside a loop or a resource of the group, as by a handler, or by anything these have
-   * started, it begins the stop and returns false without waiting: the group stops when the caller has
-   * ended. Node before version 24 cannot tell, and such a call waits until the deadline.
+   * Called from inside the group, such as by a handler, a resource or work that these have started, it
+   * begins the stop and returns false without waiting: the group stops when the caller has ended. Node
+   * before version 24 cannot detect this, and such a call waits until the deadline.
    */
   async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
     const { clock, shutdownTimeoutMs } = this.#config;
@@ -180,7 +180,7 @@ export class BaseGroup implements AsyncDisposable {
     return isInside(run) ? false : await stopped;
   }
 
-  /** Takes no new work until `resume`, and is not ready; resolves when nothing is in flight. */
+  /** Takes no new work and is not ready until `resume`. Resolves when no work is in flight. */
   async drain(): Promise<void> {
     this.#drained = true;
     await Promise.all(this.loops.map((loop) => loop.drain?.()));
@@ -197,12 +197,12 @@ export class BaseGroup implements AsyncDisposable {
     await this.shutdown();
   }
 
-  /** Returns what starts before all support and stops after it. */
+  /** Returns the support that starts before all other support and stops after it. */
   protected foundation(): readonly Support[] {
     return [];
   }
 
-  /** Begins to show the stop; called by `main` alone. */
+  /** Begins to show the stop. Only `main` calls it. */
   protected showStop(): Promise<StopView> | undefined {
     return undefined;
   }

@@ -17,33 +17,33 @@ import { Heartbeat } from "./watchdog.ts";
 
 /** Options that every loop takes. */
 export interface LoopOptions {
-  /** Lower ones stop first, equal ones together. @default {0} */
+  /** Loops with a lower priority stop first, equal ones together. @default {0} */
   readonly priority?: number;
-  /** A bound of its own for its stop, within its group's. @default {the group's, 30_000 alone} */
+  /** The timeout of its stop, within that of its group. @default {the group's; 30_000 without a group} */
   readonly shutdownTimeoutMs?: number;
-  /** Where time comes from. @default {systemClock} */
+  /** The source of time and timers. @default {systemClock} */
   readonly clock?: Clock;
 }
 
-/** What a loop's work gets to see of the loop. */
+/** What the `work` of a loop gets from the loop. */
 export interface LoopContext {
-  /** Aborted when a stop begins: take no new work, and find a good place to end. */
+  /** Aborts when a stop begins: take no new work, and end at the next safe point. */
   readonly stopping: AbortSignal;
-  /** Aborted when work in flight must end now, with a {@linkcode CancelledError} as its reason. */
+  /** Aborts when work in flight must end now, with a {@linkcode CancelledError} as its reason. */
   readonly signal: AbortSignal;
-  /** Tells the watchdog that long work is still alive. */
+  /** Records a heartbeat, so that the watchdog does not end the process during long work. */
   readonly beat: () => void;
 }
 
-/** A piece of work that a loop has begun. */
+/** A piece of work in flight. */
 export interface Work {
-  /** What reports name it by. */
+  /** Its name in reports. */
   readonly id: string;
-  /** When it began, by the monotonic clock. */
+  /** When it began, in milliseconds of the monotonic clock. */
   readonly since: number;
 }
 
-/** One for all, because an error of its own for each of many loops is most of what a stop costs. */
+/** Shared, because creating an error for each of many loops is most of the cost of a stop. */
 const STOPPING = new TerminatingError("The loop is stopping");
 
 /** One call of `run`, from its start to its end. */
@@ -54,7 +54,7 @@ class Run {
 }
 
 /**
- * The discipline of starting and stopping, once for every loop. A subclass only does its `work`.
+ * Implements starting and stopping for every loop. A subclass implements only `work`.
  *
  * ```text
  * idle ── run() ──▶ running ── shutdown() ──▶ draining ── near the deadline, cancel() ──▶ cancelling
@@ -62,22 +62,22 @@ class Run {
  *   └──────────────────┴──────────────────────────┴───────────────────────────────────────────┘
  * ```
  *
- * - A `shutdown` while idle is not lost: the next `run` returns at once. One that follows a stop
- *   changes nothing, so stopping twice and starting again works.
- * - Any number of concurrent `shutdown` calls share one stop, each with a timeout of its own; the
- *   earliest decides when the work is cancelled.
- * - A second `run` while one is under way is an error.
+ * - A `shutdown` while idle makes the next `run` return immediately. One that follows a stop changes
+ *   nothing, so stopping twice and starting again works.
+ * - Concurrent `shutdown` calls share one stop, each with its own timeout. The earliest timeout decides
+ *   when the work is cancelled.
+ * - A second `run` while the loop runs is an error.
  */
 export abstract class BaseLoop implements Runnable {
-  /** Unique in a group; reports and health name the loop by it. */
+  /** The name in reports and health, unique in a group. */
   readonly name: string;
-  /** Lower ones stop first, equal ones together. */
+  /** Loops with a lower priority stop first, equal ones together. */
   readonly priority: number;
-  /** A bound of its own for its stop, within its group's. */
+  /** The timeout of its stop, within that of its group. */
   readonly shutdownTimeoutMs: number | undefined;
-  /** Signs of life for the watchdog. */
+  /** The heartbeat that the watchdog checks. */
   readonly heartbeat: Heartbeat;
-  /** Where time comes from. */
+  /** The source of time and timers. */
   protected readonly clock: Clock;
   readonly #inFlight = new Set<Work>();
   #run: Run | undefined;
@@ -86,7 +86,7 @@ export abstract class BaseLoop implements Runnable {
   #resumed: Deferred<void> | undefined;
   #quiet: Deferred<void> | undefined;
 
-  /** Refuses an empty name, and options that make no sense. */
+  /** Throws a `TypeError` for an empty name, and a `RangeError` for an invalid option. */
   constructor(name: string, options: LoopOptions = {}) {
     if (typeof name !== "string" || name === "") {
       throw new TypeError(`Invalid loop name: expected a non-empty string, got ${show(name)}`);
@@ -97,11 +97,11 @@ export abstract class BaseLoop implements Runnable {
     checkDuration("shutdownTimeoutMs", options.shutdownTimeoutMs ?? Infinity);
     this.clock = options.clock ?? systemClock;
     this.heartbeat = new Heartbeat(this.clock);
-    // Bound, so that `coordinator.register(loop.shutdown)` works as it reads.
+    // Bound, so that `coordinator.register(loop.shutdown)` works.
     this.shutdown = this.shutdown.bind(this);
   }
 
-  /** Everything the loop does between start and end. It looks at `stopping`, and returns. */
+  /** Does the work of one run, and returns soon after `stopping` aborts. */
   protected abstract work(context: LoopContext, options: RunOptions): Promise<void>;
 
   /** True from the call of `run` until it settles. */
@@ -109,13 +109,13 @@ export abstract class BaseLoop implements Runnable {
     return this.#run !== undefined;
   }
 
-  /** What it is working on now. */
+  /** The work in flight. */
   get inFlight(): readonly InFlight[] {
     const now = this.clock.monotonic();
     return Array.from(this.#inFlight, ({ id, since }) => ({ id, ageMs: now - since }));
   }
 
-  /** Works until it is done or told to stop. Rejects when the loop failed. */
+  /** Runs until the work is done or a stop is requested. Rejects when the loop fails. */
   async run(options: RunOptions = {}): Promise<void> {
     checkRunOptions(options);
     if (this.#run !== undefined) {
@@ -144,8 +144,8 @@ export abstract class BaseLoop implements Runnable {
   }
 
   /**
-   * Asks for a graceful stop and waits: true when stopped, false when the time ran out first. Called from
-   * inside the loop, as by its handler, it asks for the stop and returns false without waiting: the loop
+   * Requests a graceful stop and waits. Returns true when the loop has stopped, false when the time ran out
+   * first. Called from inside the loop, such as by its handler, it returns false without waiting: the loop
    * stops when the caller has ended.
    */
   async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
@@ -166,15 +166,15 @@ export abstract class BaseLoop implements Runnable {
     return isInside(run) ? false : await stopped;
   }
 
-  /** Ends work in flight now instead of at the deadline. */
+  /** Cancels work in flight now instead of near the deadline. */
   cancel(reason: CancelledError): void {
     this.#run?.stopping.abort(STOPPING);
     this.#run?.cancelling.abort(reason);
   }
 
   /**
-   * Takes no new work until `resume`; resolves when nothing is in flight. Called from inside the loop, as
-   * by its handler, it resolves at once.
+   * Takes no new work until `resume`. Resolves when no work is in flight; immediately when called from
+   * inside the loop, such as by its handler.
    */
   async drain(): Promise<void> {
     this.#resumed ??= deferred();
@@ -187,12 +187,12 @@ export abstract class BaseLoop implements Runnable {
     this.#resumed = undefined;
   }
 
-  /** The same as `shutdown`, with the loop's own timeout. */
+  /** Calls `shutdown` with the loop's own timeout. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.shutdown();
   }
 
-  /** Resolves at once, or after `resume` while the loop is drained, or when it is told to stop. */
+  /** Resolves when the loop may take work: after `resume` while it is drained. Also resolves on a stop. */
   protected async admission(stopping: AbortSignal): Promise<void> {
     while (this.#resumed !== undefined && !stopping.aborted) {
       this.heartbeat.rest();
@@ -204,7 +204,7 @@ export abstract class BaseLoop implements Runnable {
     }
   }
 
-  /** True when the caller is part of this loop's run, and would wait for itself. */
+  /** True when the caller is part of this loop's run and would wait for itself. */
   protected get callerIsInside(): boolean {
     return this.#run !== undefined && isInside(this.#run);
   }
@@ -220,7 +220,7 @@ export abstract class BaseLoop implements Runnable {
     return work;
   }
 
-  /** It has ended. */
+  /** Removes a piece of work that has ended. */
   protected untrack(work: Work): void {
     this.#inFlight.delete(work);
     if (this.#inFlight.size > 0) return;

@@ -1,14 +1,14 @@
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 
-/** The part of a stop's time that is reserved for releasing cancelled work: a tenth, at most 1 s. */
+/** Returns the time that a stop reserves for releasing cancelled work: a tenth, at most 1 s. */
 export function reserveOf(timeoutMs: number): number {
   return Math.min(1_000, timeoutMs / 10);
 }
 
 /**
  * Waits up to `timeoutMs` for `ended`, and returns whether it settled. Calls `cancel` when only the
- * reserve is left. Groups and loops cancel their work here and nowhere else.
+ * reserve is left. Groups and loops cancel their work only here.
  */
 export async function endsWithin(
   ended: Promise<unknown>,
@@ -22,16 +22,16 @@ export async function endsWithin(
   return await settlesWithin(ended, reserveMs, clock);
 }
 
-/** One absolute point in time that a whole stop shares, so that nothing can multiply it. */
+/** The absolute deadline that all stages of a stop share, so that their timeouts cannot add up. */
 export class Deadline {
-  /** How long the stop may take in all. */
+  /** How long the whole stop may take. */
   readonly timeoutMs: number;
-  /** What each stage leaves for those after it. */
+  /** The time that each stage leaves for every later stage. */
   readonly reserveMs: number;
   readonly #clock: Clock;
   readonly #began: number;
 
-  /** The time runs from here. */
+  /** Starts the time. */
   constructor(timeoutMs: number, clock: Clock) {
     this.timeoutMs = timeoutMs;
     this.reserveMs = reserveOf(timeoutMs);
@@ -39,17 +39,17 @@ export class Deadline {
     this.#began = clock.monotonic();
   }
 
-  /** How long it runs already. */
+  /** Milliseconds since the start. */
   get elapsedMs(): number {
     return this.#clock.monotonic() - this.#began;
   }
 
-  /** What is left, never below zero. */
+  /** Milliseconds until the deadline, never below zero. */
   get remainingMs(): number {
     return Math.max(0, this.timeoutMs - this.elapsedMs);
   }
 
-  /** What is left for one stage when `later` more stages keep a reserve each. */
+  /** Returns the time for one stage when `later` more stages keep a reserve each. */
   budgetMs(later: number): number {
     return Math.max(0, this.remainingMs - later * this.reserveMs);
   }

@@ -3,78 +3,78 @@ import { exitCodeOf, type SignalName } from "../runtime.ts";
 import type { LoopState, PhaseEvent, Problem, StopReason } from "./group_events.ts";
 import { type Figures, type InFlight, isBalanced, sumFigures } from "./runnable.ts";
 
-/** How a run ended. When several apply, the first of this order is told. */
+/** How a run ended. When several apply, the first in this order is reported. */
 export type Outcome = "forced" | "failed" | "timed_out" | "drained";
 
 /** What one loop did in a run. */
 export interface LoopReport {
-  /** That of the loop. */
+  /** The name of the loop. */
   readonly name: string;
-  /** `ended`, `failed` or `hung`; `waiting` when the stop came before it began. */
+  /** `ended`, `failed` or `hung`; `waiting` when the stop began before the loop. */
   readonly state: LoopState;
-  /** How long it took to stop once it was told; 0 when it had ended before. */
+  /** How long its stop took, in milliseconds; 0 when it had ended before. */
   readonly stopMs: number;
-  /** How often it was run again after a failure. */
+  /** How often the loop was restarted after a failure. */
   readonly restarts: number;
-  /** What it failed with in the end. */
+  /** The error that it failed with. */
   readonly error?: unknown;
-  /** What it was still working on at the deadline. */
+  /** The work still in flight at the deadline. */
   readonly inFlight: readonly InFlight[];
-  /** What became of its messages. */
+  /** The counts of its messages by outcome. */
   readonly figures: Figures;
 }
 
-/** What a {@linkcode DrainReport} is made from. */
+/** The data of a {@linkcode DrainReport}. */
 export interface DrainReportInit {
   /** Why the run ended. */
   readonly reason: StopReason;
-  /** From the start of the run to its end. */
+  /** Milliseconds from the start of the run to its end. */
   readonly runMs: number;
-  /** From the beginning of the stop to its end. */
+  /** Milliseconds from the beginning of the stop to its end. */
   readonly stopMs: number;
-  /** How long the stop was allowed to take. */
+  /** How long the stop was allowed to take, in milliseconds. */
   readonly timeoutMs: number;
-  /** Every phase the run went through. */
+  /** The phases of the run, in order. */
   readonly phases: readonly PhaseEvent[];
-  /** One for each loop, in the order of the group. */
+  /** One report per loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
-  /** Support and shutdown callbacks that had not ended at the deadline, and what ended loops left undone. */
+  /** Support and shutdown callbacks that still ran at the deadline, and what ended loops left unfinished. */
   readonly unfinished: readonly string[];
-  /** What went wrong and was contained. */
+  /** Errors that did not end the run. */
   readonly problems: readonly Problem[];
   /** The signal that forced the stop. */
   readonly forcedBy?: SignalName | undefined;
 }
 
 const EXIT_CODES: Readonly<Record<Outcome, number>> = {
-  forced: 1, // without a signal nobody forces
+  forced: 1, // not used: only a signal forces a stop, and its number decides
   failed: 1,
   timed_out: 124,
   drained: 0,
 };
 
-/** The account of a run: how it ended, what each loop did, and what was left. */
+/** The report of a run: how it ended, what each loop did, and what was left unfinished. */
 export class DrainReport implements DrainReportInit {
   /** Why the run ended. */
   readonly reason: StopReason;
-  /** From the start of the run to its end. */
+  /** Milliseconds from the start of the run to its end. */
   readonly runMs: number;
-  /** From the beginning of the stop to its end. */
+  /** Milliseconds from the beginning of the stop to its end. */
   readonly stopMs: number;
-  /** How long the stop was allowed to take. */
+  /** How long the stop was allowed to take, in milliseconds. */
   readonly timeoutMs: number;
-  /** Every phase the run went through. */
+  /** The phases of the run, in order. */
   readonly phases: readonly PhaseEvent[];
-  /** One for each loop, in the order of the group. */
+  /** One report per loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
-  /** Support and shutdown callbacks that had not ended at the deadline, and what ended loops left undone. */
+  /** Support and shutdown callbacks that still ran at the deadline, and what ended loops left unfinished. */
   readonly unfinished: readonly string[];
-  /** What went wrong and was contained. */
+  /** Errors that did not end the run. */
   readonly problems: readonly Problem[];
   /** The signal that forced the stop. */
   readonly forcedBy: SignalName | undefined;
 
-  /** Made by a group at the end of a run; by hand only in tests. */
+  /** Creates a report. A group does this at the end of a run; other code only in tests. */
   constructor(init: DrainReportInit) {
     this.reason = init.reason;
     this.runMs = init.runMs;
@@ -87,7 +87,7 @@ export class DrainReport implements DrainReportInit {
     this.forcedBy = init.forcedBy;
   }
 
-  /** The loops that failed for good. */
+  /** The loops that failed and were not restarted. */
   get failed(): readonly LoopReport[] {
     return this.loops.filter(({ state }) => state === "failed");
   }
@@ -110,7 +110,7 @@ export class DrainReport implements DrainReportInit {
     return EXIT_CODES[this.outcome];
   }
 
-  /** What became of the messages of all loops. */
+  /** The counts of the messages of all loops by outcome. */
   get figures(): Figures {
     return sumFigures(this.loops.map(({ figures }) => figures));
   }
@@ -120,7 +120,7 @@ export class DrainReport implements DrainReportInit {
     return isBalanced(this.figures);
   }
 
-  /** Plain data, with errors as text. */
+  /** Returns the report as plain data, with errors as text. */
   toJSON(): Record<string, unknown> {
     return {
       ...this as DrainReportInit,
@@ -132,7 +132,7 @@ export class DrainReport implements DrainReportInit {
     };
   }
 
-  /** A few lines for the terminal. */
+  /** Returns the report as a few lines of text. */
   toString(): string {
     const lines = [
       `${this.outcome.replace("_", " ")} in ${seconds(this.stopMs)} of ` +
@@ -145,14 +145,14 @@ export class DrainReport implements DrainReportInit {
   }
 }
 
-/** One or more loops of a group failed. `errors` holds what each failed with. */
+/** One or more loops of a group failed. `errors` contains their errors. */
 export class GroupFailedError extends AggregateError {
-  /** What a log or a `catch` tells it by. */
+  /** The class name, for logs and for checks without `instanceof`. */
   override readonly name = "GroupFailedError";
-  /** The account of the run, the loops that did not fail included. */
+  /** The report of the run, including the loops that did not fail. */
   readonly report: DrainReport;
 
-  /** Takes what the loops failed with out of the report. */
+  /** Creates the error from the failed loops of the report. */
   constructor(report: DrainReport) {
     const failed = report.failed;
     const names = failed.map(({ name, error }) => `"${name}" (${errorText(error)})`);

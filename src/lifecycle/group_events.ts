@@ -1,31 +1,31 @@
 import type { BeatRecord, SignalName } from "../runtime.ts";
 
-/** The stages of a run, in their order; a stop may skip some. */
+/** The phases of a run, in order. A stop may skip some. */
 export type Phase = "starting" | "running" | "unready" | "draining" | "cancelling" | "stopped";
 
 /** A group entered a phase. */
 export interface PhaseEvent {
-  /** The one it is in from now on. */
+  /** The phase that the group is in now. */
   readonly phase: Phase;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
-  /** Why, for people. */
+  /** Why, as text. */
   readonly reason: string;
 }
 
 /** Why a stop began. */
 export interface StopReason {
   /**
-   * `signal` from outside, `trigger` by the program through the coordinator, `shutdown` by a call on
-   * the group, `aborted` by the caller's AbortSignal, `failure` of a loop, or `finished`: every loop
-   * had ended by itself.
+   * `signal`: the process received one. `trigger`: the program called the coordinator. `shutdown`: the
+   * program called the group. `aborted`: the caller's AbortSignal aborted. `failure`: a loop failed.
+   * `finished`: every loop ended by itself.
    */
   readonly kind: "signal" | "trigger" | "shutdown" | "aborted" | "failure" | "finished";
-  /** The same for people, as in `SIGTERM` or `loop "orders" failed`. */
+  /** The reason as text, as in `SIGTERM` or `loop "orders" failed`. */
   readonly text: string;
-  /** The signal, where it was one. */
+  /** The signal, when `kind` is `signal`. */
   readonly signal?: SignalName;
-  /** True for a Ctrl+C by a person at the terminal: nobody needs to be routed away first. */
+  /** True for Ctrl+C at a terminal. The stop then skips `unreadyDelayMs`. */
   readonly interactive?: boolean;
 }
 
@@ -36,35 +36,35 @@ export type LoopState = "waiting" | "running" | "backing_off" | "ended" | "faile
 export interface LoopEvent {
   /** The name of the loop. */
   readonly loop: string;
-  /** The one it is in from now on. */
+  /** The state that the loop is in now. */
   readonly state: LoopState;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
-  /** What it failed with. */
+  /** The error that the loop failed with. */
   readonly error?: unknown;
 }
 
-/** Something went wrong and was contained. */
+/** An error that did not end the run. */
 export interface Problem {
-  /** What happened, for people. */
+  /** What happened, as text. */
   readonly what: string;
-  /** What it failed with, where there was an error. */
+  /** The error, where there was one. */
   readonly error?: unknown;
 }
 
-/** Loops gave no sign of life for too long; the process ends right after this. */
+/** Loops had no heartbeat for too long. The process ends right after this event. */
 export interface StallEvent {
-  /** Those without a sign of life, with the age of their last one. */
+  /** The stalled loops and the age of their last heartbeat. */
   readonly stalled: readonly BeatRecord[];
 }
 
-/** What can be watched on a group, by name. */
+/** The events of a group, by name. */
 export interface GroupEvents {
   /** The group entered a phase. */
   readonly phase: PhaseEvent;
   /** A loop changed its state. */
   readonly loop: LoopEvent;
-  /** Something went wrong and was contained. */
+  /** An error that did not end the run. */
   readonly problem: Problem;
   /** The watchdog is about to end the process. */
   readonly stall: StallEvent;

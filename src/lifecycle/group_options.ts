@@ -13,19 +13,19 @@ import {
   type WatchdogOptions,
 } from "./watchdog.ts";
 
-/** How a failed loop is run again. */
+/** How often and how soon a failed loop is restarted. */
 export interface RestartOptions {
-  /** More failures than this within `withinMs` and the group gives up. @default {5} */
+  /** The group stops after more failures than this within `withinMs`. @default {5} */
   readonly maxRestarts?: number;
-  /** The window for `maxRestarts`. @default {60_000} */
+  /** The window for `maxRestarts`, in milliseconds. @default {60_000} */
   readonly withinMs?: number;
-  /** The pause before the first restart; it doubles with each. @default {100} */
+  /** The pause before the first restart. It doubles with each restart. @default {100} */
   readonly minBackoffMs?: number;
   /** The longest pause. @default {30_000} */
   readonly maxBackoffMs?: number;
 }
 
-/** Decides whether and when a loop that failed is run again. One per loop. */
+/** Decides whether and when a failed loop is restarted. One per loop. */
 export class RestartBudget {
   readonly #maxRestarts: number;
   readonly #withinMs: number;
@@ -40,7 +40,7 @@ export class RestartBudget {
     this.#maxBackoffMs = checkInterval("maxBackoffMs", options.maxBackoffMs ?? 30_000);
   }
 
-  /** The pause before the next run after a failure at `now`, or undefined when it is enough. */
+  /** Returns the pause before a restart after a failure at `now`, or undefined for no restart. */
   nextPauseMs(now: number, random: () => number = Math.random): number | undefined {
     this.#failures = [...this.#failures.filter((at) => now - at < this.#withinMs), now];
     const recent = this.#failures.length;
@@ -49,39 +49,39 @@ export class RestartBudget {
   }
 }
 
-/** What a group does when a loop fails: stop the others well, run it again, or carry on without. */
+/** What a group does when a loop fails: stop the others gracefully, restart it, or continue without it. */
 export type FailurePolicy = "shutdown" | "restart" | "ignore";
 
 /** Options of {@linkcode BaseGroup}. */
 export interface BaseGroupOptions {
-  /** How long a stop may take from its first moment to its last. @default {30_000} */
+  /** How long a whole stop may take, in milliseconds. @default {30_000} */
   readonly shutdownTimeoutMs?: number;
   /**
-   * How long to go on working after readiness has turned red, so that routers notice first. It is part
-   * of `shutdownTimeoutMs`, and a Ctrl+C at the terminal skips it.
+   * How long the loops go on working after the group is no longer ready, so that load balancers notice
+   * first. It is part of `shutdownTimeoutMs`, and Ctrl+C at the terminal skips it.
    *
    * @default {0}
    */
   readonly unreadyDelayMs?: number;
-  /** What becomes of the others when one loop fails. @default {"shutdown"} */
+  /** What the group does when a loop fails. @default {"shutdown"} */
   readonly onFailure?: FailurePolicy;
-  /** How often and how soon, with `onFailure: "restart"`. */
+  /** How often and how soon a loop is restarted with `onFailure: "restart"`. */
   readonly restart?: RestartOptions;
-  /** Silence for longer than this ends the process; `null` switches it off. @default {720_000} */
+  /** The watchdog ends the process after this long without a heartbeat; `null` is off. @default {720_000} */
   readonly watchdogThresholdMs?: number | null;
-  /** How often the watchdog looks. @default {60_000} */
+  /** How often the watchdog checks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
-  /** Started in order before the loops, stopped in reverse order after them. */
+  /** Resources that start in order before the loops and stop in reverse order after them. */
   readonly support?: readonly Support[];
   /**
-   * Signals, exit and servers come from it; a fake one for tests.
+   * Provides signals, exit and servers. Tests pass a fake one.
    *
-   * @default {the one this program runs on}
+   * @default {the runtime of this process}
    */
   readonly runtime?: Runtime;
-  /** What the deadline is measured by. @default {systemClock} */
+  /** The source of time and timers. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of the phases, and of all that goes wrong. @default {libraryLog} */
+  /** Where the group logs problems and failures. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -95,13 +95,13 @@ export interface GroupConfig {
   readonly watchdogThresholdMs: number | null;
   readonly watchdogIntervalMs: number;
   readonly support: readonly Support[];
-  /** Asked for when a run begins, so that a group can be made anywhere. */
+  /** Called when a run begins, so that a group can be created without a runtime. */
   readonly runtime: () => Runtime;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Checks everything before anything starts. */
+/** Checks the loops and options, and adds the defaults. */
 export function groupConfig(loops: readonly Runnable[], options: BaseGroupOptions): GroupConfig {
   const { runtime, watchdogThresholdMs } = options;
   const config: GroupConfig = {
@@ -132,13 +132,13 @@ export function groupConfig(loops: readonly Runnable[], options: BaseGroupOption
         `(${config.shutdownTimeoutMs}), of which it is a part, got ${config.unreadyDelayMs}`,
     );
   }
-  // These check their own options; better now than in the middle of a run.
+  // These check their own options: report an invalid one now, not during a run.
   new RestartBudget(config.restart);
   watchdogOf(config);
   return config;
 }
 
-/** The watchdog of a group, where it has one. */
+/** Creates the watchdog of a group, unless it is off. */
 export function watchdogOf(
   { watchdogThresholdMs, watchdogIntervalMs, clock, log }: GroupConfig,
   more: WatchdogOptions = {},
@@ -148,7 +148,7 @@ export function watchdogOf(
   return new Watchdog({ ...options, ...more });
 }
 
-/** A process that ends takes the watching thread along, sooner than it could be ended before. */
+/** Returns the watchdog as support. It needs no stop when the process ends, which ends its thread. */
 export function watchdogSupport(
   watchdog: Watchdog | undefined,
   endsProcess: boolean,
@@ -180,7 +180,7 @@ function checkUnique(what: string, entries: readonly { readonly name: string }[]
   const names = new Set<string>();
   for (const { name } of entries) {
     if (names.has(name)) {
-      throw new TypeError(`Duplicate ${what} name ${show(name)}: each needs a name of its own`);
+      throw new TypeError(`Duplicate ${what} name ${show(name)}: give each ${what} a unique name`);
     }
     names.add(name);
   }

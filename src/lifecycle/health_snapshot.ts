@@ -2,75 +2,75 @@ import type { DrainReport } from "./drain_report.ts";
 import type { LoopState, Phase, StopReason } from "./group_events.ts";
 import type { Runnable } from "./runnable.ts";
 
-/** How one loop is doing. */
+/** The health of one loop. */
 export interface LoopHealth {
-  /** That of the loop. */
+  /** The name of the loop. */
   readonly name: string;
-  /** What it is doing in its group. */
+  /** The state of the loop in its group. */
   readonly state: LoopState;
-  /** False while it cannot take work, as from the moment on that its group stops. */
+  /** False while the loop cannot take work, for example while its group stops. */
   readonly ready: boolean;
-  /** Pieces of work under way. */
+  /** The number of pieces of work in flight. */
   readonly inFlight: number;
-  /** The age of the oldest of them. */
+  /** The age of the oldest work in flight, in milliseconds. */
   readonly oldestMs: number;
-  /** Milliseconds since its last sign of life, where it gives any. */
+  /** Milliseconds since its last heartbeat, where the loop has one. */
   readonly heartbeatAgeMs?: number;
-  /** How often it was run again after a failure. */
+  /** How often the loop was restarted after a failure. */
   readonly restarts: number;
 }
 
-/** How far a stop is. */
+/** The progress of a stop. */
 export interface StopProgress {
-  /** Why it began, for people. */
+  /** Why the stop began, as text. */
   readonly reason: string;
-  /** The same for programs. */
+  /** Why the stop began, for programs. */
   readonly kind: StopReason["kind"];
-  /** Since it began. */
+  /** Milliseconds since the stop began. */
   readonly elapsedMs: number;
-  /** Until the deadline; 0 once it has passed. */
+  /** Milliseconds until the deadline; 0 once it has passed. */
   readonly remainingMs: number;
-  /** How long it may take in all. */
+  /** How long the whole stop may take, in milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** How a run ended, as its report says. */
+/** How a run ended. */
 export type RunEnd = Pick<DrainReport, "outcome" | "exitCode">;
 
-/** How a group is doing at one moment, as plain data. */
+/** The health of a group at one moment, as plain data. */
 export interface HealthSnapshot {
-  /** False when the process should be replaced. It stays true while draining. */
+  /** False when the process should be replaced. Stays true while draining. */
   readonly live: boolean;
-  /** False when no new work should be sent here: starting, drained, stopping, or a loop in trouble. */
+  /** False when no new work should be sent here: starting, drained, stopping, or a loop is not ready. */
   readonly ready: boolean;
-  /** The one that the run is in; `starting` before the first run. */
+  /** The phase of the run; `starting` before the first run. */
   readonly phase: Phase;
-  /** Those that the run has entered so far, in order; a stop may skip some. */
+  /** The phases that the run has entered so far, in order. A stop may skip some. */
   readonly phases: readonly Phase[];
   /** True between `drain` and `resume`. */
   readonly drained: boolean;
-  /** From the first moment of a stop on. */
+  /** The progress of the stop, once it has begun. */
   readonly stop?: StopProgress;
-  /** How the run ended, once everything but what serves health has stopped. */
+  /** How the run ended. Set when only the health server still runs. */
   readonly end?: RunEnd;
-  /** In the order of the group. */
+  /** The health of the loops, in the order of the group. */
   readonly loops: readonly LoopHealth[];
 }
 
-/** What is known of one loop. */
+/** The status of one loop. */
 export interface LoopStatus {
   readonly loop: Runnable;
   readonly state: LoopState;
   readonly restarts: number;
 }
 
-/** A loop this silent is not ready; at twice the silence the watchdog ends the process. */
+/** A loop is not ready when its heartbeat is older than this share of the watchdog's threshold. */
 const STALE_SHARE = 0.5;
 
-/** A group has these phases before a stop, and the first one of it, in which it still takes work. */
+/** The phases in which a group takes work: those before a stop, and the first one of a stop. */
 const WORKING: readonly Phase[] = ["starting", "running", "unready"];
 
-/** What is known of a group. */
+/** The status of a group. */
 export interface GroupStatus {
   readonly phases: readonly Phase[];
   readonly drained: boolean;
@@ -80,14 +80,14 @@ export interface GroupStatus {
   readonly end?: RunEnd | undefined;
 }
 
-/** Looks at a group. */
+/** Returns the health of a group. */
 export function healthOf(group: GroupStatus): HealthSnapshot {
   const { phases, drained, thresholdMs, stop, end } = group;
   const phase = phases.at(-1) ?? "starting";
   const loops = group.members.map((member) => loopHealth(member, phase, thresholdMs));
   return {
     live: loops.every(({ heartbeatAgeMs = 0 }) => heartbeatAgeMs <= thresholdMs),
-    // A failed loop only leaves the others running where the group was told to ignore failures.
+    // The others run on after a failure only with `onFailure: "ignore"`.
     ready: phase === "running" && !drained &&
       loops.every(({ ready, state }) => ready || state === "failed"),
     phase,

@@ -4,30 +4,30 @@ import type { Clock } from "../clock.ts";
 import type { Deadline } from "./deadline.ts";
 
 /**
- * What the loops stand on: a database, a health server, a metrics exporter. A group starts its support
- * in order before the loops and stops it in reverse order after them, within the same deadline.
+ * A resource that the loops need: a database, a health server, a metrics exporter. A group starts its
+ * support in order before the loops and stops it in reverse order after them, within the same deadline.
  */
 export interface Support {
-  /** Named in the report when it fails or hangs. */
+  /** Its name in the report when it fails or hangs. */
   readonly name: string;
-  /** Makes it ready for the loops. `signal` aborts when a stop begins meanwhile. */
+  /** Prepares the resource for the loops. `signal` aborts when a stop begins meanwhile. */
   start?(context: { readonly signal: AbortSignal }): unknown;
-  /** Releases it. `signal` aborts when the time is up. */
+  /** Releases the resource. `signal` aborts when the time is up. */
   stop(context: { readonly signal: AbortSignal }): unknown;
 }
 
-/** Support that was told to start, and whether it has. */
-interface Begun {
+/** Support whose `start` was called, and the result of that call. */
+interface Started {
   readonly support: Support;
   readonly ready: Promise<unknown>;
 }
 
-/** Starts support in order and stops what was started in reverse. */
+/** Starts support in order, and stops the started support in reverse order. */
 export class SupportStack {
   readonly #support: readonly Support[];
   readonly #clock: Clock;
   readonly #onProblem: (what: string, error: unknown) => void;
-  readonly #begun: Begun[] = [];
+  readonly #started: Started[] = [];
 
   constructor(
     support: readonly Support[],
@@ -39,12 +39,12 @@ export class SupportStack {
     this.#onProblem = onProblem;
   }
 
-  /** Starts one after another until all are ready, one fails, or `signal` aborts. */
+  /** Starts one after another until all have started, one fails, or `signal` aborts. */
   async start(signal: AbortSignal): Promise<void> {
     for (const support of this.#support) {
       if (signal.aborted) return;
       const ready = Promise.resolve().then(() => support.start?.({ signal }));
-      this.#begun.push({ support, ready });
+      this.#started.push({ support, ready });
       try {
         await ready;
       } catch (error) {
@@ -56,13 +56,13 @@ export class SupportStack {
   }
 
   /**
-   * Stops what was started but the first `keep`, leaving a reserve for those after it; returns who had
-   * not ended.
+   * Stops all started support except the first `keep`. Each leaves a reserve for the later ones. Returns
+   * the names of those that did not end in time.
    */
   async stop(deadline: Deadline, keep = 0): Promise<readonly string[]> {
     const hung: string[] = [];
-    for (let left = this.#begun.length; left > keep; left--) {
-      const entry = this.#begun.pop()!;
+    for (let left = this.#started.length; left > keep; left--) {
+      const entry = this.#started.pop()!;
       const expired = new AbortController();
       const stopped = this.#stopOne(entry, expired.signal);
       if (await settlesWithin(stopped, deadline.budgetMs(left - 1), this.#clock)) continue;
@@ -72,16 +72,16 @@ export class SupportStack {
     return hung;
   }
 
-  async #stopOne({ support, ready }: Begun, signal: AbortSignal): Promise<void> {
+  async #stopOne({ support, ready }: Started, signal: AbortSignal): Promise<void> {
     try {
       await ready;
     } catch {
-      return; // what never started has nothing to stop, and `start` has told why
+      return; // it never started, and `start` has reported why
     }
     try {
       await support.stop({ signal });
     } catch (error) {
-      this.#onProblem(`support "${support.name}" did not stop well`, error);
+      this.#onProblem(`support "${support.name}" failed to stop`, error);
     }
   }
 }

@@ -4,18 +4,18 @@ import type { Heartbeat } from "./watchdog.ts";
 
 /** Options of {@linkcode Runnable.run}. */
 export interface RunOptions {
-  /** End after this many iterations; a loop on a mailbox counts its receives. @default {Infinity} */
+  /** Ends the run after this many iterations; a `MailboxLoop` counts its receives. @default {Infinity} */
   readonly maxIterations?: number;
   /**
-   * End when the mailbox is empty: a receive finds no message and no handler is running. Delayed
-   * messages, and failed ones that wait for their next attempt, are not waited for. @default {false}
+   * Ends the run when the mailbox is empty: a receive returns no message and no handler is running. The
+   * run does not wait for delayed messages or for failed ones with a later attempt. @default {false}
    */
   readonly untilEmpty?: boolean;
-  /** How long a received message stays invisible to others. @default {300_000} */
+  /** How long a received message stays invisible to other consumers. @default {300_000} */
   readonly visibilityTimeoutMs?: number;
   /** How long one receive waits for a message. @default {20_000} */
   readonly waitTimeMs?: number;
-  /** Asks for a graceful stop when aborted. */
+  /** Requests a graceful stop when it aborts. */
   readonly signal?: AbortSignal;
 }
 
@@ -24,8 +24,8 @@ export interface ShutdownOptions {
   /** How long to wait for work in flight. @default {30_000} */
   readonly timeoutMs?: number;
   /**
-   * The caller calls `cancel` before the time is up, as a group does. Otherwise the loop cancels its own
-   * work. @default {false}
+   * True when the caller itself calls `cancel` before the time is up, as a group does. Otherwise the loop
+   * cancels its own work. @default {false}
    */
   readonly callerCancels?: boolean;
 }
@@ -35,32 +35,32 @@ export const DEFAULT_SHUTDOWN_TIMEOUT_MS = 30_000;
 
 /** A piece of work that has begun and not ended. */
 export interface InFlight {
-  /** The message, request or step it is about. */
+  /** The message, request or step. */
   readonly id: string;
   /** Milliseconds since it began. */
   readonly ageMs: number;
 }
 
 /**
- * What became of the messages of a run. Every received message ends in exactly one of the other
- * columns, so `received` is their sum once the run has stopped.
+ * The counts of the messages of a run by outcome. Every received message ends in exactly one of the other
+ * counts, so `received` is their sum once the run has stopped.
  */
 export interface Figures {
-  /** Handed over by the mailbox. */
+  /** Received from the mailbox. */
   readonly received: number;
-  /** Done, and removed for good. */
+  /** Finished and deleted. */
   readonly acknowledged: number;
-  /** Given back untouched. */
+  /** Not started, and released to the mailbox. */
   readonly released: number;
-  /** Failed, and back in the queue for another attempt. */
+  /** Failed, and scheduled for another attempt. */
   readonly nacked: number;
-  /** Failed for good, and kept with the dead letters. */
+  /** Failed for good, and moved to the dead letters. */
   readonly deadLettered: number;
-  /** Not settled: the mailbox delivers it again when its lease ends. While running: in flight. */
+  /** Not settled: delivered again when the lease expires. While the run goes on: in flight. */
   readonly leftToExpire: number;
 }
 
-/** The figures of a run that received nothing. */
+/** The counts of a run that received no message. */
 export const NO_FIGURES: Figures = {
   received: 0,
   acknowledged: 0,
@@ -70,7 +70,7 @@ export const NO_FIGURES: Figures = {
   leftToExpire: 0,
 };
 
-/** Adds up the figures of several loops. */
+/** Adds up the counts of several loops. */
 export function sumFigures(all: Iterable<Figures>): Figures {
   const sum = { ...NO_FIGURES };
   for (const figures of all) {
@@ -79,59 +79,59 @@ export function sumFigures(all: Iterable<Figures>): Figures {
   return sum;
 }
 
-/** True when every received message is accounted for. */
+/** Returns true when every received message is accounted for. */
 export function isBalanced(figures: Figures): boolean {
   const { received, ...settled } = figures;
   return received === Object.values(settled).reduce((sum, count) => sum + count, 0);
 }
 
 /**
- * Whatever runs until it is told to stop. A {@linkcode LoopGroup} runs any number of them together.
+ * Something that runs until it is stopped. A {@linkcode LoopGroup} runs any number of them together.
  *
- * The first five members are the contract. The others are offers: a group uses those that are there.
+ * The first five members are required. The others are optional: a group uses those that exist.
  */
 export interface Runnable extends AsyncDisposable {
-  /** Unique in a group; reports and health name the loop by it. */
+  /** The name in reports and health, unique in a group. */
   readonly name: string;
   /** True from the call of `run` until it settles. */
   readonly running: boolean;
-  /** Signs of life for the watchdog. */
+  /** The heartbeat that the watchdog checks. */
   readonly heartbeat?: Heartbeat;
-  /** Works until it is done or told to stop. Rejects when the loop failed. */
+  /** Runs until the work is done or a stop is requested. Rejects when the loop fails. */
   run(options?: RunOptions): Promise<void>;
-  /** Asks for a graceful stop and waits: true when stopped, false when the time ran out first. */
+  /** Requests a graceful stop and waits. Returns false when the time ran out first. */
   shutdown(options?: ShutdownOptions): Promise<boolean>;
 
-  /** Lower ones stop first, equal ones together. @default {0} */
+  /** Loops with a lower priority stop first, equal ones together. @default {0} */
   readonly priority?: number | undefined;
-  /** A bound of its own, within the group's. */
+  /** The timeout of its stop, within that of its group. */
   readonly shutdownTimeoutMs?: number | undefined;
-  /** False while it cannot take work, as when its engine is away. */
+  /** False while the loop cannot take work, for example while its engine is unreachable. */
   readonly ready?: boolean;
-  /** What it is working on now. */
+  /** The work in flight. */
   readonly inFlight?: readonly InFlight[];
-  /** What became of the messages it received. */
+  /** The counts of its messages by outcome. */
   readonly figures?: Figures;
   /**
-   * What its last stop left undone although the loop has ended, a line each. The report of the group names
-   * it, and the outcome is `timed_out`.
+   * What the last stop left unfinished although the loop has ended, one line each. The report of the group
+   * lists it, and the outcome is `timed_out`.
    */
   readonly unfinished?: readonly string[];
-  /** The mailbox that it receives from, for the status of the group. */
+  /** The mailbox that the loop receives from, for the status of the group. */
   readonly mailbox?: { readonly name: string; approximateCount(): Promise<number> } | undefined;
-  /** Ends work in flight now instead of at the deadline. */
+  /** Cancels work in flight now instead of near the deadline. */
   cancel?(reason: CancelledError): void;
-  /** Takes no new work until `resume`; resolves when nothing is in flight. */
+  /** Takes no new work until `resume`. Resolves when no work is in flight. */
   drain?(): Promise<void>;
   /** Takes work again after `drain`. */
   resume?(): void;
-  /** Gives back what still runs, because the process ends in a moment. */
+  /** Releases the messages of handlers that still run, because the process is about to end. */
   abandon?(): Promise<void>;
 }
 
 const REQUIRED = { name: "string", running: "boolean", run: "function", shutdown: "function" };
 
-/** Refuses what a group could not run, and says which part is missing. */
+/** Returns `value` if it is a Runnable. The `TypeError` otherwise names the wrong member. */
 export function checkRunnable(value: unknown, where: string): Runnable {
   const candidate = Object(value);
   for (const [member, type] of Object.entries(REQUIRED)) {
@@ -149,7 +149,7 @@ export function checkRunnable(value: unknown, where: string): Runnable {
   return candidate;
 }
 
-/** Refuses a priority that cannot be ordered. */
+/** Returns `priority` if it is finite. */
 export function checkPriority(priority: number): number {
   if (!Number.isFinite(priority)) {
     throw new RangeError(`Invalid priority: expected a finite number, got ${show(priority)}`);
@@ -157,7 +157,7 @@ export function checkPriority(priority: number): number {
   return priority;
 }
 
-/** Refuses run options that make no sense. */
+/** Throws for invalid run options. */
 export function checkRunOptions(options: RunOptions): void {
   checkCount("maxIterations", options.maxIterations ?? Infinity);
   checkOneOf("untilEmpty", options.untilEmpty ?? false, [true, false]);

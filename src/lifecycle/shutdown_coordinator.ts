@@ -15,49 +15,48 @@ import { isInside, runInside } from "./_inside.ts";
 import { processShare } from "./_process_share.ts";
 import type { StopReason } from "./group_events.ts";
 
-/** Called once when the stop begins; may take its time. */
+/** Called once when the stop begins. The stop waits for the returned promise. */
 export type ShutdownCallback = (reason: StopReason) => unknown;
 
-/** What a second signal does: cancel work in flight, end the process, or nothing at all. */
+/** What a second signal does: cancel work in flight, end the process, or nothing. */
 export type SecondSignal = "cancel" | "exit" | "ignore";
 
-/** Options of {@linkcode ShutdownCoordinator.install}. They count when it is first installed. */
+/** Options of {@linkcode ShutdownCoordinator.install}. Only the first installation uses them. */
 export interface InstallOptions {
-  /** The signals that ask for a stop. @default {SIGTERM and SIGINT, where the platform has them} */
+  /** The signals that request a stop. @default {SIGTERM and SIGINT, where the platform has them} */
   readonly signals?: readonly SignalName[];
-  /** Where the signals come from. @default {the one this program runs on} */
+  /** Provides the signals. @default {the runtime of this process} */
   readonly runtime?: Runtime;
   /** What a second signal does; with `cancel`, a third ends the process. @default {"cancel"} */
   readonly onSecondSignal?: SecondSignal;
-  /** What tells a repeated signal from a second one. @default {systemClock} */
+  /** Distinguishes a repeated signal from a second one. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of callbacks that failed. @default {libraryLog} */
+  /** Where errors of callbacks are logged. @default {libraryLog} */
   readonly log?: Log;
 }
 
-/** The coordinator that listens to the signals of the process, and what holds it in place. */
+/** The coordinator that listens to the signals of the process, and who needs it. */
 interface Installation {
   readonly coordinator: ShutdownCoordinator;
   readonly uninstall: () => void;
-  /** How many runs need it. */
+  /** The number of runs that need it. */
   holders: number;
-  /** Whether it stays when no run needs it. */
+  /** True when it stays although no run needs it. */
   permanent: boolean;
 }
 
-/** One Ctrl+C often arrives twice, also as another signal; within this time it is the same one. */
+/** One Ctrl+C often arrives twice, also as another signal. Within this time it counts once. */
 const SAME_SIGNAL_MS = 200;
 
 /**
- * Turns the signals of the process into one stop. There is one per process, as signals are, also where
- * several copies of the package are loaded.
+ * Turns the signals of the process into one stop. A process has one coordinator, even where several
+ * copies of the package are loaded.
  *
  * ```text
  * waiting ── first signal, trigger() ──▶ triggered ── second signal ──▶ forced ── third ──▶ exit
  * ```
  *
- * A stop that was asked for before anybody registered still counts: whoever registers later is called
- * at once.
+ * A callback that is registered after the stop has begun is called immediately.
  *
  * @example
  * ```ts
@@ -92,7 +91,7 @@ export class ShutdownCoordinator {
     this.#onSecondSignal = options.onSecondSignal ?? "cancel";
   }
 
-  /** Starts listening and returns the process's coordinator; the same one when there is one already. */
+  /** Starts listening, unless installed already, and returns the coordinator of the process. */
   static install(options: InstallOptions = {}): ShutdownCoordinator {
     const installation = ShutdownCoordinator.#installed(options);
     installation.permanent = true;
@@ -100,8 +99,8 @@ export class ShutdownCoordinator {
   }
 
   /**
-   * Like `install`, for as long as somebody needs it: when the last holder lets go and no stop was
-   * asked for, the signals have their ordinary effect again.
+   * Installs the coordinator until `release` is called. When the last holder has called it and no stop has
+   * begun, the signals have their default effect again.
    */
   static hold(options: InstallOptions = {}): { coordinator: ShutdownCoordinator; release(): void } {
     const installation = ShutdownCoordinator.#installed(options);
@@ -142,7 +141,7 @@ export class ShutdownCoordinator {
     return share.installation = { coordinator, uninstall, holders: 0, permanent: false };
   }
 
-  /** True from the first signal or `trigger` on. */
+  /** True once a signal or `trigger` has begun the stop. */
   get triggered(): boolean {
     return this.#stop.signal.aborted;
   }
@@ -152,27 +151,27 @@ export class ShutdownCoordinator {
     return this.#reason;
   }
 
-  /** Aborted when the stop begins, with a {@linkcode TerminatingError}. */
+  /** Aborts when the stop begins, with a {@linkcode TerminatingError} as its reason. */
   get signal(): AbortSignal {
     return this.#stop.signal;
   }
 
-  /** Aborted when the stop is forced by a second signal; its reason is the {@linkcode StopReason}. */
+  /** Aborts when a second signal forces the stop. Its reason is the {@linkcode StopReason}. */
   get forceSignal(): AbortSignal {
     return this.#force.signal;
   }
 
-  /** How many callbacks are registered. */
+  /** The number of registered callbacks. */
   get registered(): number {
     return this.#callbacks.size;
   }
 
   /**
-   * Has `callback` called when the stop begins, in the order of registration; at once if it has. A
-   * callback that is registered already is called and waited for once.
+   * Registers a callback for the beginning of the stop, and calls it immediately if the stop has begun.
+   * Callbacks are called in the order of registration, each once, however often it is registered.
    */
   register(callback: ShutdownCallback): void;
-  /** The same for what takes no reason, as `loop.shutdown` does. */
+  /** Registers a function that takes no reason, such as `loop.shutdown`. */
   register(callback: () => unknown): void;
   register(callback: ShutdownCallback): void {
     if (typeof callback !== "function") {
@@ -183,18 +182,18 @@ export class ShutdownCoordinator {
     if (this.#reason !== undefined) this.#call(callback, this.#reason);
   }
 
-  /** Takes a registration back. */
+  /** Removes a callback. */
   unregister(callback: ShutdownCallback): void;
-  /** The same for what takes no reason. */
+  /** Removes a function that takes no reason. */
   unregister(callback: () => unknown): void;
   unregister(callback: ShutdownCallback): void {
     this.#callbacks.delete(callback);
   }
 
   /**
-   * Begins the stop, as a signal does. Resolves when every callback has ended; callbacks are called
-   * once however often this is. Called from inside a loop, a resource or a callback, which the stop waits
-   * for, it resolves at once.
+   * Begins the stop, as a signal does. Resolves when every callback has ended. A second call does not call
+   * the callbacks again. Called from inside a loop, a resource or a callback, it resolves immediately,
+   * because the stop waits for its caller.
    */
   async trigger(reason: string | StopReason = "triggered by the program"): Promise<void> {
     this.#begin(typeof reason === "string" ? { kind: "trigger", text: reason } : reason);
@@ -202,9 +201,9 @@ export class ShutdownCoordinator {
   }
 
   /**
-   * Waits for the callbacks that are under way, other than `own`, and returns the names of those that
-   * had not ended after `timeoutMs`. It does not wait for groups with `main()`: the process ends after
-   * all of these, and each reports for itself.
+   * Waits for the running callbacks except `own`, and returns the names of those that had not ended after
+   * `timeoutMs`. It does not wait for groups that run with `main()`: the process ends after all of these,
+   * and each writes its own report.
    */
   async unfinished(timeoutMs: number, own?: ShutdownCallback): Promise<readonly string[]> {
     const { mainStops } = processShare();
@@ -225,7 +224,7 @@ export class ShutdownCoordinator {
     for (const callback of [...this.#callbacks]) this.#call(callback, reason);
   }
 
-  /** Calls outside the caller's stack; whatever comes of it is contained. */
+  /** Calls the callback asynchronously, and logs its error. */
   #call(callback: ShutdownCallback, reason: StopReason): void {
     const called = runInside(this, async () => {
       await undefined;

@@ -1,13 +1,13 @@
 import { checkInterval } from "../_checks.ts";
 import { contain, settlesWithin } from "../_promises.ts";
 import { type Cancel, type Clock, systemClock } from "../clock.ts";
-import { flushLibraryLog, safeLog, takeUnheard } from "../library_log.ts";
+import { flushLibraryLog, safeLog, useFallbackLog } from "../library_log.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { type BeatRecord, defaultRuntime, type EventLoopWatch, type Runtime } from "../runtime.ts";
 import type { Support } from "./resources.ts";
 
 /**
- * The sign of life of one loop. The loop beats at every step; a watchdog looks at the age.
+ * The heartbeat of one loop. The loop beats at every step; a watchdog checks the age.
  *
  * @example
  * ```ts
@@ -26,18 +26,18 @@ export class Heartbeat {
   readonly #clock: Clock;
   #last: number;
 
-  /** A heartbeat counts from its creation. */
+  /** Creates a heartbeat with an age of 0. */
   constructor(clock: Clock = systemClock) {
     this.#clock = clock;
     this.#last = clock.monotonic();
   }
 
-  /** Says that the loop is alive. */
+  /** Records a beat: the age is 0 again. */
   beat(): void {
     this.#last = this.#clock.monotonic();
   }
 
-  /** Says that the loop waits on purpose: for `ms` milliseconds no beat is expected. */
+  /** Keeps the age at 0 for `ms` milliseconds, while the loop waits on purpose. */
   rest(ms: number = Infinity): void {
     this.#last = this.#clock.monotonic() + ms;
   }
@@ -50,38 +50,38 @@ export class Heartbeat {
 
 /** Options of {@linkcode Watchdog}. */
 export interface WatchdogOptions {
-  /** Silence for longer than this ends the process. @default {720_000} */
+  /** The watchdog ends the process after this long without a heartbeat. @default {720_000} */
   readonly thresholdMs?: number;
-  /** How often to look; half the threshold at the most. @default {60_000} */
+  /** How often to check; at most half the threshold. @default {60_000} */
   readonly intervalMs?: number;
-  /** Hears of a stall just before the process ends. */
+  /** Called with the stalled loops just before the process ends. */
   readonly onStall?: (stalled: readonly BeatRecord[]) => void;
-  /** Where its thread comes from, and what it ends. @default {the one this program runs on} */
+  /** Provides the thread and ends the process. @default {the runtime of this process} */
   readonly runtime?: Runtime;
-  /** What silence is measured by. @default {systemClock} */
+  /** The source of time and timers. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears the names and ages of what stands still, last of all. @default {libraryLog} */
+  /** Where the names and ages of stalled loops are logged before the process ends. @default {libraryLog} */
   readonly log?: Log;
 }
 
-/** The default of {@linkcode WatchdogOptions.thresholdMs}: longer than any reasonable step. */
+/** The default of {@linkcode WatchdogOptions.thresholdMs}, longer than any reasonable step. */
 export const DEFAULT_WATCHDOG_THRESHOLD_MS = 720_000;
 
 /** The default of {@linkcode WatchdogOptions.intervalMs}. */
 export const DEFAULT_WATCHDOG_INTERVAL_MS = 60_000;
 
-/** How long the end waits for the reader of standard error. */
-const LAST_WRITE_MS = 1_000;
+/** How long the end of the process waits for the reader of standard error. */
+const LAST_WRITE_TIMEOUT_MS = 1_000;
 
 /**
- * Ends the process when a loop, or the event loop itself, gives no sign of life: what supervises the
- * process can start a new one, and the messages of the old one come back when their leases end.
+ * Ends the process when a loop has no heartbeat or the event loop is blocked for too long. A supervisor
+ * can then start a new process, and the messages are delivered again when their leases expire.
  *
- * Loops are looked at from here. The event loop is looked at by a thread of its own, because nothing
- * here runs while it is blocked. Time in which the process was suspended counts against nobody.
+ * This class checks the loops. A separate thread checks the event loop, because nothing here runs while
+ * it is blocked. Time in which the process was suspended does not count.
  */
 export class Watchdog implements Support {
-  /** What reports call it by. */
+  /** Its name in reports. */
   readonly name = "watchdog";
   readonly #thresholdMs: number;
   readonly #intervalMs: number;
@@ -92,11 +92,11 @@ export class Watchdog implements Support {
   readonly #watched = new Map<string, Heartbeat>();
   #thread: EventLoopWatch | undefined;
   #cancelTick: Cancel | undefined;
-  #telling = false;
+  #beatQueued = false;
   #awakeSince = 0;
-  #lookedAt = 0;
+  #checkedAt = 0;
 
-  /** Nothing is watched before `start`. */
+  /** Checks the options. Nothing is watched before `start`. */
   constructor(options: WatchdogOptions = {}) {
     this.#thresholdMs = checkInterval(
       "watchdogThresholdMs",
@@ -112,26 +112,26 @@ export class Watchdog implements Support {
     this.#log = safeLog(options.log);
   }
 
-  /** Watches a loop, by its name, until `unwatch`. */
+  /** Watches a loop until `unwatch`. */
   watch(name: string, heartbeat: Heartbeat): void {
     this.#watched.set(name, heartbeat);
-    this.#tellSoon();
+    this.#beatSoon();
   }
 
-  /** Stops watching a loop, which is due when it has ended. */
+  /** Stops watching a loop. Call it when the loop has ended. */
   unwatch(name: string): void {
     this.#watched.delete(name);
   }
 
-  /** Begins to look. */
+  /** Starts the checks and the thread. */
   start(): void {
     if (this.#cancelTick !== undefined) return;
-    this.#awakeSince = this.#lookedAt = this.#clock.monotonic();
+    this.#awakeSince = this.#checkedAt = this.#clock.monotonic();
     this.#thread = this.#startThread();
     this.#tick();
   }
 
-  /** Ends the looking, and the thread. */
+  /** Stops the checks and the thread. */
   async stop(): Promise<void> {
     this.#cancelTick?.();
     this.#cancelTick = undefined;
@@ -140,7 +140,7 @@ export class Watchdog implements Support {
     await thread?.stop();
   }
 
-  /** Ends like `stop`. */
+  /** Calls `stop`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
   }
@@ -149,7 +149,7 @@ export class Watchdog implements Support {
     return this.#runtime ?? defaultRuntime();
   }
 
-  /** A process that may not start threads is watched without one. */
+  /** Starts the thread. A process without the permission for threads is watched without one. */
   #startThread(): EventLoopWatch | undefined {
     const options = { thresholdMs: this.#thresholdMs, intervalMs: this.#intervalMs };
     try {
@@ -165,48 +165,48 @@ export class Watchdog implements Support {
 
   #tick(): void {
     this.#cancelTick = this.#clock.schedule(this.#intervalMs, () => {
-      this.#look();
+      this.#check();
       if (this.#cancelTick !== undefined) this.#tick();
     });
     this.#thread?.beat(this.#beats());
   }
 
-  /** The thread should know the names before the first loop can block; once for all that begin now. */
-  #tellSoon(): void {
-    if (this.#telling) return;
-    this.#telling = true;
+  /** Sends the names to the thread before a loop can block, once for all loops that begin now. */
+  #beatSoon(): void {
+    if (this.#beatQueued) return;
+    this.#beatQueued = true;
     queueMicrotask(() => {
-      this.#telling = false;
+      this.#beatQueued = false;
       this.#thread?.beat(this.#beats());
     });
   }
 
-  #look(): void {
+  #check(): void {
     const now = this.#clock.monotonic();
-    if (now - this.#lookedAt > 2 * this.#intervalMs) this.#awakeSince = now;
-    this.#lookedAt = now;
+    if (now - this.#checkedAt > 2 * this.#intervalMs) this.#awakeSince = now;
+    this.#checkedAt = now;
     if (now - this.#awakeSince <= this.#thresholdMs) return;
 
     const stalled = this.#beats().filter(({ ageMs }) => ageMs > this.#thresholdMs);
     if (stalled.length === 0) return;
     const names = stalled.map(({ name, ageMs }) => `"${name}" (${Math.round(ageMs)} ms)`);
-    // Whoever finds the process dead must find out why, also where nothing else is logged.
-    const giveBack = takeUnheard(consoleLog);
+    // The reason must be visible even where LogTape is not configured.
+    const restoreLog = useFallbackLog(consoleLog);
     this.#log.error(`no sign of life from ${names.join(", ")}: ending the process`, { stalled });
     flushLibraryLog();
-    giveBack();
+    restoreLog();
     contain(() => this.#onStall(stalled), (error) => {
       this.#log.error("onStall failed", { error });
     });
     this.#end();
   }
 
-  /** Ends the process after its last words are written, or could not be. */
+  /** Ends the process when standard error is flushed or the flush has timed out. */
   #end(): void {
     const written = this.#process.terminal?.flush?.();
     if (written === undefined) return this.#process.kill();
-    this.#cancelTick = undefined; // it has looked for the last time
-    settlesWithin(written, LAST_WRITE_MS, this.#clock).then(() => this.#process.kill());
+    this.#cancelTick = undefined; // no further check
+    settlesWithin(written, LAST_WRITE_TIMEOUT_MS, this.#clock).then(() => this.#process.kill());
   }
 
   #beats(): readonly BeatRecord[] {

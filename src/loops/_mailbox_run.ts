@@ -1,5 +1,5 @@
 import { type Deferred, deferred, onAbort } from "../_promises.ts";
-import { Turns } from "../_turns.ts";
+import { EventLoopYield } from "../_event_loop_yield.ts";
 import type { CancelledError } from "../errors.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
@@ -41,7 +41,7 @@ export class MailboxRun<T, R> {
   readonly #waiting: Item<T, R>[] = [];
   readonly #shared: WorkShared;
   readonly #leases: Leases;
-  readonly #turns: Turns;
+  readonly #turns: EventLoopYield;
   #running = 0;
   /** Waiting items start in the next turn of the event loop. */
   #yielding = false;
@@ -66,7 +66,7 @@ export class MailboxRun<T, R> {
       (item, outcome) => this.#finish(item, outcome),
     );
     this.#shared = { stopping: context.stopping, heartbeat: config.heartbeat, log: config.log };
-    this.#turns = Turns.of(config.clock);
+    this.#turns = EventLoopYield.of(config.clock);
     this.#leases = config.extender.leases({
       mailbox: config.mailbox as Mailbox<unknown>,
       visibilityTimeoutMs,

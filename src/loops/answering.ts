@@ -166,7 +166,7 @@ export class Answering<R> {
       } catch (error) {
         const gone = to === undefined && is(error, GONE);
         if (gone || (is(error, UNSENDABLE) && answer !== result)) {
-          log.error(`nobody can be told the result of ${nameOf(result)}`, { error });
+          log.error(`result of ${nameOf(result)} dropped: it cannot be sent`, { error });
           return undefined;
         }
         if (is(error, UNSENDABLE)) {

@@ -1,4 +1,4 @@
-import { Turns } from "../_turns.ts";
+import { EventLoopYield } from "../_event_loop_yield.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 
@@ -49,7 +49,7 @@ export class StepLoop extends BaseLoop {
   /** Does step after step until the stop. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { maxIterations = Infinity } = options;
-    const turns = Turns.of(this.clock);
+    const turns = EventLoopYield.of(this.clock);
     for (let iteration = 1; iteration <= maxIterations; iteration++) {
       await this.admission(context.stopping);
       if (context.stopping.aborted || !await this.#take(context, iteration)) return;

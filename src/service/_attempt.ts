@@ -1,4 +1,4 @@
-import { onAbort, whileWanted } from "../_promises.ts";
+import { abortable, onAbort } from "../_promises.ts";
 import { DeadlineExceededError } from "../errors.ts";
 import type { Clock } from "../clock.ts";
 import { isTerminatingError } from "../errors.ts";
@@ -7,11 +7,11 @@ import type { AttemptSpan } from "./_tracing.ts";
 import type { AttemptOutcome, PoolCall } from "./pool_call.ts";
 import { isCapacityError, isUnreachableError } from "./pool_errors.ts";
 
-/** One request of a caller, whatever number of attempts it takes. */
-export interface Errand<T> {
+/** One request of a caller, with one or more attempts. */
+export interface PoolRequest<T> {
   readonly call: PoolCall<T>;
   readonly deadlineMs: number;
-  /** When the time is up, by the clock's monotonic reading. */
+  /** The deadline, in milliseconds of the monotonic clock. */
   readonly endsAt: number;
   readonly signal: AbortSignal | undefined;
 }
@@ -22,13 +22,13 @@ export interface Failed {
   readonly error: unknown;
 }
 
-/** What came of an attempt. */
+/** The result of an attempt. */
 export type Attempted<T> = { readonly outcome: "answered"; readonly value: T } | Failed;
 
-/** Asks one worker once. */
+/** Sends the request to one worker once. */
 export async function attempt<T>(
   { worker, noneHealthy }: Choice,
-  { call, deadlineMs, endsAt, signal: caller }: Errand<T>,
+  { call, deadlineMs, endsAt, signal: caller }: PoolRequest<T>,
   number: number,
   span: AttemptSpan,
   clock: Clock,
@@ -59,7 +59,7 @@ export async function attempt<T>(
   };
   worker.inFlight++;
   const done = hold();
-  // Not left to those who hold it: an answer that is never read does not notice that it was cut off.
+  // A body that is never read does not notice the abort, so its holder would never end the attempt.
   signal.addEventListener("abort", end, { once: true });
   try {
     signal.throwIfAborted();
@@ -71,7 +71,7 @@ export async function attempt<T>(
       traceHeaders: span.headers,
       hold,
     };
-    const value = await whileWanted(call(worker.address, context), signal);
+    const value = await abortable(call(worker.address, context), signal);
     return { outcome: "answered", value };
   } catch (error) {
     return { outcome: outcomeOf(error, signal, caller), error };

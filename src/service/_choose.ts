@@ -1,15 +1,15 @@
 import type { Worker } from "./_worker.ts";
 
-/** The worker to ask. */
+/** The worker for the next attempt. */
 export interface Choice {
   readonly worker: Worker;
-  /** True when no worker was healthy, and this one is asked all the same. */
+  /** True when no worker was healthy, and this one was chosen among the unhealthy. */
   readonly noneHealthy: boolean;
 }
 
 /**
- * The one with the most free slots; among equal ones the one that was asked the longest time ago. When
- * nobody is healthy an unhealthy one is better than none.
+ * Returns the worker with the most free slots; among equal ones the least recently used. When no worker is
+ * healthy, it chooses among the unhealthy.
  */
 export function choose(
   workers: readonly Worker[],
@@ -26,13 +26,13 @@ function freest(workers: readonly Worker[]): Worker | undefined {
   let best: Worker | undefined;
   for (const worker of workers) {
     const ahead = best === undefined || worker.freeSlots > best.freeSlots ||
-      worker.freeSlots === best.freeSlots && worker.lastTurn < best.lastTurn;
+      worker.freeSlots === best.freeSlots && worker.lastRequest < best.lastRequest;
     if (ahead) best = worker;
   }
   return best;
 }
 
-/** The worker that a session belongs to: always the same one, as long as it is among the workers. */
+/** Returns the worker that a session belongs to, by rendezvous hashing. */
 export function ownerOf(workers: readonly Worker[], sessionId: string): Worker | undefined {
   let owner: Worker | undefined;
   let highest = -1;
@@ -43,7 +43,7 @@ export function ownerOf(workers: readonly Worker[], sessionId: string): Worker |
   return owner;
 }
 
-/** FNV-1a with a finish that spreads what differs in the last letters only. */
+/** FNV-1a with a final mix, so that texts that differ only in their last characters spread. */
 function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) {

@@ -1,21 +1,21 @@
 import type { Clock } from "../clock.ts";
 
-/** Whether a worker is asked: as usual, not at all, or once to see. */
+/** Whether a worker gets requests: all, none, or one to test it. */
 export type CircuitState = "closed" | "open" | "half_open";
 
-/** When a circuit opens, and for how long. */
+/** When a circuit opens, and how long it stays open. */
 export interface CircuitOptions {
-  /** So many in a row open it. */
+  /** The number of consecutive failures that opens the circuit. */
   readonly failures: number;
-  /** How long nobody is let through then. */
+  /** How long the circuit stays open, in milliseconds. */
   readonly openMs: number;
 }
 
 /**
- * Keeps a worker that fails again and again from being asked, although its health is green.
+ * Stops requests to a worker that fails repeatedly although its health checks succeed.
  *
  * ```text
- * closed ── so many failures in a row ──▶ open ── time passes ──▶ half open: one may try
+ * closed ── consecutive failures ───────▶ open ── time passes ──▶ half open: one request
  *   ▲                                      ▲                         │        │
  *   │                                      └──────── it fails ───────┘        │
  *   └────────────────────────────── it succeeds ──────────────────────────────┘
@@ -25,8 +25,8 @@ export class CircuitBreaker {
   readonly #options: CircuitOptions;
   readonly #clock: Clock;
   #failures = 0;
-  #opensAgainAt: number | undefined;
-  #trying = false;
+  #halfOpenAt: number | undefined;
+  #probing = false;
 
   constructor(options: CircuitOptions, clock: Clock) {
     this.#options = options;
@@ -34,38 +34,38 @@ export class CircuitBreaker {
   }
 
   get state(): CircuitState {
-    if (this.#opensAgainAt === undefined) return "closed";
-    return this.#clock.monotonic() < this.#opensAgainAt ? "open" : "half_open";
+    if (this.#halfOpenAt === undefined) return "closed";
+    return this.#clock.monotonic() < this.#halfOpenAt ? "open" : "half_open";
   }
 
-  /** True when the worker may be asked. */
+  /** True when the worker may get a request. */
   get allows(): boolean {
-    return this.state === "closed" || this.state === "half_open" && !this.#trying;
+    return this.state === "closed" || this.state === "half_open" && !this.#probing;
   }
 
-  /** Somebody asks the worker. */
+  /** Records that a request begins. */
   begin(): void {
-    if (this.state === "half_open") this.#trying = true;
+    if (this.state === "half_open") this.#probing = true;
   }
 
-  /** It answered. */
+  /** Records an answer, which closes the circuit. */
   succeeded(): void {
     this.#failures = 0;
-    this.#opensAgainAt = undefined;
-    this.#trying = false;
+    this.#halfOpenAt = undefined;
+    this.#probing = false;
   }
 
-  /** It did not. True when the circuit opens now. */
+  /** Records a failure. Returns true when this opens the circuit. */
   failed(): boolean {
-    const wasClosed = this.#opensAgainAt === undefined;
-    this.#trying = false;
+    const wasClosed = this.#halfOpenAt === undefined;
+    this.#probing = false;
     if (++this.#failures < this.#options.failures && wasClosed) return false;
-    this.#opensAgainAt = this.#clock.monotonic() + this.#options.openMs;
+    this.#halfOpenAt = this.#clock.monotonic() + this.#options.openMs;
     return wasClosed;
   }
 
-  /** It ended in a way that says nothing about the worker. */
+  /** Records a request that says nothing about the worker's health. */
   passed(): void {
-    this.#trying = false;
+    this.#probing = false;
   }
 }

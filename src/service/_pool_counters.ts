@@ -2,10 +2,10 @@ import type { Metric, MetricSample } from "../health/metric_source.ts";
 import { ATTEMPT_OUTCOMES, type AttemptEvent, type AttemptOutcome } from "./pool_call.ts";
 import type { Worker } from "./_worker.ts";
 
-/** The classes of failures after which another worker was asked. */
+/** The failures after which the pool tries another worker. */
 const RETRIED = ["terminating", "unreachable", "capacity"] as const;
 
-/** Counts what a pool does. Workers come and go, so none has a label of its own. */
+/** Counts attempts, retries and health checks. Workers change, so none has its own label. */
 export class PoolCounters {
   readonly #attempts = zeros(ATTEMPT_OUTCOMES);
   readonly #retries = zeros(RETRIED);
@@ -34,25 +34,25 @@ export class PoolCounters {
     return [
       {
         name: "lastcall_pool_attempts_total",
-        help: "Requests to workers, by what became of them",
+        help: "Requests to workers, by outcome",
         type: "counter",
         samples: each("outcome", this.#attempts),
       },
       {
         name: "lastcall_pool_retries_total",
-        help: "Requests that went on to another worker, by what the one before failed with",
+        help: "Requests that were retried on another worker, by the failure before",
         type: "counter",
         samples: each("reason", this.#retries),
       },
       {
         name: "lastcall_pool_none_healthy_total",
-        help: "Requests to a worker although none was healthy",
+        help: "Requests to an unhealthy worker because none was healthy",
         type: "counter",
         samples: one(this.#noneHealthy),
       },
       {
         name: "lastcall_pool_health_checks_total",
-        help: "Health checks of workers, by what they told",
+        help: "Health checks of workers, by result",
         type: "counter",
         samples: each("health", this.#checks),
       },
@@ -64,7 +64,7 @@ export class PoolCounters {
       },
       {
         name: "lastcall_pool_in_flight",
-        help: "Requests that workers have from here",
+        help: "Requests in flight to workers",
         type: "gauge",
         samples: one(inFlight),
       },

@@ -1,13 +1,12 @@
 import { show } from "../_checks.ts";
 import { TerminatingError } from "../errors.ts";
 import { trackedBody } from "./_tracked_body.ts";
-import { workerUrl } from "./_worker_url.ts";
 import type { CallContext, PoolCall, PoolRequestOptions } from "./pool_call.ts";
 import { CapacityError, mayHaveStarted, UnreachableError } from "./pool_errors.ts";
 import { errorIn, terminatingErrorOf } from "./terminating_response.ts";
-import type { WorkerAddress } from "./worker_address.ts";
+import { type WorkerAddress, workerUrl } from "./worker_address.ts";
 
-/** What concerns one connection only, and is not handed on. */
+/** Headers of one connection, which are not forwarded. */
 const HOP_BY_HOP: readonly string[] = [
   "connection",
   "content-length",
@@ -19,13 +18,13 @@ const HOP_BY_HOP: readonly string[] = [
   "upgrade",
 ];
 
-/** An answer shorter than this is over for its worker although its caller never reads it. */
+/** A shorter response ends for its worker even if the caller never reads it. */
 const READ_AHEAD_BYTES = 65_536;
 
-/** Methods that change nothing at the worker, so that a request may be executed twice. */
+/** Methods without effects, so that a request may be executed twice. */
 const SAFE: readonly string[] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
-/** What Node and Bun call a connection that was never made. Deno has a text for it. */
+/** The error codes of Node and Bun for a failed connect. Deno has only a text. */
 const NOT_CONNECTED: readonly unknown[] = [
   "ECONNREFUSED",
   "ConnectionRefused",
@@ -35,19 +34,19 @@ const NOT_CONNECTED: readonly unknown[] = [
 ];
 const NOT_CONNECTED_TEXT = "client error (Connect)";
 
-/** A request as it goes to each worker. */
+/** A request as the pool sends it to each worker. */
 interface Outgoing {
   readonly method: string;
   readonly path: string;
   readonly headers: Headers;
   readonly body: () => BodyInit | null;
-  /** The codes of a 503 that mean "no room". */
+  /** The codes of a 503 that mean "at capacity". */
   readonly capacityCodes: readonly unknown[];
-  /** The answers that were refusals, by the errors they were turned into. */
+  /** The responses of refused requests, by their errors. */
   readonly refusals: WeakMap<Error, Response>;
 }
 
-/** Hands a request on to a worker. `bound` requests are sent once, so that nothing is kept of them. */
+/** Forwards a request to a worker. A `bound` request is sent once, so its body is not buffered. */
 export async function poolFetch(
   request: Request,
   options: PoolRequestOptions,
@@ -70,7 +69,7 @@ export async function poolFetch(
   const body = () => once || kept instanceof ReadableStream ? sentOnce(kept) : kept;
   const outgoing = { method, path: pathname + search, headers, body, capacityCodes, refusals };
   try {
-    const call: PoolCall<Response> = (worker, context) => ask(worker, context, outgoing);
+    const call: PoolCall<Response> = (worker, context) => send(worker, context, outgoing);
     return await run(call, { ...options, idempotent });
   } catch (error) {
     const refusal = refusals.get(error as Error);
@@ -80,9 +79,8 @@ export async function poolFetch(
 }
 
 /**
- * A body that no `fetch` sends a second time. When a connection breaks, Deno repeats every request of
- * which it still has the body, and Bun repeats PUT and DELETE. A stream that is made when it is read is
- * gone by then.
+ * Returns a body that no `fetch` sends a second time. When a connection breaks, Deno repeats every
+ * request whose body it still has, and Bun repeats PUT and DELETE. A consumed stream prevents both.
  */
 function sentOnce(kept: ArrayBuffer | ReadableStream<Uint8Array> | null): ReadableStream {
   const reader = new Response(kept).body?.getReader();
@@ -98,7 +96,7 @@ function sentOnce(kept: ArrayBuffer | ReadableStream<Uint8Array> | null): Readab
   }, { highWaterMark: 0 });
 }
 
-async function ask(
+async function send(
   worker: WorkerAddress,
   context: CallContext,
   { method, path, headers, body: makeBody, capacityCodes, refusals }: Outgoing,
@@ -126,7 +124,7 @@ async function ask(
       const error = refusal(worker, response.status, bytes, capacityCodes);
       response = new Response(bytes, response);
       if (error !== undefined) {
-        refusals.set(error, handedOn(response, noneHealthy));
+        refusals.set(error, forwarded(response, noneHealthy));
         throw error;
       }
     }
@@ -136,10 +134,10 @@ async function ask(
     throw unreachable(worker, `${method} ${path.replace(/\?.*/s, "")}`, error);
   }
   const tracking = { readAheadBytes: READ_AHEAD_BYTES, signal };
-  return trackedBody(handedOn(response, noneHealthy), release, tracking);
+  return trackedBody(forwarded(response, noneHealthy), release, tracking);
 }
 
-/** What a 503 or 429 refuses a request with; undefined when it is an answer like others. */
+/** Returns the error for a 503 or 429 that refuses the request; undefined for an ordinary response. */
 function refusal(
   { id }: WorkerAddress,
   status: number,
@@ -167,7 +165,7 @@ function unreachable({ id }: WorkerAddress, what: string, cause: unknown): Unrea
   return new UnreachableError(text, { cause, started });
 }
 
-/** True when it is certain that nothing was sent. */
+/** Returns true when it is certain that nothing was sent. */
 function neverConnected(error: unknown): boolean {
   return [error, Object(error).cause].some((it) => {
     const { code, syscall, message } = Object(it);
@@ -176,8 +174,8 @@ function neverConnected(error: unknown): boolean {
   });
 }
 
-/** An answer as it goes on to the caller: what was compressed has been unpacked on the way. */
-function handedOn(response: Response, noneHealthy: boolean): Response {
+/** Returns the response for the caller. `fetch` has decompressed the body, so those headers go. */
+function forwarded(response: Response, noneHealthy: boolean): Response {
   const headers = new Headers(response.headers);
   const packed = headers.has("content-encoding");
   for (const name of HOP_BY_HOP) if (name !== "content-length" || packed) headers.delete(name);

@@ -4,7 +4,7 @@ import type { AttemptOutcome } from "./pool_call.ts";
 
 /** The span of one attempt. */
 export interface AttemptSpan {
-  /** What carries the trace on, as headers. */
+  /** The headers that propagate the trace. */
   readonly headers: Readonly<Record<string, string>>;
   end(outcome: AttemptOutcome, error?: unknown): void;
 }
@@ -14,10 +14,10 @@ export type StartSpan = (attributes: Readonly<Record<string, string | number>>) 
 
 const NO_SPAN: AttemptSpan = { headers: {}, end() {} };
 
-/** For where nobody traces. */
+/** Used where tracing is off. */
 export const startNoSpan: StartSpan = () => NO_SPAN;
 
-/** Spans through OpenTelemetry where it is installed, none elsewhere. */
+/** Returns a function that starts spans through OpenTelemetry, where it is installed. */
 export async function loadTracing(): Promise<StartSpan> {
   const api = await openTelemetry();
   if (api === undefined) return startNoSpan;

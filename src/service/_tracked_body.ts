@@ -2,26 +2,26 @@ import { onAbort } from "../_promises.ts";
 
 /** Options of {@linkcode trackedBody}. */
 export interface TrackedBodyOptions {
-  /** So many bytes are read before anybody asks for them: a short body ends although it stays unread. */
+  /** Bytes to read ahead, so that a short body ends even if it is never read. */
   readonly readAheadBytes?: number;
-  /** Breaks the body when it aborts. `fetch` of Deno breaks only a read that waits at that moment. */
+  /** Fails the body when it aborts. `fetch` of Deno fails only a read that waits at that moment. */
   readonly signal?: AbortSignal;
 }
 
-/** What is left to do for a body that is garbage before it has ended. */
-interface Remains {
+/** What to clean up for a body that is garbage-collected before its end. */
+interface Cleanup {
   readonly reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly ended: () => void;
 }
 
-const dropped = new FinalizationRegistry<Remains>(({ reader, ended }) => {
+const dropped = new FinalizationRegistry<Cleanup>(({ reader, ended }) => {
   ended();
   reader.cancel().catch(() => {});
 });
 
 /**
- * The source of a tracked body. The stream needs it for as long as it can be read, so that it is garbage
- * exactly when the body is; what it tells must not lead back to it.
+ * The source of a tracked body. The stream references it, so it is garbage-collected together with the
+ * body. The callbacks must not reference it.
  */
 class TrackedSource implements UnderlyingDefaultSource<Uint8Array> {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -46,7 +46,7 @@ class TrackedSource implements UnderlyingDefaultSource<Uint8Array> {
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     try {
       const { done, value } = await this.#reader.read();
-      this.#signal?.throwIfAborted(); // what was cut off looks as if it had come to its end
+      this.#signal?.throwIfAborted(); // an aborted body also reports `done`
       if (!done) return controller.enqueue(value);
       this.#end();
       controller.close();
@@ -68,8 +68,8 @@ class TrackedSource implements UnderlyingDefaultSource<Uint8Array> {
 }
 
 /**
- * The same answer; `ended` is called once when its body has been read to the end, broke, was given up, or
- * is garbage.
+ * Returns the same response, and calls `ended` once when its body is read to the end, fails, is cancelled
+ * or is garbage-collected.
  */
 export function trackedBody(
   response: Response,

@@ -2,48 +2,48 @@ import type { Clock } from "../clock.ts";
 import { CircuitBreaker, type CircuitOptions } from "./_circuit_breaker.ts";
 import type { WorkerAddress, WorkerHealth } from "./worker_address.ts";
 
-/** What a pool knows of one worker. */
+/** The state of one worker in a pool. */
 export class Worker {
   readonly address: WorkerAddress;
   readonly circuit: CircuitBreaker;
-  /** Undefined until it has been asked once. */
+  /** Undefined until the first health check. */
   healthy: boolean | undefined;
-  /** Requests that it has from here. */
+  /** Requests in flight from this pool. */
   inFlight = 0;
-  /** Grows with every request, whoever gets it: the number of the last that this one got. */
-  lastTurn = 0;
-  /** Health checks in a row that went wrong. */
+  /** The number of the last request that this worker got, counted over the whole pool. */
+  lastRequest = 0;
+  /** Consecutive failed health checks. */
   failures = 0;
   #freeSlots = 0;
-  /** How many it had from here when it told its free slots. */
-  #inFlightThen = 0;
+  /** `inFlight` when the worker reported its free slots. */
+  #inFlightAtUpdate = 0;
 
   constructor(address: WorkerAddress, circuit: CircuitOptions, clock: Clock) {
     this.address = address;
     this.circuit = new CircuitBreaker(circuit, clock);
   }
 
-  /** Whether to send it anything. */
+  /** Whether the worker may get a request. */
   get eligible(): boolean {
     return this.healthy === true && this.circuit.allows;
   }
 
-  /** How much more it can take, with what happened since it told. */
+  /** The free slots, less the requests sent since the worker reported them. */
   get freeSlots(): number {
-    return this.#freeSlots - (this.inFlight - this.#inFlightThen);
+    return this.#freeSlots - (this.inFlight - this.#inFlightAtUpdate);
   }
 
-  /** It told how it is doing. Without slots it counts as fuller the more it has from here. */
-  tell({ healthy, freeSlots }: WorkerHealth): void {
+  /** Stores the result of a health check. Without `freeSlots`, each request in flight counts as one slot. */
+  update({ healthy, freeSlots }: WorkerHealth): void {
     this.healthy = healthy;
     this.failures = healthy ? 0 : this.failures + 1;
     this.#freeSlots = freeSlots ?? 0;
-    this.#inFlightThen = freeSlots === undefined ? 0 : this.inFlight;
+    this.#inFlightAtUpdate = freeSlots === undefined ? 0 : this.inFlight;
   }
 
-  /** It has no room, whatever it told before. */
-  isFull(): void {
+  /** Records that the worker has no free slot, until its next health check. */
+  markFull(): void {
     this.#freeSlots = Math.min(0, this.freeSlots);
-    this.#inFlightThen = this.inFlight;
+    this.#inFlightAtUpdate = this.inFlight;
   }
 }

@@ -7,8 +7,8 @@ import {
 } from "../errors.ts";
 
 /**
- * The same promise, as long as somebody wants its value: it rejects when `signal` aborts, at once if it
- * has. What was begun goes on in the background, and what it throws then is nobody's concern.
+ * Returns the value of `promise`, and rejects when `signal` aborts. The work behind `promise` continues in
+ * the background, and its later errors are ignored.
  *
  * The error names `what`. It is a `TerminatingError` when the signal aborted because a stop began, and a
  * `CancelledError` otherwise.
@@ -34,7 +34,7 @@ export async function withCancellation<T>(
     unlink = onAbort(signal, () => reject(cancellation(signal, what)));
   });
   try {
-    // First, so that what has been cancelled stays so although the value is there.
+    // `cancelled` first, so that an aborted signal wins over a value that is already there.
     return await Promise.race([cancelled, promise]);
   } finally {
     unlink();
@@ -42,8 +42,8 @@ export async function withCancellation<T>(
 }
 
 /**
- * Throws when `signal` has aborted: for loops between whose rounds somebody may have lost interest. The
- * error is that of {@linkcode withCancellation}.
+ * Throws the error of {@linkcode withCancellation} when `signal` has aborted. Call it between the
+ * iterations of a long computation.
  */
 export function checkCancellation(signal: AbortSignal, what: string): void {
   if (signal.aborted) throw cancellation(signal, what);

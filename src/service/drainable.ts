@@ -2,18 +2,18 @@ import type { Context, MiddlewareHandler } from "hono";
 import { isTerminatingError } from "../errors.ts";
 import type { ServiceGate } from "./service_gate.ts";
 
-/** What handlers behind {@linkcode drainable} find in their context. */
+/** The context variables that {@linkcode drainable} sets for handlers. */
 export interface DrainableVariables {
-  /** Aborts when the service begins to stop: end what has no end of its own, as server-sent events. */
+  /** Aborts when the service begins to stop: end streams without an end, such as server-sent events. */
   readonly stopping: AbortSignal;
   /** Aborts when the request must end now. */
   readonly cancelling: AbortSignal;
 }
 
 /**
- * Hono middleware: while the gate is open requests go through and are counted, afterwards they get 503
- * with code 5006. Handlers find the gate's signals as `c.var.stopping` and `c.var.cancelling`. Put it
- * first. Behind a `ServiceLoop` that has the same gate it brings the signals only.
+ * Hono middleware. It counts requests while the gate is open, and answers 503 with code 5006 while it is
+ * closed. Handlers find the gate's signals as `c.var.stopping` and `c.var.cancelling`. Use it before other
+ * middleware. Behind a `ServiceLoop` with the same gate it only sets the signals.
  *
  * @example
  * ```ts
@@ -37,7 +37,7 @@ export function drainable(gate: ServiceGate): MiddlewareHandler<{ Variables: Dra
     const ticket = gate.hosted || gate.closed ? undefined : gate.admit(request);
     try {
       await next();
-      // Hono has answered what was thrown, and kept it.
+      // Hono has answered the error already, and keeps it in `context.error`.
       if (isTerminatingError(context.error)) {
         replace(context, gate.refusal({ started: true }));
       }
@@ -51,7 +51,7 @@ export function drainable(gate: ServiceGate): MiddlewareHandler<{ Variables: Dra
   };
 }
 
-/** Without the headers of the answer before, which Hono would keep. */
+/** Replaces the response. Hono would otherwise keep the headers of the previous one. */
 function replace(context: Context, response: Response): void {
   context.res = undefined;
   context.res = response;

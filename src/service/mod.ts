@@ -1,6 +1,6 @@
 /**
- * HTTP services that stop well, and pools of them: requests in flight finish, new ones hear that the
- * service is stopping (503, code 5006), and whoever spreads requests over workers asks another one.
+ * HTTP services that stop gracefully, and pools of them. While a service stops, requests in flight finish
+ * and new ones get 503 with code 5006. A `WorkerPool` sends these to another worker.
  *
  * @module
  */

@@ -1,12 +1,12 @@
 import type { WorkerAddress } from "./worker_address.ts";
 
-/** Failures after which another worker may be asked. */
+/** Failures after which the pool may try another worker. */
 export type RetryClass = "terminating" | "unreachable" | "capacity";
 
-/** What became of an attempt. */
+/** The outcome of an attempt. */
 export type AttemptOutcome = "answered" | RetryClass | "failed" | "deadline" | "aborted";
 
-/** All of them, for counters that begin at zero. */
+/** All outcomes, for counters that begin at zero. */
 export const ATTEMPT_OUTCOMES: readonly AttemptOutcome[] = [
   "answered",
   "terminating",
@@ -17,39 +17,39 @@ export const ATTEMPT_OUTCOMES: readonly AttemptOutcome[] = [
   "aborted",
 ];
 
-/** What a call to a worker gets. */
+/** The context of a call to a worker. */
 export interface CallContext {
-  /** Aborts when the caller loses interest or the deadline passes. */
+  /** Aborts when the caller aborts or the deadline passes. */
   readonly signal: AbortSignal;
-  /** Counts the attempts from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** What is left of the caller's time. */
+  /** Milliseconds until the caller's deadline. */
   readonly remainingMs: number;
-  /** True when no worker was healthy, and this one is asked all the same. */
+  /** True when no worker was healthy, and the pool chose an unhealthy one. */
   readonly noneHealthy: boolean;
-  /** What carries the trace on to the worker, as headers. */
+  /** The headers that propagate the trace to the worker. */
   readonly traceHeaders: Readonly<Record<string, string>>;
   /**
-   * The attempt goes on after the call has returned, until the returned function is called or `signal`
-   * aborts.
+   * Keeps the attempt in flight after the call has returned, until the returned function is called or
+   * `signal` aborts.
    */
   readonly hold: () => () => void;
 }
 
 /**
- * Asks one worker. What it rejects with says whether another may be asked: `TerminatingError`,
- * `UnreachableError` and `CapacityError` do, everything else does not. With `started: true` on the error
- * another is asked only where the request is `idempotent`.
+ * Sends a request to one worker. The pool tries another worker when it rejects with a `TerminatingError`,
+ * an `UnreachableError` or a `CapacityError`. With `started: true` on the error it does so only for an
+ * `idempotent` request.
  */
 export type PoolCall<T> = (worker: WorkerAddress, context: CallContext) => Promise<T>;
 
 /** Options of one request. */
 export interface PoolRequestOptions {
-  /** How long it may take, all attempts together. @default {the pool's} */
+  /** How long all attempts together may take, in milliseconds. @default {the pool's} */
   readonly deadlineMs?: number;
-  /** Binds it to the worker that this session belongs to: it is never tried elsewhere. */
+  /** Binds the request to the worker of this session. It is never retried on another worker. */
   readonly sessionId?: string;
-  /** Binds it to this worker, where the caller knows better who has the session. */
+  /** Binds the request to this worker, where the caller knows which one has the session. */
   readonly workerId?: string;
   /**
    * Whether a worker may execute the request again after another one may have. Without it a request is
@@ -58,41 +58,41 @@ export interface PoolRequestOptions {
    * @default {true for GET, HEAD, OPTIONS, TRACE and with a header `Idempotency-Key`, false otherwise}
    */
   readonly idempotent?: boolean;
-  /** Workers not to ask. */
+  /** The ids of workers to skip. */
   readonly exclude?: Iterable<string>;
-  /** Gives up when aborted. */
+  /** Cancels the request when it aborts. */
   readonly signal?: AbortSignal;
 }
 
-/** Told after each attempt. */
+/** Emitted after each attempt. */
 export interface AttemptEvent {
-  /** The address of the one that was asked. */
+  /** The id of the worker. */
   readonly worker: string;
-  /** Counts from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** How it ended, and so whether another worker is asked. */
+  /** How the attempt ended. */
   readonly outcome: AttemptOutcome;
-  /** How long it took. */
+  /** How long the attempt took, in milliseconds. */
   readonly ms: number;
-  /** What is left of the caller's time. */
+  /** Milliseconds until the caller's deadline. */
   readonly remainingMs: number;
-  /** True when another worker is asked next. */
+  /** True when the pool tries another worker next. */
   readonly retried: boolean;
-  /** True when no worker was healthy, and this one was asked all the same. */
+  /** True when no worker was healthy, and the pool chose an unhealthy one. */
   readonly noneHealthy: boolean;
-  /** What it failed with. */
+  /** The error of a failed attempt. */
   readonly error?: unknown;
 }
 
-/** Told when a worker turns healthy or unhealthy, comes or goes. */
+/** Emitted when a worker joins, leaves or changes its health, or its circuit opens. */
 export interface WorkerEvent {
-  /** The address of the one that changed. */
+  /** The id of the worker. */
   readonly worker: string;
-  /** What happened to it. */
+  /** What changed. */
   readonly change: "joined" | "left" | "healthy" | "unhealthy" | "circuit_opened";
 }
 
-/** What a pool tells. */
+/** The events of a pool, by name. */
 export interface PoolEvents {
   /** An attempt has ended. */
   readonly attempt: AttemptEvent;

@@ -4,51 +4,51 @@ export interface UnreachableErrorOptions extends ErrorOptions {
   readonly started?: boolean;
 }
 
-/** A worker gave no answer: nothing listens at its address, or the connection broke. */
+/** A worker did not answer: nothing listens at its address, or the connection broke. */
 export class UnreachableError extends Error {
-  /** What {@linkcode isUnreachableError} looks at. */
+  /** {@linkcode isUnreachableError} compares it. */
   override readonly name = "UnreachableError";
   /**
-   * True when the worker may have executed the request: the connection was made, and broke before the
-   * answer. The pool then asks another worker only for an idempotent request.
+   * True when the worker may have executed the request: the connection broke before the answer. The pool
+   * then retries only an idempotent request.
    */
   readonly started: boolean;
 
-  /** The message names the worker and the request. */
+  /** Creates the error. `message` names the worker and the request. */
   constructor(message: string, options: UnreachableErrorOptions = {}) {
     super(message, options);
     this.started = options.started ?? false;
   }
 }
 
-/** A worker has no room for more: it answered 429, or 503 with one of the pool's `capacityCodes`. */
+/** A worker is at capacity: it answered 429, or 503 with one of the pool's `capacityCodes`. */
 export class CapacityError extends Error {
-  /** What {@linkcode isCapacityError} looks at. */
+  /** {@linkcode isCapacityError} compares it. */
   override readonly name = "CapacityError";
 }
 
-/** There is nobody to ask: the pool knows no worker, or none that was not excluded. */
+/** No worker is available: the pool knows none, or all are excluded. */
 export class NoWorkerError extends Error {
-  /** What {@linkcode isNoWorkerError} looks at. */
+  /** {@linkcode isNoWorkerError} compares it. */
   override readonly name = "NoWorkerError";
 }
 
-/** True for an {@linkcode UnreachableError} of any copy of the package. */
+/** Returns true for an {@linkcode UnreachableError} of any copy of the package. */
 export function isUnreachableError(error: unknown): error is UnreachableError {
   return error instanceof Error && error.name === "UnreachableError";
 }
 
-/** True for a {@linkcode CapacityError} of any copy of the package. */
+/** Returns true for a {@linkcode CapacityError} of any copy of the package. */
 export function isCapacityError(error: unknown): error is CapacityError {
   return error instanceof Error && error.name === "CapacityError";
 }
 
-/** True for a {@linkcode NoWorkerError} of any copy of the package. */
+/** Returns true for a {@linkcode NoWorkerError} of any copy of the package. */
 export function isNoWorkerError(error: unknown): error is NoWorkerError {
   return error instanceof Error && error.name === "NoWorkerError";
 }
 
-/** True when a request that failed with `error` may have been executed. */
+/** Returns true when a request that failed with `error` may have been executed. */
 export function mayHaveStarted(error: unknown): boolean {
   return Object(error).started === true;
 }

@@ -4,13 +4,12 @@ import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import type { CircuitOptions } from "./_circuit_breaker.ts";
 import type { RetryClass } from "./pool_call.ts";
-import { fetchProbe } from "./_fetch_probe.ts";
-import type { HealthProbe, WorkerAddress } from "./worker_address.ts";
+import { type HealthProbe, type WorkerAddress, workerUrl } from "./worker_address.ts";
 
 /** Workers, by address or by URL alone. */
 export type WorkerList = readonly (WorkerAddress | string)[];
 
-/** Finds the workers there are now. */
+/** Returns the current workers. */
 export type Discover = (
   context: { readonly signal: AbortSignal },
 ) => WorkerList | Promise<WorkerList>;
@@ -19,36 +18,36 @@ export type Discover = (
 export interface WorkerPoolOptions {
   /** The label of its metrics. @default {"workers"} */
   readonly name?: string;
-  /** The workers, or how to find them. */
+  /** The workers, or a function that discovers them. */
   readonly workers: WorkerList | Discover;
-  /** How often they are looked for. @default {10_000} */
+  /** How often the pool calls `workers` when it is a function. @default {10_000} */
   readonly discoverEveryMs?: number;
-  /** How often each is asked how it is doing. @default {1_000} */
+  /** How often the pool checks the health of each worker. @default {1_000} */
   readonly healthEveryMs?: number;
-  /** How long it may take to say so. @default {1_000} */
+  /** How long a health check may take. @default {1_000} */
   readonly healthTimeoutMs?: number;
-  /** A worker in trouble is asked ever less often, but at least this often. @default {10_000} */
+  /** The longest pause between health checks of an unhealthy worker. @default {10_000} */
   readonly healthBackoffMs?: number;
-  /** How it is asked. @default {`GET /health/ready`; 200 is healthy, `freeSlots` in its JSON counts} */
+  /** Checks the health of a worker. @default {`GET /health/ready`; 200 is healthy, its JSON may have `freeSlots`} */
   readonly probe?: HealthProbe;
-  /** How long a request may take where the caller does not say. @default {30_000} */
+  /** The deadline of a request without its own. @default {30_000} */
   readonly deadlineMs?: number;
-  /** With less time left than this there is no further attempt. @default {10_000} */
+  /** The pool makes no further attempt with less time left than this. @default {10_000} */
   readonly minRemainingMs?: number;
-  /** How many attempts there are in all, by what the last one failed with. @default {3, 2 and 2} */
+  /** The maximum number of attempts, by the last failure. @default {3, 2 and 2} */
   readonly attempts?: Partial<Readonly<Record<RetryClass, number>>>;
   /**
-   * A 503 whose JSON has one of these as `error.code` means that the worker has no room and did not begin
-   * with the request. Code 5006 means that it is stopping. Any other 503 is an answer, and not retried.
+   * A 503 whose JSON has one of these as `error.code` means that the worker is at capacity and did not begin
+   * the request. Code 5006 means that it is stopping. The pool does not retry any other 503.
    *
    * @default {[]}
    */
   readonly capacityCodes?: readonly (number | string)[];
-  /** So many failures in a row take a worker out for so long. @default {5 and 10_000} */
+  /** When the circuit of a worker opens, and for how long. @default {5 failures and 10_000 ms} */
   readonly circuit?: Partial<CircuitOptions>;
-  /** What deadlines and polls are measured by. @default {systemClock} */
+  /** The source of time and timers. @default {systemClock} */
   readonly clock?: Clock;
-  /** Hears of workers that come, go and fail. @default {libraryLog} */
+  /** Where changes and failures of workers are logged. @default {libraryLog} */
   readonly log?: Log;
 }
 
@@ -61,7 +60,24 @@ export type PoolConfig =
     readonly circuit: CircuitOptions;
   };
 
-/** Refuses what makes no sense, and fills in the rest. */
+/** Requests `/health/ready`, and reads `freeSlots` from its JSON. */
+const fetchProbe: HealthProbe = async (worker, { signal }) => {
+  const response = await fetch(workerUrl(worker.url, "/health/ready"), { signal });
+  const text = await response.text();
+  const freeSlots = response.ok ? freeSlotsIn(text) : undefined;
+  return { healthy: response.ok, ...(freeSlots === undefined ? {} : { freeSlots }) };
+};
+
+function freeSlotsIn(text: string): number | undefined {
+  try {
+    const { freeSlots } = Object(JSON.parse(text));
+    return typeof freeSlots === "number" ? freeSlots : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Checks the options and adds the defaults. */
 export function poolConfig(options: WorkerPoolOptions): PoolConfig {
   const { workers, circuit = {}, attempts = {} } = options;
   if (typeof workers !== "function") addresses(workers);
@@ -96,24 +112,24 @@ function codes(list: readonly (number | string)[]): readonly (number | string)[]
   return list;
 }
 
-/** The addresses of a list, each worker once. */
+/** Returns the addresses of a list, each worker once. */
 export function addresses(workers: WorkerList): readonly WorkerAddress[] {
   if (!Array.isArray(workers)) {
-    throw new TypeError(`Invalid workers: expected a list or a function, got ${show(workers)}`);
+    throw new TypeError(`Invalid workers: expected an array or a function, got ${show(workers)}`);
   }
   const found = new Map<string, WorkerAddress>();
   for (const worker of workers as WorkerList) {
-    const address = typeof worker === "string" ? { id: placeOf(worker), url: worker } : worker;
-    placeOf(address.url);
+    const address = typeof worker === "string" ? { id: hostAndPath(worker), url: worker } : worker;
+    hostAndPath(address.url);
     found.set(address.id, address);
   }
   return [...found.values()];
 }
 
-/** Where a URL leads to, without what opens the door there. */
-function placeOf(url: string): string {
+/** Returns host and path of a URL, without credentials and query. */
+function hostAndPath(url: string): string {
   if (!/^https?:/i.test(url) || !URL.canParse(url)) {
-    throw new TypeError("Invalid URL of a worker: expected one like http://10.0.0.7:8080");
+    throw new TypeError("Invalid worker URL: expected one like http://10.0.0.7:8080");
   }
   const { host, pathname } = new URL(url);
   return host + pathname.replace(/\/$/, "");

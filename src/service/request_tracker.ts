@@ -1,37 +1,37 @@
 import { type Deferred, deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
-import { type AskableServer, canBeAsked, tellsEnd } from "./_exchange.ts";
+import { isPollable, onResponseEnd, type PollableServer } from "./_response_end.ts";
 import { trackedBody } from "./_tracked_body.ts";
 
-/** Answers a request, now or later. */
+/** Returns the response to a request. */
 export type Answer = () => Response | Promise<Response>;
 
-/** A request that is under way. */
+/** A request in flight. */
 export interface RequestTicket {
   /** The request itself. */
   readonly request: Request;
-  /** By the clock's monotonic reading. */
+  /** When it began, in milliseconds of the monotonic clock. */
   readonly since: number;
 }
 
-/** An answer of which the server has to be asked whether it has gone out. */
+/** A response whose end the server must be polled for. */
 interface Sent {
   readonly ticket: RequestTicket;
-  readonly server: AskableServer;
+  readonly server: PollableServer;
 }
 
-/** How often a server that has to be asked is asked while somebody waits. */
-const LOOK_MS = 10;
-/** So many answers may have gone out before it is looked which. */
-const FEWEST_TO_SWEEP = 64;
+/** How often to poll the server while a caller waits for `idle`. */
+const POLL_MS = 10;
+/** The smallest number of polled responses that triggers a sweep. */
+const MIN_TO_SWEEP = 64;
 
 /**
- * Counts requests until their answers have gone out: to the last byte of a stream, or until the client
- * has gone. While a handler works its request counts, whoever has gone.
+ * Counts requests until their responses are sent to the last byte, or until the client disconnects. A
+ * request always counts while its handler runs.
  *
- * The servers of Deno, Bun and Node tell when an answer is out, so nothing is done to it. Elsewhere the
- * body of the answer is watched.
+ * The servers of Deno, Bun and Node report when a response is sent. Elsewhere the tracker wraps the body
+ * of the response.
  *
  * @example
  * ```ts
@@ -39,7 +39,7 @@ const FEWEST_TO_SWEEP = 64;
  *
  * const tracker = new RequestTracker();
  * const answer = await tracker.track(new Request("http://here/tea"), () => new Response("tea"));
- * console.assert(tracker.count === 1); // nobody has read it yet
+ * console.assert(tracker.count === 1); // the body is not read yet
  * await answer.text();
  * console.assert(tracker.count === 0);
  * ```
@@ -48,22 +48,22 @@ export class RequestTracker {
   readonly #clock: Clock;
   readonly #tickets = new Set<RequestTicket>();
   #sent: Sent[] = [];
-  #sweepAt = FEWEST_TO_SWEEP;
-  #asks = false;
+  #sweepAt = MIN_TO_SWEEP;
+  #polls = false;
   #quiet: Deferred<void> | undefined;
 
-  /** Counts from zero. */
+  /** Creates a tracker without requests. */
   constructor(options: { readonly clock?: Clock } = {}) {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** How many requests are under way. */
+  /** The number of requests in flight. */
   get count(): number {
     this.#sweep();
     return this.#tickets.size;
   }
 
-  /** What they are, by method and path, and how old. */
+  /** The requests in flight, by method and path, with their ages. */
   get inFlight(): readonly InFlight[] {
     this.#sweep();
     const now = this.#clock.monotonic();
@@ -73,19 +73,19 @@ export class RequestTracker {
     }));
   }
 
-  /** True once nothing is under way; false when `signal` aborts first. */
+  /** Resolves to true when no request is in flight, to false when `signal` aborts first. */
   async idle(options: { readonly signal?: AbortSignal } = {}): Promise<boolean> {
     const { signal } = options;
     while (this.count > 0 && signal?.aborted !== true) {
       const quiet = this.#quiet ??= deferred();
       const unlink = onAbort(signal, () => this.#wake());
-      await settlesWithin(quiet.promise, this.#asks ? LOOK_MS : Infinity, this.#clock);
+      await settlesWithin(quiet.promise, this.#polls ? POLL_MS : Infinity, this.#clock);
       unlink();
     }
     return this.count === 0;
   }
 
-  /** Has a request answered. `exchange` is the second argument that the server gave the handler. */
+  /** Calls `answer` and counts the request. `exchange` is the second argument of the server's handler. */
   track(request: Request, answer: Answer, exchange?: unknown): Response | Promise<Response> {
     const ticket = this.begin(request);
     const failed = (error: unknown) => {
@@ -101,32 +101,32 @@ export class RequestTracker {
     }
   }
 
-  /** Counts a request from here on. Its ticket is for `answered`, or for `end` when there is no answer. */
+  /** Counts a request from now on. Pass its ticket to `answered`, or to `end` without a response. */
   begin(request: Request): RequestTicket {
     const ticket = { request, since: this.#clock.monotonic() };
     this.#tickets.add(ticket);
     return ticket;
   }
 
-  /** Counts a request until this answer has gone out. Hand on what it returns. */
+  /** Counts a request until this response is sent. Use the response that it returns. */
   answered(ticket: RequestTicket, response: Response, exchange?: unknown): Response {
-    if (canBeAsked(exchange)) {
-      if (!this.#asks) this.#wake(); // whoever waits has to ask from now on
-      this.#asks = true;
+    if (isPollable(exchange)) {
+      if (!this.#polls) this.#wake(); // a waiting `idle` has to poll from now on
+      this.#polls = true;
       if (this.#sent.push({ ticket, server: exchange }) >= this.#sweepAt) this.#sweep();
       return response;
     }
     const ended = () => this.end(ticket);
-    return tellsEnd(exchange, ended) ? response : trackedBody(response, ended);
+    return onResponseEnd(exchange, ended) ? response : trackedBody(response, ended);
   }
 
-  /** Counts a request no longer. */
+  /** Stops counting a request. */
   end(ticket: RequestTicket): void {
     this.#tickets.delete(ticket);
     if (this.#quiet !== undefined && this.#tickets.size === 0) this.#wake();
   }
 
-  /** Forgets what has gone out by now. Between sweeps at least as much is added as was kept. */
+  /** Removes the responses that are sent. The threshold doubles, so that sweeps cost O(1) per request. */
   #sweep(): void {
     if (this.#sent.length === 0) return;
     this.#sent = this.#sent.filter(({ ticket, server }) => {
@@ -134,7 +134,7 @@ export class RequestTracker {
       if (over) this.end(ticket);
       return !over;
     });
-    this.#sweepAt = Math.max(FEWEST_TO_SWEEP, 2 * this.#sent.length);
+    this.#sweepAt = Math.max(MIN_TO_SWEEP, 2 * this.#sent.length);
   }
 
   #wake(): void {

@@ -10,21 +10,21 @@ import { terminatingResponse } from "./terminating_response.ts";
 export interface ServiceGateOptions {
   /** The label of its metrics. @default {"service"} */
   readonly name?: string;
-  /** What refused clients are told to wait, in whole seconds. @default {1_000} */
+  /** The `Retry-After` of refused requests, rounded up to seconds. @default {1_000} */
   readonly retryAfterMs?: number;
   /**
-   * Requests that are answered also while the gate is closed, as those of probes.
+   * Returns true for requests that are answered even while the gate is closed, such as probes.
    *
    * @default {the paths of `healthApp`, except its page: `/health/…`, `/metrics`, `/status`, `/events`, `/drain` and those beside it}
    */
   readonly exempt?: (request: Request) => boolean;
-  /** What the ages of requests are measured by. @default {systemClock} */
+  /** Measures the ages of requests. @default {systemClock} */
   readonly clock?: Clock;
 }
 
 /**
- * The door of a service. While it is open requests are let in and counted. Once it is closed new ones
- * get 503 with code 5006, and those inside go on until they are done. WebSockets always get 501.
+ * Admits and counts the requests of a service. While the gate is closed, new requests get 503 with code
+ * 5006, and admitted ones go on until they are answered. WebSockets always get 501.
  *
  * ```text
  * open ── close() ──▶ closed: `stopping` aborts ── cancel() ──▶ `cancelling` aborts
@@ -46,7 +46,7 @@ export interface ServiceGateOptions {
 export class ServiceGate implements MetricSource {
   /** The label of its metrics. */
   readonly name: string;
-  /** Counts who is inside. */
+  /** Counts the admitted requests. */
   readonly tracker: RequestTracker;
   readonly #retryAfterMs: number;
   readonly #exempt: (request: Request) => boolean;
@@ -57,7 +57,7 @@ export class ServiceGate implements MetricSource {
   #admitted = 0;
   #refused = 0;
 
-  /** Open. */
+  /** Creates an open gate. */
   constructor(options: ServiceGateOptions = {}) {
     this.name = options.name ?? "service";
     this.#retryAfterMs = checkDuration("retryAfterMs", options.retryAfterMs ?? 1_000);
@@ -65,74 +65,74 @@ export class ServiceGate implements MetricSource {
     this.tracker = new RequestTracker(options);
   }
 
-  /** True while new requests are refused. */
+  /** True while the gate refuses new requests. */
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** Aborts when the gate closes: a stream without an end should find one now. */
+  /** Aborts when the gate closes: end streams without an end now. */
   get stopping(): AbortSignal {
     return this.#stopping.signal;
   }
 
-  /** Aborts when those inside must end now, with a `CancelledError` as its reason. */
+  /** Aborts when requests in flight must end now, with a `CancelledError` as its reason. */
   get cancelling(): AbortSignal {
     return this.#cancelling.signal;
   }
 
-  /** True while a server has every request pass here: middleware then need not. */
+  /** True while a server passes every request through this gate, so that middleware need not. */
   get hosted(): boolean {
     return this.#hosts > 0;
   }
 
-  /** How many requests are inside. */
+  /** The number of requests in flight. */
   get count(): number {
     return this.tracker.count;
   }
 
-  /** Which ones, and how old. */
+  /** The requests in flight and their ages. */
   get inFlight(): readonly InFlight[] {
     return this.tracker.inFlight;
   }
 
-  /** True once nobody is inside; false when `signal` aborts first. */
+  /** Resolves to true when no request is in flight, to false when `signal` aborts first. */
   idle(options: { readonly signal?: AbortSignal } = {}): Promise<boolean> {
     return this.tracker.idle(options);
   }
 
-  /** Lets nobody in from now on. */
+  /** Refuses new requests from now on. */
   close(): void {
     this.#closed = true;
     this.#stopping.abort(new TerminatingError("The service is stopping"));
   }
 
-  /** Tells those inside to end now. */
+  /** Closes the gate and cancels the requests in flight. */
   cancel(reason: CancelledError): void {
     this.close();
     this.#cancelling.abort(reason);
   }
 
-  /** Lets requests in again. */
+  /** Admits requests again. */
   open(): void {
     if (this.#closed) this.#stopping = new AbortController();
     if (this.#cancelling.signal.aborted) this.#cancelling = new AbortController();
     this.#closed = false;
   }
 
-  /** Says that a server has every request pass here. Returns how to take it back. */
+  /** Marks the gate as hosted by a server, until the returned function is called. */
   host(): () => void {
     this.#hosts++;
     return () => void this.#hosts--;
   }
 
   /**
-   * Has a request answered, or refuses it. `exchange` is the second argument that the server gave the
-   * handler, `c.env` in Hono. What throws a `TerminatingError` is answered as what was refused.
+   * Calls `answer`, or refuses the request. `exchange` is the second argument of the server's handler,
+   * `c.env` in Hono. A `TerminatingError` of `answer` becomes a 503 as well.
    */
   handle(request: Request, answer: Answer, exchange?: unknown): Response | Promise<Response> {
     const refusal = this.refusalOf(request);
     if (refusal !== undefined) return refusal;
-    if (this.#closed) return answer(); // it is exempt
+    if (this.#closed) return answer(); // exempt
     const ticket = this.admit(request);
     try {
       const response = answer();
@@ -146,14 +146,14 @@ export class ServiceGate implements MetricSource {
     }
   }
 
-  /** True for a request that is answered also while the gate is closed, as one of a probe. */
+  /** Returns true for a request that is answered even while the gate is closed, such as a probe. */
   exempts(request: Request): boolean {
     return this.#exempt(request);
   }
 
   /**
-   * The answer to a request that is not let in: one that comes while the gate is closed, and one for a
-   * WebSocket, whose end no server of the three runtimes tells. Undefined for all others.
+   * Returns the response to a refused request: one that arrives while the gate is closed, or one for a
+   * WebSocket, whose end no server of the three runtimes reports. Returns undefined for all others.
    */
   refusalOf(request: Request): Response | undefined {
     if (isWebSocket(request)) {
@@ -163,25 +163,25 @@ export class ServiceGate implements MetricSource {
     return this.#closed && !this.#exempt(request) ? this.refusal() : undefined;
   }
 
-  /** Counts a request in. Its ticket is for `tracker.answered`, or `tracker.end` without an answer. */
+  /** Counts a request. Pass its ticket to `tracker.answered`, or to `tracker.end` without a response. */
   admit(request: Request): RequestTicket {
     this.#admitted++;
     return this.tracker.begin(request);
   }
 
-  /** The answer that says TERMINATING; `started` when the request was let in and its handler gave up. */
+  /** Returns the 503 with code 5006. `started` says that the handler had begun the request. */
   refusal(options: { readonly started?: boolean } = {}): Response {
     this.#refused++;
     return terminatingResponse({ ...options, retryAfterMs: this.#retryAfterMs });
   }
 
-  /** How many were let in, how many refused, and how many are inside. */
+  /** Returns the counts of admitted and refused requests and of those in flight. */
   metrics(): readonly Metric[] {
     const labels = { service: this.name };
     const sample = (value: number, more = {}) => ({ labels: { ...labels, ...more }, value });
     return [{
       name: "lastcall_service_requests_total",
-      help: "Requests by what became of them at the door",
+      help: "Requests, admitted or refused",
       type: "counter",
       samples: [
         sample(this.#admitted, { outcome: "admitted" }),
@@ -189,7 +189,7 @@ export class ServiceGate implements MetricSource {
       ],
     }, {
       name: "lastcall_service_in_flight",
-      help: "Requests that were let in and whose answers have not gone out",
+      help: "Admitted requests whose responses are not sent yet",
       type: "gauge",
       samples: [sample(this.count)],
     }];
@@ -214,8 +214,8 @@ function isWebSocket({ headers }: Request): boolean {
 }
 
 function webSocketResponse(): Response {
-  const message = "This service takes no WebSockets: use server-sent events, or have WebSockets " +
-    "served outside of its gate (see the guide on services)";
+  const message = "This service does not accept WebSockets: use server-sent events, or serve " +
+    "WebSockets outside of its gate (see the guide on services)";
   return Response.json({ error: { name: "WEBSOCKETS_UNSUPPORTED", message } }, {
     status: 501,
     headers: { connection: "close" },

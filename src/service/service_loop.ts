@@ -7,56 +7,58 @@ import type { Metric, MetricSource } from "../health/metric_source.ts";
 import { defaultRuntime, type HttpServer, type Runtime } from "../runtime.ts";
 import { ServiceGate } from "./service_gate.ts";
 
-/** Answers requests, as `app.fetch` of Hono does. The second argument is the server's own. */
+/** Answers requests, like `app.fetch` of Hono. The server provides the second argument. */
 export type FetchHandler = (request: Request, exchange: never) => Response | Promise<Response>;
 
 /** Where a service listens. */
 export interface ServiceAddress {
-  /** The interface that it listens on. */
+  /** The interface that the service listens on. */
   readonly hostname: string;
-  /** The one that it got. */
+  /** The port that the service listens on. */
   readonly port: number;
 }
 
 /** Options of {@linkcode ServiceLoop}. */
 export interface ServiceLoopOptions extends LoopOptions {
-  /** Where to listen; 0 for any port that is free. */
+  /** The port; 0 for any free one. */
   readonly port: number;
-  /** Where to listen; on all interfaces unless told. @default {"0.0.0.0"} */
+  /** The interface to listen on. @default {"0.0.0.0", all interfaces} */
   readonly hostname?: string;
-  /** Called whenever it begins to listen, with the port that it got. */
+  /** Called when the service begins to listen, with its actual port. */
   readonly onListen?: (address: ServiceAddress) => void;
-  /** Counts and refuses requests; hand it to `drainable` as well. @default {one of its own} */
+  /** Counts and refuses requests. Pass the same one to `drainable`. @default {a new gate} */
   readonly gate?: ServiceGate;
-  /** Where the server comes from. @default {the one this program runs on} */
+  /** Provides the server. @default {the runtime of this process} */
   readonly runtime?: Runtime;
 }
 
 /**
- * Handlers that were told to end have this long before their connections are cut. It is longer than what
- * a stop keeps for them, so that a report can name them first.
+ * How long cancelled handlers have before their connections are closed. It is longer than the reserve of a
+ * stop, so that the report can name them first.
  */
-const LAST_WORDS_MS = 1_500;
+const CUT_OFF_DELAY_MS = 1_500;
 
 /**
- * The listener goes on refusing until no request has come for this long, and `LAST_CALLS_MAX_MS` at most.
- * A request that was on its way would be cut off, and no client can know whether it was executed.
+ * The listener refuses requests until none has arrived for this long, and at most `MAX_QUIET_WAIT_MS`.
+ * Closing earlier would break the connection of a request on its way, and its client could not know
+ * whether it was executed.
  */
-const LAST_CALLS_MS = 200;
-const LAST_CALLS_MAX_MS = 1_000;
+const QUIET_MS = 200;
+const MAX_QUIET_WAIT_MS = 1_000;
 
 /**
- * An HTTP service as a loop, beside loops that work off messages.
+ * Runs an HTTP service as a loop, beside loops that process messages.
  *
  * ```text
- * listening ── a stop ──▶ refusing ── nobody inside ──▶ closed
- *                            │                            ▲
+ * listening ── a stop ──▶ refusing ── none in flight ──▶ closed
+ *                            │                             ▲
  *                            └── cancelled: signals ──▶ cut off
  * ```
  *
- * From the first moment of a stop new requests get 503 with code 5006, and the listener goes on saying so
- * until those inside are done and none has come for 200 ms. Near the deadline, or when the stop is forced, `gate.cancelling` aborts;
- * whoever is left then is named in the report. `drain` and `resume` do the same without closing.
+ * Once a stop begins, new requests get 503 with code 5006. The listener closes when all admitted requests
+ * are answered and no request has arrived for 200 ms. Near the deadline, or when the stop is forced,
+ * `gate.cancelling` aborts; the report names the requests that are left. `drain` and `resume` refuse and
+ * admit requests without closing the listener.
  *
  * @example
  * ```ts
@@ -83,9 +85,9 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
   #server: HttpServer | undefined;
   #stopping: AbortSignal | undefined;
   #cutOff = new AbortController();
-  #lastAskedAt = -Infinity;
+  #lastRequestAt = -Infinity;
 
-  /** Makes a service; it listens from `run` on. */
+  /** Creates a service. It listens while `run` is active. */
   constructor(name: string, handler: FetchHandler, options: ServiceLoopOptions) {
     super(name, options);
     checkOneOf(`handler of service "${name}"`, typeof handler, ["function"]);
@@ -95,40 +97,40 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
     this.#options = options;
   }
 
-  /** Where it listens; undefined while it does not. */
+  /** The address that it listens on; undefined while it does not. */
   get address(): ServiceAddress | undefined {
     return this.#server && { hostname: this.#server.hostname, port: this.#server.port };
   }
 
-  /** True while it listens and lets requests in. */
+  /** True while it listens and admits requests. */
   get ready(): boolean {
     return this.#server !== undefined && !this.gate.closed;
   }
 
-  /** The requests that are not answered yet. */
+  /** The requests in flight. */
   override get inFlight(): readonly InFlight[] {
     return this.gate.inFlight;
   }
 
-  /** Those of its gate. */
+  /** Returns the metrics of its gate. */
   metrics(): readonly Metric[] {
     return this.gate.metrics();
   }
 
-  /** Refuses new requests until `resume`; resolves when the others are answered. */
+  /** Refuses new requests until `resume`. Resolves when all admitted ones are answered. */
   override async drain(): Promise<void> {
     await super.drain();
     this.gate.close();
     if (!this.callerIsInside) await this.gate.idle();
   }
 
-  /** Lets requests in again. */
+  /** Admits requests again. */
   override resume(): void {
     super.resume();
     if (this.#stopping?.aborted !== true) this.gate.open();
   }
 
-  /** The process ends in a moment: cuts off whoever is left. */
+  /** Closes the remaining connections, because the process is about to end. */
   async abandon(): Promise<void> {
     this.#cutOff.abort();
     await Promise.resolve();
@@ -139,25 +141,25 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
     this.#cutOff = new AbortController();
     this.#stopping = stopping;
     if (!this.drained) this.gate.open();
-    this.heartbeat.rest(); // nobody may come for hours
+    this.heartbeat.rest(); // no request may arrive for hours
     const server = this.#server = await this.#listen();
     const unhost = this.gate.host();
     let unschedule: () => void = () => {};
-    const told = deferred();
+    const stopBegan = deferred();
     onAbort(stopping, () => {
-      this.gate.close(); // now, and not in the next turn
-      told.resolve();
+      this.gate.close(); // synchronously, so that no request is admitted after the stop
+      stopBegan.resolve();
     });
     const unlink = onAbort(signal, () => {
       this.gate.cancel(signal.reason);
-      unschedule = this.clock.schedule(LAST_WORDS_MS, () => this.#cutOff.abort());
+      unschedule = this.clock.schedule(CUT_OFF_DELAY_MS, () => this.#cutOff.abort());
     });
     try {
-      await Promise.race([told.promise, this.#listenFailure(server)]);
+      await Promise.race([stopBegan.promise, this.#listenFailure(server)]);
     } finally {
       this.gate.close();
       await this.gate.idle({ signal: this.#cutOff.signal });
-      await this.#lastCalls(this.#cutOff.signal);
+      await this.#waitForQuiet(this.#cutOff.signal);
       this.#server = undefined;
       await server.close({ signal: this.#cutOff.signal });
       unlink();
@@ -166,18 +168,18 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
     }
   }
 
-  /** Waits until no request has come for a moment; a service that was idle before waits for nothing. */
-  async #lastCalls(signal: AbortSignal): Promise<void> {
-    const latest = this.clock.monotonic() + LAST_CALLS_MAX_MS;
+  /** Waits until no request has arrived for `QUIET_MS`. An idle service does not wait. */
+  async #waitForQuiet(signal: AbortSignal): Promise<void> {
+    const latest = this.clock.monotonic() + MAX_QUIET_WAIT_MS;
     while (!signal.aborted) {
-      const ms = Math.min(this.#lastAskedAt + LAST_CALLS_MS, latest) - this.clock.monotonic();
+      const ms = Math.min(this.#lastRequestAt + QUIET_MS, latest) - this.clock.monotonic();
       if (ms <= 0) return;
       await this.clock.sleep(ms, { signal }).catch(() => {});
-      await this.gate.idle({ signal }); // what answered a refusal may still be going out
+      await this.gate.idle({ signal }); // a refusal may still be on its way out
     }
   }
 
-  /** Calls `onListen`; rejects when it throws or rejects, which fails the loop. */
+  /** Calls `onListen`. Rejects with its error, which fails the loop. */
   #listenFailure({ hostname, port }: HttpServer): Promise<never> {
     return new Promise((_, reject) => {
       contain(() => this.#options.onListen?.({ hostname, port }), reject);
@@ -193,27 +195,27 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
       );
     }
     const handle = (request: Request, exchange?: unknown) => {
-      if (!this.gate.exempts(request)) this.#lastAskedAt = this.clock.monotonic();
+      if (!this.gate.exempts(request)) this.#lastRequestAt = this.clock.monotonic();
       return this.gate.handle(request, () => this.#handler(request, exchange as never), exchange);
     };
     try {
       return await runtime.serve(handle, { port, hostname });
     } catch (error) {
       throw new Error(
-        `Service "${this.name}" cannot listen on ${hostname}:${port}: ${whyNot(error)}`,
+        `Service "${this.name}" cannot listen on ${hostname}:${port}: ${listenErrorText(error)}`,
         { cause: error },
       );
     }
   }
 }
 
-function whyNot(error: unknown): string {
+function listenErrorText(error: unknown): string {
   const { code, name, message } = Object(error);
   if (code === "EADDRINUSE" || name === "AddrInUse") {
-    return "the port is taken; end the program that has it, or choose another";
+    return "the port is taken; stop the program that uses it, or choose another port";
   }
   if (code === "EACCES" || name === "PermissionDenied") {
-    return "this needs a right that the program lacks; ports below 1024 often do";
+    return "permission denied; allow it, or choose a port from 1024 on";
   }
   return errorText(message ?? error);
 }

@@ -2,32 +2,32 @@ import { TERMINATING, TerminatingError } from "../errors.ts";
 
 /** Options of {@linkcode terminatingResponse}. */
 export interface TerminatingResponseOptions {
-  /** What people read in the body. @default {"The service is stopping: try again, preferably elsewhere"} */
+  /** The message in the body. @default {"The service is stopping: try again, preferably elsewhere"} */
   readonly message?: string;
-  /** When to try again at the earliest, in whole seconds. @default {1_000} */
+  /** The `Retry-After` header, rounded up to seconds. @default {1_000} */
   readonly retryAfterMs?: number;
   /**
-   * Whether the request may have had effects before it was given up. A `WorkerPool` then asks another
-   * worker only for an idempotent request. @default {false}
+   * Whether the request may have had effects before it was cancelled. A `WorkerPool` then retries only an
+   * idempotent request. @default {false}
    */
   readonly started?: boolean;
 }
 
-/** The body of the answer to whoever comes while a service stops. */
+/** The JSON body of the 503 that a stopping service sends. */
 export interface TerminatingBody {
-  /** The code is what programs go by, the message is for people. */
+  /** The error: a code for programs, a message for people. */
   readonly error: {
     readonly code: typeof TERMINATING;
     readonly name: "TERMINATING";
     readonly message: string;
-    /** True when the request may have had effects before it was given up. */
+    /** True when the request may have had effects before it was cancelled. */
     readonly started?: true;
   };
 }
 
 const MESSAGE = "The service is stopping: try again, preferably elsewhere";
 
-/** The answer to whoever comes while a service stops: 503 with code 5006. */
+/** Creates the response of a stopping service: 503 with code 5006. */
 export function terminatingResponse(options: TerminatingResponseOptions = {}): Response {
   const { message = MESSAGE, retryAfterMs = 1_000, started = false } = options;
   const error = { code: TERMINATING, name: "TERMINATING", message } as const;
@@ -43,8 +43,8 @@ export function terminatingResponse(options: TerminatingResponseOptions = {}): R
 }
 
 /**
- * Reads the body of a 503: an error when it is the answer of a service that stops. The error has
- * `started: true` when the request may have had effects.
+ * Parses the body of a 503. Returns an error when a stopping service sent it, otherwise undefined. The
+ * error has `started: true` when the request may have had effects.
  */
 export function terminatingErrorOf(text: string): TerminatingError | undefined {
   const { code, message, started } = errorIn(text);
@@ -53,7 +53,7 @@ export function terminatingErrorOf(text: string): TerminatingError | undefined {
   return started === true ? Object.assign(error, { started }) : error;
 }
 
-/** What stands under `error` in the JSON of an answer; nothing where it is something else. */
+/** Returns the `error` object in the JSON of a response; an empty object where there is none. */
 export function errorIn(text: string): Readonly<Record<string, unknown>> {
   try {
     return Object(Object(JSON.parse(text)).error);

@@ -1,21 +1,26 @@
-/** A worker, and where it is. */
+/** The id and URL of a worker. */
 export interface WorkerAddress {
-  /** Unique in its pool; logs, spans and events name the worker by it. */
+  /** The name in logs, spans and events, unique in its pool. */
   readonly id: string;
-  /** The root of its service, as in `http://10.0.0.7:8080`. */
+  /** The base URL of its service, as in `http://10.0.0.7:8080`. */
   readonly url: string;
 }
 
-/** How a worker is doing. */
+/** The health of a worker. */
 export interface WorkerHealth {
-  /** False takes it out of the choice until it says otherwise. */
+  /** False when the worker should get no requests. */
   readonly healthy: boolean;
-  /** How many more requests it can take; untold, it counts as fuller the more it has from here. */
+  /** How many more requests the worker accepts. @default {derived from the requests in flight} */
   readonly freeSlots?: number;
 }
 
-/** Asks a worker how it is doing. One that throws, or takes too long, is not healthy. */
+/** Checks the health of a worker. A worker is unhealthy when this rejects or times out. */
 export type HealthProbe = (
   worker: WorkerAddress,
   context: { readonly signal: AbortSignal },
 ) => Promise<WorkerHealth | boolean>;
+
+/** Returns the URL of a path of a worker's service. */
+export function workerUrl(root: string, path: string): string {
+  return root.replace(/\/$/, "") + path;
+}

@@ -1,13 +1,13 @@
 import { checkDuration } from "../_checks.ts";
 import type { Metric, MetricSource } from "../health/metric_source.ts";
 import type { Support } from "../lifecycle/resources.ts";
-import { attempt, type Attempted, type Errand, type Failed } from "./_attempt.ts";
+import { attempt, type Attempted, type Failed, type PoolRequest } from "./_attempt.ts";
 import { type Choice, choose, ownerOf } from "./_choose.ts";
 import type { CircuitState } from "./_circuit_breaker.ts";
 import { Emitter } from "../_emitter.ts";
 import { poolFetch } from "./_pool_fetch.ts";
 import { PoolCounters } from "./_pool_counters.ts";
-import { Roster } from "./_roster.ts";
+import { WorkerRegistry } from "./_worker_registry.ts";
 import { loadTracing, startNoSpan } from "./_tracing.ts";
 import type {
   AttemptOutcome,
@@ -20,32 +20,33 @@ import { mayHaveStarted, NoWorkerError } from "./pool_errors.ts";
 import { type PoolConfig, poolConfig, type WorkerPoolOptions } from "./pool_options.ts";
 import type { WorkerAddress } from "./worker_address.ts";
 
-/** How a worker is doing, as its pool sees it. */
+/** The status of a worker in its pool. */
 export interface WorkerStatus extends WorkerAddress {
-  /** Undefined until it has been asked once. */
+  /** Undefined until the first health check. */
   readonly healthy: boolean | undefined;
-  /** How many more requests it says that it can take. */
+  /** How many more requests the worker accepts. */
   readonly freeSlots: number;
-  /** Requests that it has from here. */
+  /** Requests in flight from this pool. */
   readonly inFlight: number;
-  /** Whether it is asked at all after what failed there. */
+  /** The state of its circuit breaker. */
   readonly circuit: CircuitState;
 }
 
 /**
- * Spreads requests over workers, and asks another when one is stopping, out of reach or full.
+ * Distributes requests over workers, and retries on another one when a worker is stopping, unreachable or
+ * at capacity.
  *
- * The worker with the most free slots is asked. What it fails with decides how many attempts there are in
- * all: 3 when it is stopping, 2 when it cannot be reached or has no room, 1 otherwise, and 1 for requests
- * that are bound to a session. All of them share the caller's deadline. With too little time left for
- * another attempt, or nobody left to ask, the last answer is the answer.
+ * The worker with the most free slots gets the request. The failure decides the number of attempts: 3 when
+ * the worker is stopping, 2 when it is unreachable or at capacity, 1 otherwise and for requests that are
+ * bound to a session. All attempts share the caller's deadline. With too little time or no worker left for
+ * another attempt, the pool returns the last answer.
  *
- * A request that is not `idempotent` goes to another worker only when it is certain that no worker has
- * begun with it: the worker refused the connection, or answered that it is stopping or has no room. When
- * the connection breaks later, `fetch` rejects with an `UnreachableError` whose `started` is true.
+ * The pool retries a request that is not `idempotent` only when no worker has begun it: the worker refused
+ * the connection, or answered that it is stopping or at capacity. When the connection breaks later,
+ * `fetch` rejects with an `UnreachableError` whose `started` is true.
  *
- * It is support for a `LoopGroup`, which starts it before the loops and stops it after them: requests
- * that are finished while the process drains still find a healthy worker.
+ * Pass it as support to a `LoopGroup`, which starts it before the loops and stops it after them, so that
+ * requests in flight during a stop still find a healthy worker.
  *
  * @example
  * ```ts ignore
@@ -58,48 +59,48 @@ export interface WorkerStatus extends WorkerAddress {
  * ```
  */
 export class WorkerPool implements Support, MetricSource, AsyncDisposable {
-  /** What reports and metrics call it by. */
+  /** Its name in reports and metrics. */
   readonly name: string;
   readonly #config: PoolConfig;
   readonly #emitter: Emitter<PoolEvents>;
   readonly #counters = new PoolCounters();
-  readonly #roster: Roster;
+  readonly #registry: WorkerRegistry;
   #startSpan = startNoSpan;
-  #turns = 0;
+  #requests = 0;
 
-  /** Checks everything; nothing is asked before `start`. */
+  /** Checks the options. No worker is contacted before `start`. */
   constructor(options: WorkerPoolOptions) {
     this.#config = poolConfig(options);
     this.name = this.#config.name;
     this.#emitter = new Emitter(this.#config.log);
-    this.#roster = new Roster(this.#config, this.#emitter, this.#counters);
+    this.#registry = new WorkerRegistry(this.#config, this.#emitter, this.#counters);
   }
 
-  /** Finds the workers and asks each how it is doing; from then on again and again. */
+  /** Discovers the workers and checks their health, then repeats both periodically. */
   async start(): Promise<void> {
     this.#startSpan = await loadTracing();
-    await this.#roster.start();
+    await this.#registry.start();
   }
 
-  /** Ends the asking. Requests under way are not touched. */
+  /** Stops discovery and health checks. Requests in flight continue. */
   async stop(): Promise<void> {
-    this.#roster.stop();
+    this.#registry.stop();
     await Promise.resolve();
   }
 
-  /** The same as `stop`. */
+  /** Calls `stop`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
   }
 
-  /** Watches the pool: `attempt` and `worker`. Returns the remover. */
+  /** Adds a listener for `attempt` or `worker` events. Returns the remover. */
   on<K extends keyof PoolEvents>(kind: K, listener: (event: PoolEvents[K]) => void): () => void {
     return this.#emitter.on(kind, listener);
   }
 
-  /** The workers and how they are doing now. */
+  /** The workers and their current status. */
   get workers(): readonly WorkerStatus[] {
-    return this.#roster.workers.map(({ address, healthy, freeSlots, inFlight, circuit }) => ({
+    return this.#registry.workers.map(({ address, healthy, freeSlots, inFlight, circuit }) => ({
       ...address,
       healthy,
       freeSlots,
@@ -108,18 +109,18 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
     }));
   }
 
-  /** Attempts, retries, health checks and workers as numbers. */
+  /** Returns the counts of attempts, retries, health checks and workers. */
   metrics(): readonly Metric[] {
-    return this.#counters.metrics(this.name, this.#roster.workers);
+    return this.#counters.metrics(this.name, this.#registry.workers);
   }
 
   /**
-   * Hands a request on to a worker, at the same path. Answers are given back as they are: the last one
-   * that says TERMINATING or has no room too, when there is nobody else to ask. When none of the workers
-   * was healthy, the header `x-lastcall-none-healthy` says so.
+   * Forwards a request to a worker, at the same path, and returns its response unchanged. When no worker is
+   * left to try, this can be a 503 of a stopping worker or one at capacity. The header
+   * `x-lastcall-none-healthy` is set when no worker was healthy.
    *
    * Rejects with an `UnreachableError`, a `NoWorkerError` or a `DeadlineExceededError` when there is no
-   * answer at all. What is sent is kept in memory for another attempt, except for a session's. Requests
+   * response. The body is kept in memory for another attempt, except for requests of a session. Requests
    * that are not idempotent are sent as a stream, which no runtime's `fetch` repeats by itself.
    */
   fetch(
@@ -133,24 +134,24 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
   }
 
   /**
-   * Has a worker asked by `call`, and another where that may help. Rejects with what the last attempt
-   * failed with, and with a `NoWorkerError` when there was nobody to ask.
+   * Calls `call` with a worker, and retries with another one as `fetch` does. Rejects with the error of the
+   * last attempt, or with a `NoWorkerError` when no worker is available.
    */
   async run<T>(call: PoolCall<T>, options: PoolRequestOptions = {}): Promise<T> {
     const { clock, minRemainingMs } = this.#config;
     const deadlineMs = checkDuration("deadlineMs", options.deadlineMs ?? this.#config.deadlineMs);
     const endsAt = clock.monotonic() + deadlineMs;
-    const errand: Errand<T> = { call, deadlineMs, endsAt, signal: options.signal };
+    const poolRequest: PoolRequest<T> = { call, deadlineMs, endsAt, signal: options.signal };
     const excluded = new Set(options.exclude);
 
     let choice = this.#first(options, excluded);
     for (let number = 1;; number++) {
-      const attempted = await this.#attempt(choice, errand, number, ({ outcome, error }) => {
+      const attempted = await this.#attempt(choice, poolRequest, number, ({ outcome, error }) => {
         if (bound(options) || number >= this.#attemptsFor(outcome)) return undefined;
         if (mayHaveStarted(error) && options.idempotent !== true) return undefined;
         if (endsAt - clock.monotonic() < minRemainingMs) return undefined;
         excluded.add(choice.worker.address.id);
-        return choose(this.#roster.workers, excluded);
+        return choose(this.#registry.workers, excluded);
       });
       if (attempted.outcome === "answered") return attempted.value;
       if (attempted.next === undefined) throw attempted.error;
@@ -163,10 +164,10 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
   }
 
   #first(options: PoolRequestOptions, excluded: ReadonlySet<string>): Choice {
-    const { workers } = this.#roster;
+    const { workers } = this.#registry;
     const { sessionId, workerId } = options;
     const worker = workerId !== undefined
-      ? this.#roster.find(workerId)
+      ? this.#registry.find(workerId)
       : sessionId !== undefined
       ? ownerOf(workers, sessionId)
       : undefined;
@@ -176,15 +177,15 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
     throw new NoWorkerError(
       workerId !== undefined
         ? `Pool "${this.name}" knows no worker "${workerId}": it may have left`
-        : `Pool "${this.name}" has nobody to ask: it knows ${workers.length} workers, and ` +
+        : `Pool "${this.name}" has no worker to send to: it knows ${workers.length} workers, and ` +
           `${excluded.size} were excluded`,
     );
   }
 
-  /** Asks once, finds out who is next, and tells everybody. */
+  /** Makes one attempt, chooses the worker for the next one, and reports the outcome. */
   async #attempt<T>(
     choice: Choice,
-    errand: Errand<T>,
+    poolRequest: PoolRequest<T>,
     number: number,
     nextAfter: (failed: Failed) => Choice | undefined,
   ): Promise<Attempted<T> & { readonly next: Choice | undefined }> {
@@ -197,10 +198,10 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
       "lastcall.worker": id,
       "lastcall.attempt": number,
     });
-    worker.lastTurn = ++this.#turns;
+    worker.lastRequest = ++this.#requests;
     worker.circuit.begin();
-    const attempted = await attempt(choice, errand, number, span, clock);
-    this.#learn(choice, attempted.outcome);
+    const attempted = await attempt(choice, poolRequest, number, span, clock);
+    this.#updateWorker(choice, attempted.outcome);
     const next = attempted.outcome === "answered" ? undefined : nextAfter(attempted);
     const error = attempted.outcome === "answered" ? undefined : attempted.error;
     span.end(attempted.outcome, error);
@@ -209,7 +210,7 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
       attempt: number,
       outcome: attempted.outcome,
       ms: clock.monotonic() - began,
-      remainingMs: Math.max(0, errand.endsAt - clock.monotonic()),
+      remainingMs: Math.max(0, poolRequest.endsAt - clock.monotonic()),
       retried: next !== undefined,
       noneHealthy,
       ...(error === undefined ? {} : { error }),
@@ -220,15 +221,15 @@ export class WorkerPool implements Support, MetricSource, AsyncDisposable {
     return { ...attempted, next };
   }
 
-  /** What an attempt says about the worker. */
-  #learn({ worker }: Choice, outcome: AttemptOutcome): void {
+  /** Updates the circuit and the health of the worker after an attempt. */
+  #updateWorker({ worker }: Choice, outcome: AttemptOutcome): void {
     const { circuit } = worker;
     if (outcome === "unreachable" || outcome === "deadline") {
-      if (circuit.failed()) this.#roster.tell(worker, "circuit_opened");
+      if (circuit.failed()) this.#registry.emitChange(worker, "circuit_opened");
     } else if (outcome === "answered") circuit.succeeded();
     else circuit.passed();
-    if (outcome === "terminating") this.#roster.isTerminating(worker);
-    if (outcome === "capacity") worker.isFull();
+    if (outcome === "terminating") this.#registry.markTerminating(worker);
+    if (outcome === "capacity") worker.markFull();
   }
 }
 

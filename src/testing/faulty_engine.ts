@@ -46,7 +46,7 @@ export class FaultyEngine<B> implements Engine<B> {
   #frozen: readonly EngineOperation[] | undefined;
   #thawed: Deferred<void> = deferred();
 
-  /** Does what the given engine does, until it is told to fail. */
+  /** Wraps an engine, without faults at first. */
   constructor(inner: Engine<B>) {
     this.#inner = inner;
   }
@@ -91,7 +91,7 @@ export class FaultyEngine<B> implements Engine<B> {
     await this.#inner.retry([delivery], 0, true);
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   push(entries: readonly Entry<B>[]): Maybe<readonly boolean[]> {
     return this.#call("push", () => this.#inner.push(entries));
   }
@@ -101,17 +101,17 @@ export class FaultyEngine<B> implements Engine<B> {
     return this.#call("pull", () => this.#remember(this.#inner.pull(max, visibilityMs)));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]> {
     return this.#call("acknowledge", () => this.#inner.acknowledge(deliveries));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   extend(deliveries: readonly Delivery<B>[], visibilityMs: number): Maybe<readonly boolean[]> {
     return this.#call("extend", () => this.#inner.extend(deliveries, visibilityMs));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   retry(
     deliveries: readonly Delivery<B>[],
     delayMs: number,
@@ -120,32 +120,32 @@ export class FaultyEngine<B> implements Engine<B> {
     return this.#call("retry", () => this.#inner.retry(deliveries, delayMs, spendsAttempt));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]> {
     return this.#call("release", () => this.#inner.release(deliveries));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   bury(delivery: Delivery<B>, letter: B): Maybe<boolean> {
     return this.#call("bury", () => this.#inner.bury(delivery, letter));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean> {
     return this.#call("checkpoint", () => this.#inner.checkpoint(delivery, progress));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   peek(max: number): Maybe<readonly Omit<Delivery<B>, "receipt">[]> {
     return this.#call("peek", () => this.#inner.peek(max));
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   count(): Maybe<number> {
     return this.#call("count", () => this.#inner.count());
   }
 
-  /** Fails or waits where it was told to. */
+  /** Calls the inner engine, with the requested faults. */
   purge(): Maybe<number> {
     return this.#call("purge", () => this.#inner.purge());
   }

@@ -5,8 +5,7 @@ import { FULL_CAPABILITIES } from "../mailbox/mailbox.ts";
 import type { MailboxOptions } from "../mailbox/mailbox.ts";
 
 /**
- * A mailbox that drops what is sent to it, for replies that nobody wants and loops that have nothing
- * to do.
+ * A mailbox that drops every message, for replies that a test ignores and for loops without work.
  *
  * @example
  * ```ts
@@ -19,7 +18,7 @@ import type { MailboxOptions } from "../mailbox/mailbox.ts";
  * ```
  */
 export class NullMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
-  /** Keeps nothing, whatever it is given. */
+  /** Creates an empty mailbox. */
   constructor(name = "null", options: MailboxOptions = {}) {
     super(name, nullEngine(), identityCodec, options);
   }

@@ -133,7 +133,7 @@ describe("support", () => {
     const report = await bench.clock.until(
       bench.group([bench.busy("loop", 5)], { support }).run({ maxIterations: 1 }),
     );
-    assertEquals(report.problems.map(({ what }) => what), [`support "server" did not stop well`]);
+    assertEquals(report.problems.map(({ what }) => what), [`support "server" failed to stop`]);
     assertEquals([events.at(-1), report.exitCode], ["database stops", 0]);
   });
 });

@@ -2,7 +2,12 @@ import { configure, type LogRecord, reset } from "@logtape/logtape";
 import { afterEach, describe, it } from "node:test";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type * as LibraryLog from "../../src/library_log.ts";
-import { flushLibraryLog, libraryLog, loadLibraryLog, takeUnheard } from "../../src/library_log.ts";
+import {
+  flushLibraryLog,
+  libraryLog,
+  loadLibraryLog,
+  useFallbackLog,
+} from "../../src/library_log.ts";
 import type { Log } from "../../src/log.ts";
 import { Child } from "../signals/_child.ts";
 
@@ -89,31 +94,31 @@ describe("libraryLog", () => {
     await loadLibraryLog();
     const records = await collect("error");
     const { told, log } = notes();
-    const giveBack = takeUnheard(log);
+    const restoreLog = useFallbackLog(log);
     libraryLog.warn("{unheard}");
     libraryLog.error("heard");
-    giveBack();
+    restoreLog();
     libraryLog.warn("too late");
     assertEquals([told, records.map(textOf)], [["warn {unheard}"], ["heard"]]);
   });
 
   it("flushes records to the fallback log before LogTape is loaded", async () => {
-    const { libraryLog, flushLibraryLog, takeUnheard, loadLibraryLog } = await fresh();
+    const { libraryLog, flushLibraryLog, useFallbackLog, loadLibraryLog } = await fresh();
     const { told, log } = notes();
-    const giveBack = takeUnheard(log);
+    const restoreLog = useFallbackLog(log);
     libraryLog.error("the last word");
     assertEquals(told, []);
     flushLibraryLog();
     await loadLibraryLog();
-    giveBack();
+    restoreLog();
     assertEquals(told, ["error the last word"], "the record is delivered once");
   });
 
   it("flushes nothing when no record waits", () => {
     const { told, log } = notes();
-    const giveBack = takeUnheard(log);
+    const restoreLog = useFallbackLog(log);
     flushLibraryLog();
-    giveBack();
+    restoreLog();
     assertEquals(told, []);
   });
 });

@@ -21,7 +21,7 @@ export interface FileName {
 
 const FORM = /^(?:(\d{15})~(\w*)~)?(\d{13}-\d{8}-\w+)~(\d+)~(\d+)~([cm]*)~(.*)\.json$/s;
 
-/** What a name tells; undefined for a file that somebody else has put there. */
+/** Parses a file name. Returns undefined for a file that this package did not write. */
 export function parseName(name: string): FileName | undefined {
   const found = FORM.exec(name);
   if (found === null) return undefined;

@@ -2,7 +2,7 @@ import { mkdir, readdir, rename, rm, unlink, utimes, watch, writeFile } from "no
 import { basename, dirname, join } from "node:path";
 import type { Log } from "../../log.ts";
 
-/** Writes a file so that whoever reads sees all of it or nothing: under another name, then renamed. */
+/** Writes a file atomically: under another name first, then renamed. */
 export async function writeWhole(path: string, text: string, atMs?: number): Promise<void> {
   const draft = join(dirname(path), `.${basename(path)}.${crypto.randomUUID()}.tmp`);
   try {
@@ -26,7 +26,7 @@ export async function created(path: string, text: string): Promise<boolean> {
   }
 }
 
-/** Renames a file. False when somebody else did, or removed it: of many who try, one gets it. */
+/** Renames a file. Returns false when another process has renamed or removed it. */
 export async function moved(from: string, to: string): Promise<boolean> {
   return await unlessAbsent(rename(from, to).then(() => true)) ?? false;
 }

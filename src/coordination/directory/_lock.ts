@@ -2,10 +2,10 @@ import { readFile, rename, rm, stat } from "node:fs/promises";
 import type { Clock } from "../../clock.ts";
 import { created, removed, unlessAbsent } from "./_files.ts";
 
-/** Whoever holds a lock for longer has died: what is done under one takes milliseconds. */
+/** A lock that is held for longer belongs to a dead process: work under a lock takes milliseconds. */
 const DEAD_AFTER_MS = 5_000;
 
-/** Does something while nobody else of any process does anything under this lock. */
+/** Calls the function while holding the lock, exclusively among all processes. */
 export async function underLock<T>(path: string, clock: Clock, act: () => Promise<T>): Promise<T> {
   const nonce = crypto.randomUUID();
   let since = clock.now();

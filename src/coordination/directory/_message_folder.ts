@@ -24,7 +24,7 @@ import {
   writeWhole,
 } from "./_files.ts";
 
-/** A file of somebody else that is younger may not be written to its end yet. */
+/** A script may still be writing a file that is younger than this. */
 const SETTLED_MS = 100;
 
 /** What there is to know of a message beside its body and its name. */

@@ -17,7 +17,7 @@ import { underLock } from "./_lock.ts";
 import { isUnreadable, MessageFolder, visible } from "./_message_folder.ts";
 import { onRing, ring } from "./_wakes.ts";
 
-/** How often a receiver looks although nothing was heard. */
+/** How often a waiting receiver polls without a wake. */
 const POLL_MS = 1_000;
 
 /** A message that was taken, and what its file is now. */
@@ -142,8 +142,8 @@ export class DirectoryEngine implements Engine<string> {
     const { id, replyTo } = delivery;
     const dead = this.deadLetters();
     const [buried = false] = await this.#each([delivery], async (taken) => {
-      // Nobody else settles it from here. Should this process die before the letter is there, the
-      // message comes back in its time.
+      // No other process can settle it now. If this process dies before the dead letter is stored, the
+      // message reappears when its visibility timeout passes.
       if (!await this.#change(taken, { ...taken.file, receipt: "burying" })) return false;
       await dead.open();
       await dead.push([{ id, body: letter, delayMs: 0, replyTo, dedup: false }]);
@@ -278,7 +278,7 @@ export class DirectoryEngine implements Engine<string> {
     return true;
   }
 
-  /** Settles those that still have a say: a lease that is over is, whether or not its file has moved. */
+  /** Settles the deliveries whose leases have not expired. */
   async #each(
     deliveries: readonly Delivery<string>[],
     settle: (taken: Taken) => Promise<boolean>,
@@ -288,7 +288,7 @@ export class DirectoryEngine implements Engine<string> {
     });
   }
 
-  /** Lets those look that wait here, and those of other processes. */
+  /** Wakes the waiting receivers of this process and of others. */
   async #wake(): Promise<void> {
     for (const listener of [...this.#listeners]) listener();
     await ring(this.#path, this.#clock.now(), this.#log);

@@ -24,8 +24,8 @@ type Marks = ReadonlyMap<string, string>;
 /**
  * Keeps a board in a directory, one file for each agent:
  * `{ "agent_id": …, "state": …, "timestamp": seconds, "metadata": {…} }`. Files are replaced as a whole,
- * under a lock, so that nobody ever reads half of one. When an agent was last alive is the file's time of
- * modification.
+ * under a lock, so that a reader never sees half of one. The modification time of the file is when the
+ * agent was last alive.
  */
 export class DirectoryStore implements BoardStore {
   readonly folder: string;
@@ -135,6 +135,6 @@ function parse(agentId: string, raw: string): StoredAgent["content"] {
     if (!isObject(record) || record.agent_id !== agentId) return undefined;
     return contentOf(record.state, Number(record.timestamp) * 1_000, record);
   } catch {
-    return undefined; // whoever reads is told that it is corrupt, and what is there
+    return undefined; // the board reports it as corrupt, with the stored text
   }
 }

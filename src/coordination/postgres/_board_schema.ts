@@ -47,7 +47,7 @@ async function readVersion(calls: PostgresCalls, schema: string): Promise<number
   return Number(row?.version);
 }
 
-/** One statement is one transaction. Whoever comes second waits for the lock and finds all done. */
+/** One statement is one transaction. A concurrent migration waits for the lock and has nothing to do. */
 function migration(schema: string): string {
   return `do $migration$
 begin

@@ -3,7 +3,7 @@ import { Script } from "../../engines/redis/redis_link.ts";
 /**
  * A board is a hash of records, a hash of when each agent was last alive, and a sorted set of who was
  * written when. A record is `<state> <milliseconds> <JSON>`: the state is checked and the time is given
- * where it is stored, and what is JSON is nobody's business there but for being JSON.
+ * where it is stored, and the scripts treat the JSON as opaque.
  */
 const BOARD = `
 local RECORDS, SEEN, VERSIONS, VERSION = unpack(KEYS)

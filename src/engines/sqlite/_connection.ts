@@ -1,4 +1,4 @@
-import { Turns } from "../../_turns.ts";
+import { EventLoopYield } from "../../_event_loop_yield.ts";
 import { type Clock, nextTurn } from "../../clock.ts";
 import type { Maybe } from "../../mailbox/engine.ts";
 import { isMailboxError, MailboxClosedError } from "../../mailbox/errors.ts";
@@ -31,7 +31,7 @@ export class Connection {
   readonly path: string;
   readonly #options: OpenFileOptions;
   readonly #clock: Clock;
-  readonly #turns: Turns;
+  readonly #turns: EventLoopYield;
   readonly #watch: DataVersionWatch;
   #file: OpenFile | undefined;
   #jobs: Job[] = [];
@@ -43,7 +43,7 @@ export class Connection {
     this.path = path;
     this.#options = options;
     this.#clock = options.clock;
-    this.#turns = Turns.of(options.clock);
+    this.#turns = EventLoopYield.of(options.clock);
     this.#watch = new DataVersionWatch(options.clock, pollIntervalMs, () => this.#dataVersion());
   }
 

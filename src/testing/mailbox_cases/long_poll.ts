@@ -7,7 +7,7 @@ const leased = topic("long poll", { requires: ["perReceiveVisibility"] });
 const delayed = topic("long poll", { requires: ["delay"] });
 const shared = topic("long poll", { needs: ["sibling"] });
 
-/** Whoever waits gets a message when there is one, and not later. */
+/** A waiting receive returns as soon as there is a message. */
 export const longPoll: readonly MailboxCase[] = [
   holds("a message that is there is received without a wait", async (bench) => {
     await bench.mailbox.send("work");

@@ -5,7 +5,7 @@ import type { MailboxCase } from "./mailbox_case.ts";
 const holds = topic("visibility", { requires: ["perReceiveVisibility"] });
 const fenced = topic("visibility", { requires: ["perReceiveVisibility", "fencedAck"] });
 
-/** Whoever has a message has it alone, for as long as was agreed. */
+/** A received message is invisible to other receivers until its visibility timeout passes. */
 export const visibility: readonly MailboxCase[] = [
   holds("a message is hidden while its lease lasts", async (bench) => {
     await bench.mailbox.send("work");

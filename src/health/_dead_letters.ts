@@ -2,43 +2,43 @@ import type { DeadLetter, Mailbox } from "../mailbox/mailbox.ts";
 import type { WatchedMailbox } from "./health_options.ts";
 import type { LetterStatus } from "./status.ts";
 
-/** A dead letter with what only those may read who have the token. */
-export interface OpenLetter extends LetterStatus {
-  /** What the last attempt failed with. */
+/** A dead letter with its error, which only requests with the token may read. */
+export interface DeadLetterDetail extends LetterStatus {
+  /** The error of the last attempt. */
   readonly error?: string;
   /** When its message was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
 }
 
-/** What a mailbox holds. */
-export interface MailboxLook {
+/** The counts of a mailbox, and its oldest dead letters. */
+export interface MailboxCounts {
   readonly messages: number;
   readonly deadLetters?: number;
   readonly letters?: readonly LetterStatus[];
 }
 
-/** As many letters as people look at. */
-const MOST_LETTERS = 20;
+/** The most dead letters to show. */
+const MAX_DEAD_LETTERS = 20;
 
-/** Counts what is in a mailbox and among its dead letters. */
-export async function lookInto(mailbox: WatchedMailbox): Promise<MailboxLook> {
+/** Reads the counts of a mailbox and its oldest dead letters. */
+export async function readMailbox(mailbox: WatchedMailbox): Promise<MailboxCounts> {
   const { deadLetters } = mailbox as Partial<Mailbox<unknown>>;
   const [messages, dead] = await Promise.all([
     mailbox.approximateCount(),
     deadLetters?.approximateCount(),
   ]);
   if (dead === undefined) return { messages };
-  const letters = dead > 0 ? await openLetters(mailbox) : [];
+  const letters = dead > 0 ? await readDeadLetters(mailbox) : [];
   return { messages, deadLetters: dead, ...(letters && { letters: letters.map(withoutError) }) };
 }
 
-/** The oldest letters of a mailbox, with their errors; undefined where the engine shows none. */
-export async function openLetters(
+/** Returns the oldest dead letters with their errors; undefined where the engine cannot peek. */
+export async function readDeadLetters(
   mailbox: WatchedMailbox,
-): Promise<readonly OpenLetter[] | undefined> {
+): Promise<readonly DeadLetterDetail[] | undefined> {
   const { deadLetters } = mailbox as Partial<Mailbox<unknown>>;
   try {
-    const peeked = await deadLetters?.peek?.(MOST_LETTERS);
+    const peeked = await deadLetters?.peek?.(MAX_DEAD_LETTERS);
     return peeked?.map(({ id, body, deliveryCount, enqueuedAt }) => {
       const letter: Partial<DeadLetter<unknown>> = Object(body);
       const { error } = letter;
@@ -52,10 +52,10 @@ export async function openLetters(
       };
     });
   } catch {
-    return undefined; // some engines show a message only to whoever takes it; the counts are still good
+    return undefined; // some engines cannot peek; the counts are still valid
   }
 }
 
-function withoutError({ id, reason, deliveryCount, deadAt }: OpenLetter): LetterStatus {
+function withoutError({ id, reason, deliveryCount, deadAt }: DeadLetterDetail): LetterStatus {
   return { id, reason, deliveryCount, deadAt };
 }

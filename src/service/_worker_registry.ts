@@ -1,5 +1,5 @@
 import { backoffMs } from "../_backoff.ts";
-import { whileWanted } from "../_promises.ts";
+import { abortable } from "../_promises.ts";
 import type { Cancel } from "../clock.ts";
 import type { Emitter } from "../_emitter.ts";
 import type { PoolCounters } from "./_pool_counters.ts";
@@ -8,14 +8,14 @@ import type { PoolEvents, WorkerEvent } from "./pool_call.ts";
 import { addresses, type PoolConfig } from "./pool_options.ts";
 import type { WorkerAddress } from "./worker_address.ts";
 
-/** How long looking for workers may take. */
+/** How long `discover` may take. */
 const DISCOVERY_TIMEOUT_MS = 10_000;
 
 /**
- * Who the workers are and how they are doing. Each is asked on a timer of its own, so that one that
- * hangs holds up nobody; the more often it fails, the longer the pause.
+ * Discovers the workers and checks their health. Each worker has its own timer, so that a hung one does
+ * not delay the others. The pause between checks grows with consecutive failures.
  */
-export class Roster {
+export class WorkerRegistry {
   readonly #config: PoolConfig;
   readonly #emitter: Emitter<PoolEvents>;
   readonly #counters: PoolCounters;
@@ -38,7 +38,7 @@ export class Roster {
     return this.#workers.get(id);
   }
 
-  /** Resolves when the workers have been found and each was asked once, or took too long. */
+  /** Resolves when the workers are discovered and each has been checked once or timed out. */
   async start(): Promise<void> {
     this.#stopped = new AbortController();
     await this.#discover(this.#stopped.signal);
@@ -50,16 +50,16 @@ export class Roster {
     this.#timers.clear();
   }
 
-  /** A worker said that it stops: it gets nothing more until it tells otherwise. */
-  isTerminating(worker: Worker): void {
-    this.#turn(worker, false);
+  /** Marks a worker that is stopping as unhealthy until its next successful check. */
+  markTerminating(worker: Worker): void {
+    this.#setHealthy(worker, false);
   }
 
-  /** Tells of a change. */
-  tell(worker: Worker, change: WorkerEvent["change"]): void {
+  /** Logs and emits a change of a worker. */
+  emitChange(worker: Worker, change: WorkerEvent["change"]): void {
     const { log } = this.#config;
     const { id } = worker.address;
-    if (change === "circuit_opened") log.warn(`worker "${id}" fails again and again: taken out`);
+    if (change === "circuit_opened") log.warn(`worker "${id}" failed repeatedly: circuit opened`);
     else log.info(`worker "${id}": ${change}`);
     this.#emitter.emit("worker", { worker: id, change });
   }
@@ -77,7 +77,7 @@ export class Roster {
       arrived = this.#update(found);
     } catch (error) {
       if (stopped.aborted) return;
-      log.warn("the workers could not be looked up: going on with those that are known", { error });
+      log.warn("worker discovery failed: the pool keeps the known workers", { error });
     }
     this.#later("discovery", discoverEveryMs, () => this.#discover(stopped));
     await Promise.all(arrived.map((worker) => this.#check(worker, stopped)));
@@ -91,13 +91,13 @@ export class Roster {
       if (staying.has(id)) continue;
       this.#workers.delete(id);
       this.#cancel(worker);
-      this.tell(worker, "left");
+      this.emitChange(worker, "left");
     }
     const arrived = found.filter(({ id }) => !staying.has(id))
       .map((address) => new Worker(address, circuit, clock));
     for (const worker of arrived) {
       this.#workers.set(worker.address.id, worker);
-      this.tell(worker, "joined");
+      this.emitChange(worker, "joined");
     }
     this.#list = [...this.#workers.values()];
     return arrived;
@@ -108,12 +108,12 @@ export class Roster {
     try {
       const ask = (signal: AbortSignal) => probe(worker.address, { signal });
       const health = await this.#within(healthTimeoutMs, stopped, ask);
-      const told = typeof health === "boolean" ? { healthy: health } : health;
-      this.#turn(worker, told.healthy, () => worker.tell(told));
-      this.#counters.checked(told.healthy);
+      const report = typeof health === "boolean" ? { healthy: health } : health;
+      this.#setHealthy(worker, report.healthy, () => worker.update(report));
+      this.#counters.checked(report.healthy);
     } catch {
       if (stopped.aborted) return;
-      this.#turn(worker, false, () => worker.tell({ healthy: false }));
+      this.#setHealthy(worker, false, () => worker.update({ healthy: false }));
       this.#counters.checked(false);
     }
     if (stopped.aborted || this.#workers.get(worker.address.id) !== worker) return;
@@ -123,13 +123,17 @@ export class Roster {
     this.#later(worker, pauseMs, () => this.#check(worker, stopped));
   }
 
-  #turn(worker: Worker, healthy: boolean, act: () => void = () => worker.healthy = healthy): void {
+  #setHealthy(
+    worker: Worker,
+    healthy: boolean,
+    act: () => void = () => worker.healthy = healthy,
+  ): void {
     const before = worker.healthy;
     act();
-    if (before !== healthy) this.tell(worker, healthy ? "healthy" : "unhealthy");
+    if (before !== healthy) this.emitChange(worker, healthy ? "healthy" : "unhealthy");
   }
 
-  /** Waits for nobody who does not listen to the signal. */
+  /** Rejects after `ms`, even if `act` ignores its signal. */
   async #within<T>(
     ms: number,
     stopped: AbortSignal,
@@ -140,7 +144,7 @@ export class Roster {
     const cancel = this.#config.clock.schedule(ms, abort);
     stopped.addEventListener("abort", abort);
     try {
-      return await whileWanted(act(controller.signal), controller.signal);
+      return await abortable(act(controller.signal), controller.signal);
     } finally {
       cancel();
       stopped.removeEventListener("abort", abort);

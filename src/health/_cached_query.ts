@@ -1,0 +1,90 @@
+import { settlesWithin } from "../_promises.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
+
+/** Options of a query to a system that may be unreachable. */
+export interface CachedQueryOptions<T> {
+  /** The name in logs, as in `mailbox "orders"`. */
+  readonly what: string;
+  readonly ask: () => Promise<T>;
+  /** How long an answer may take. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The query timed out. */
+export class NoAnswerError extends Error {
+  override readonly name = "NoAnswerError";
+}
+
+/** The pause after a timeout. It is long, because the timed-out query may still be running. */
+const TIMEOUT_RETRY_MS = 5_000;
+
+/**
+ * Caches the answer of a query. It runs one query at a time for any number of readers, and none while the
+ * answer is fresh.
+ */
+export class CachedQuery<T> {
+  readonly #options: CachedQueryOptions<T>;
+  #answer: T | undefined;
+  #reachable: boolean | undefined;
+  #error: unknown;
+  #dueAt = -Infinity;
+  #pending: Promise<void> | undefined;
+
+  constructor(options: CachedQueryOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Whether the last query succeeded. */
+  get reachable(): boolean {
+    return this.#reachable === true;
+  }
+
+  /** The last answer, of any age. */
+  get answer(): T | undefined {
+    return this.#answer;
+  }
+
+  /** The error of the last query, if it failed. */
+  get error(): unknown {
+    return this.#error;
+  }
+
+  /** Runs the query when the answer is older than `freshMs`. Returns undefined if it is unreachable. */
+  refresh(freshMs: number): Promise<void> | undefined {
+    if (this.#pending === undefined && this.#options.clock.monotonic() >= this.#dueAt) {
+      this.#pending = this.#ask(freshMs).finally(() => this.#pending = undefined);
+    }
+    return this.#reachable === false ? undefined : this.#pending;
+  }
+
+  async #ask(freshMs: number): Promise<void> {
+    const { ask, clock, timeoutMs } = this.#options;
+    let late = false;
+    let retryMs = freshMs;
+    const answered = Promise.resolve().then(ask).then(
+      (answer) => {
+        if (late) return;
+        this.#answer = answer;
+        this.#reachable = true;
+      },
+      (error) => late || this.#failed(error),
+    );
+    if (!await settlesWithin(answered, timeoutMs, clock)) {
+      late = true;
+      retryMs = Math.max(freshMs, TIMEOUT_RETRY_MS);
+      this.#failed(new NoAnswerError(`no answer within ${timeoutMs} ms`));
+    }
+    this.#dueAt = clock.monotonic() + retryMs;
+  }
+
+  /** Logs the first failure, not every one. */
+  #failed(error: unknown): void {
+    const { log, what } = this.#options;
+    if (this.#reachable !== false) log.warn(`${what} does not answer status queries`, { error });
+    this.#reachable = false;
+    this.#error = error;
+  }
+}
