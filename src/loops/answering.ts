@@ -6,27 +6,27 @@ import { isMailboxError, type MailboxErrorName } from "../mailbox/errors.ts";
 import type { DeadLetterReason, Message, ReplyMailbox } from "../mailbox/mailbox.ts";
 import type { HandlerContext } from "./handler.ts";
 
-/** What a message remembers between its deliveries. */
+/** The checkpoint of a message between its deliveries. */
 export interface Remembered<R> {
-  /** What the work itself has saved. */
+  /** The checkpoint of the work itself. */
   readonly progress?: unknown;
-  /** The work is done, and only its answer could not be sent. */
+  /** The result of finished work whose answer could not be sent. */
   readonly unsent?: Unsent<R>;
-  /** The message has failed for good: this is its answer, and it never gets another. */
+  /** The final answer of a message that has failed for good. */
   readonly refused?: Refused<R>;
 }
 
-/** An answer, and how often it could not be sent. */
+/** An answer and the number of failed sends. */
 export interface Unsent<R> {
   readonly result: R;
   readonly times: number;
 }
 
-/** An answer that tells of a failure, and why its message is dead-lettered. */
+/** The answer of a failed message, and why the message is dead-lettered. */
 export interface Refused<R> {
   readonly result: R;
   readonly reason: DeadLetterReason;
-  /** The delivery that failed. A redriven message is sent anew, and counted anew. */
+  /** The delivery that failed. A redriven message is counted from 1 again. */
   readonly enqueuedAt: number;
   readonly deliveryCount: number;
 }
@@ -35,29 +35,29 @@ export interface Refused<R> {
 export interface AnsweringOptions<R> {
   readonly clock: Clock;
   readonly log: Log;
-  /** What the result is about, for logs: `request 7`. */
+  /** Returns the name of a result for logs, as in `request 7`. */
   readonly nameOf: (result: R) => string;
-  /** What is sent where the result itself never can be, as when it is too large. */
+  /** Returns the answer to send when the result cannot be sent, for example because it is too large. */
   readonly instead: (result: R, error: unknown) => R;
-  /** Where all answers go. @default {each message's own reply address} */
+  /** The mailbox for all answers. @default {each message's own reply address} */
   readonly to?: ReplyMailbox<R> | undefined;
 }
 
-/** How often an answer is tried before its message is put off. */
+/** How often to send an answer before the message is nacked. */
 const REPLY_ATTEMPTS = 3;
 const REPLY_PAUSE_MS = { min: 50, max: 500 } as const;
-/** How many answers are remembered here because their messages could not. */
+/** The most answers kept in memory because no checkpoint could be saved. */
 const MOST_KEPT = 1_000;
-/** How long a message is put off. */
+/** The pause before the next delivery of a nacked message. */
 const UNSENT_PAUSE_MS = { min: 1_000, max: 60_000 } as const;
 
 const GONE: readonly MailboxErrorName[] = ["ReplyNotAvailableError", "MailboxClosedError"];
 const UNSENDABLE: readonly MailboxErrorName[] = ["SerializationError", "InvalidParameterError"];
 
 /**
- * Answers messages, and does the work for an answer once: an answer that cannot be sent is remembered
- * with its message, and the next delivery only sends it. Where both mailboxes are away, as on one server
- * that is restarted, it is remembered here.
+ * Answers messages, and does the work for an answer once. An answer that cannot be sent is saved as the
+ * checkpoint of its message, and the next delivery only sends it. When both mailboxes are unreachable,
+ * such as on one server that restarts, the answer is kept in memory.
  *
  * ```text
  * work ─▶ send, three times if need be ─▶ done
@@ -65,8 +65,8 @@ const UNSENDABLE: readonly MailboxErrorName[] = ["SerializationError", "InvalidP
  * failed for good ─▶ remembered ─▶ send ─▶ dead-lettered
  * ```
  *
- * A failure is remembered with the message before it is told. When the message could not be dead-lettered
- * and comes again, on whichever machine, it is refused again: after an error no requester gets an output.
+ * A failure is saved as a checkpoint before it is sent. When the message could not be dead-lettered and is
+ * delivered again, on any machine, it fails again: after an error no requester gets an output.
  */
 export class Answering<R> {
   readonly #options: AnsweringOptions<R>;
@@ -76,7 +76,7 @@ export class Answering<R> {
     this.#options = options;
   }
 
-  /** Has the work done and answered. Throws when the message is to come again. */
+  /** Does the work and sends the answer. Throws when the message must be delivered again. */
   async serve<T>(
     message: Message<T, R>,
     context: HandlerContext,
@@ -105,8 +105,8 @@ export class Answering<R> {
   }
 
   /**
-   * Answers a message that is about to be dead-lettered. Rejects when that cannot be remembered with the
-   * message, which is not answered then: should it come again, its next delivery decides.
+   * Answers a message that is about to be dead-lettered. Rejects, without an answer, when the failure cannot
+   * be saved as a checkpoint: the next delivery then decides.
    */
   async refuse<T>(message: Message<T, R>, result: R, reason: DeadLetterReason): Promise<void> {
     const { enqueuedAt, deliveryCount, replyTo } = message;
@@ -117,7 +117,7 @@ export class Answering<R> {
       try {
         await this.#insist(() => message.saveCheckpoint({ ...remembered, refused }));
       } catch (error) {
-        // SQS without a store keeps no checkpoints: this process remembers it.
+        // SQS without a store has no checkpoints: keep the answer in memory.
         if (!isMailboxError(error, "InvalidParameterError")) throw error;
         this.#keep(message, { refused });
       }
@@ -142,7 +142,7 @@ export class Answering<R> {
     });
   }
 
-  /** What is known of a message from its earlier deliveries, here or elsewhere. */
+  /** Returns what earlier deliveries have saved, here or on another machine. */
   #recall<T>(message: Message<T, R>): Remembered<R> {
     const key = keyOf(message);
     const { refused, ...remembered } = { ...readRemembered(message), ...this.#kept.get(key) };
@@ -152,7 +152,7 @@ export class Answering<R> {
     return isOfThis ? { ...remembered, refused } : remembered;
   }
 
-  /** Sends an answer. Resolves with what went wrong, if that may pass. */
+  /** Sends an answer. Resolves with the error if it is temporary. */
   async send<T>(message: Message<T, R>, result: R): Promise<unknown> {
     const { log, nameOf, instead, to } = this.#options;
     if (to === undefined && message.replyTo === undefined) {
@@ -179,7 +179,7 @@ export class Answering<R> {
     }
   }
 
-  /** Tries a call as often as an answer, while the engine is away. */
+  /** Retries a call while the engine is unreachable, as often as an answer. */
   async #insist(call: () => Promise<void>): Promise<void> {
     for (let attempt = 1;; attempt++) {
       try {
@@ -197,7 +197,7 @@ export class Answering<R> {
   }
 }
 
-/** What earlier deliveries have saved; nothing when it was saved by something else, or cannot be read. */
+/** Returns the saved checkpoint; an empty one when it has another format or cannot be read. */
 function readRemembered<T, R>(message: Message<T, R>): Remembered<R> {
   try {
     const { checkpoint } = message;

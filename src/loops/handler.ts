@@ -4,43 +4,43 @@ import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
 
-/** What a handler gets beside its message. */
+/** The context of a handler call. */
 export interface HandlerContext {
-  /** Aborted when a stop begins: find a good place to end, or finish. */
+  /** Aborts when a stop begins: finish, or end at the next safe point. */
   readonly stopping: AbortSignal;
   /**
-   * Aborted when the work must end: the deadline is near, the stop was forced (both with a
+   * Aborts when the work must end: the deadline is near, the stop was forced (both with a
    * {@linkcode CancelledError}), or the lease was lost (with a {@linkcode LeaseLostError}).
    */
   readonly signal: AbortSignal;
-  /** Tells the watchdog, and the lease where it depends on it, that the work is alive. */
+  /** Records a heartbeat for the watchdog, and for the lease where its extension depends on it. */
   readonly beat: () => void;
-  /** Saves progress; the next delivery of the message has it as `message.checkpoint`. */
+  /** Saves a checkpoint. The next delivery of the message has it as `message.checkpoint`. */
   readonly checkpoint: (progress: unknown) => Promise<void>;
   /**
-   * Ends the extension of the lease, and waits for one that is under way: what follows, as a reply, has
-   * as long as the visibility timeout.
+   * Stops extending the lease, and waits for an extension in progress. What follows, such as a reply, has
+   * the visibility timeout to finish.
    */
   readonly endLease: () => Promise<void>;
-  /** Counts the attempts at this message, from 1. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
   /** The loop's log. */
   readonly log: Log;
 }
 
-/** Works on one message. When it returns, the message is done; when it throws, it is tried again. */
+/** Handles one message. The loop acknowledges it when this returns, and retries it when this throws. */
 export type Handler<T, R = unknown> = (
   message: Message<T, R>,
   context: HandlerContext,
 ) => Promise<unknown> | unknown;
 
-/** Hears of a message that is about to be buried. */
+/** Called with a message that is about to be dead-lettered. */
 export type OnBury<T, R = unknown> = (
   message: Message<T, R>,
   reason: DeadLetterReason,
 ) => Promise<unknown> | unknown;
 
-/** What the pieces of work of one loop share. */
+/** The state that all message contexts of one loop share. */
 export interface WorkShared {
   readonly stopping: AbortSignal;
   readonly heartbeat: Heartbeat;
@@ -48,8 +48,7 @@ export interface WorkShared {
 }
 
 /**
- * The context of one message. Most handlers look at little of it, so that its parts are made when they
- * are looked at.
+ * The context of one message. Its parts are created on first use, because most handlers use few of them.
  */
 export class MessageContext implements HandlerContext {
   readonly #shared: WorkShared;
@@ -100,12 +99,12 @@ export class MessageContext implements HandlerContext {
     return this.#shared.log;
   }
 
-  /** Why the work was told to end, if it was. */
+  /** Why the work was cancelled, if it was. */
   get reason(): CancelledError | LeaseLostError | undefined {
     return this.#reason;
   }
 
-  /** Tells the work to end; the first reason counts. */
+  /** Cancels the work. Only the first reason counts. */
   cancel(reason: CancelledError | LeaseLostError): void {
     if (this.#reason !== undefined) return;
     this.#reason = reason;

@@ -16,37 +16,37 @@ export type { BackoffOptions };
 
 /** Options of {@linkcode MailboxLoop}. */
 export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
-  /** Where the messages come from. */
+  /** The mailbox to receive from. */
   readonly mailbox: Mailbox<T, R>;
-  /** Works on one message. */
+  /** Handles one message. */
   readonly handler: Handler<T, R>;
-  /** What reports and health call it by. @default {the mailbox's name} */
+  /** The name in reports and health. @default {the mailbox's name} */
   readonly name?: string;
-  /** How many messages are worked on at a time, up to 1 000. @default {1} */
+  /** How many messages are handled at a time, up to 1 000. @default {1} */
   readonly concurrency?: number;
-  /** How many more are received ahead; they keep their lease and go back on a stop. @default {0} */
+  /** How many more messages are received ahead. Their leases are extended; a stop releases them. @default {0} */
   readonly prefetch?: number;
-  /** How messages are kept leased while they are worked on; `false` switches it off. */
+  /** How leases are extended while messages are handled; `false` switches it off. */
   readonly lease?: LeaseExtender | LeaseExtenderOptions | false;
-  /** When a message has failed for good. @default {never: it is tried again for ever} */
+  /** When a message is dead-lettered. @default {never: it is retried forever} */
   readonly deadLetter?: DeadLetterPolicy | DeadLetterOptions;
-  /** Called before a message is buried, as to tell its sender; a failure of it is only logged. */
+  /** Called before a message is dead-lettered, for example to notify its sender. Its errors are logged. */
   readonly onBury?: OnBury<T, R>;
-  /** What bodies must look like; what does not fit is buried with the reasons. */
+  /** The schema of bodies. A message that does not match is dead-lettered with the issues. */
   readonly schema?: StandardSchema<T>;
-  /** How long a failed message stays hidden. @default {from 1 s to 5 min} */
+  /** The pause before a failed message is retried. @default {from 1 s to 5 min} */
   readonly backoff?: BackoffOptions;
-  /** Hears of failures of handlers and of the engine. @default {libraryLog} */
+  /** Where failures of handlers and of the engine are logged. @default {libraryLog} */
   readonly log?: Log;
 }
 
-/** The pauses before a failed message is tried again, unless told. */
+/** The default pauses before a failed message is retried. */
 const DEFAULT_BACKOFF: Required<BackoffOptions> = { minMs: 1_000, maxMs: 300_000 };
 
 /**
- * Receives messages, keeps them leased while a handler works, and settles them: done when the handler
- * returns, tried again when it throws, buried when that is no use. A stop finishes what is in flight
- * and gives back what was not started.
+ * Receives messages, extends their leases while handlers run, and settles them: it acknowledges when the
+ * handler returns, nacks when it throws, and dead-letters after the last attempt. A stop finishes the
+ * messages in flight and releases the unstarted ones.
  *
  * @example
  * ```ts
@@ -68,7 +68,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
   readonly #config: MailboxRunConfig<T, R>;
   #current: MailboxRun<T, R> | undefined;
 
-  /** Checks the options; nothing happens before `run`. */
+  /** Checks the options. Nothing starts before `run`. */
   constructor(options: MailboxLoopOptions<T, R>) {
     const { mailbox, handler, lease = {}, deadLetter, onBury, schema } = options;
     if (typeof mailbox?.receive !== "function") {
@@ -109,34 +109,34 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     };
   }
 
-  /** What became of the messages of this run, or of the last one. */
+  /** The counts of the messages of this run, or of the last one, by outcome. */
   get figures(): Figures {
     return this.#current?.figures ?? NO_FIGURES;
   }
 
-  /** False while messages cannot be received, or the mailbox is in trouble. */
+  /** False while messages cannot be received, or the mailbox reports a problem. */
   get ready(): boolean {
     return (this.#current?.ready ?? true) && this.#config.mailbox.trouble === undefined;
   }
 
-  /** Where the messages come from. */
+  /** The mailbox to receive from. */
   get mailbox(): Mailbox<T, R> {
     return this.#config.mailbox;
   }
 
-  /** What keeps the messages leased, with its counters. */
+  /** The lease extender and its counters. */
   get leases(): LeaseExtender {
     return this.#config.extender;
   }
 
-  /** Takes no new messages until `resume`, a wait for one ends at once; resolves when none is in flight. */
+  /** Receives no messages until `resume`, and ends a waiting receive. Resolves when none is in flight. */
   override async drain(): Promise<void> {
     const drained = super.drain();
     this.#current?.endWait();
     await drained;
   }
 
-  /** Gives back what handlers still work on, because the process ends in a moment. */
+  /** Releases the messages of handlers that still run, because the process is about to end. */
   async abandon(): Promise<void> {
     await this.#current?.abandon();
   }

@@ -2,13 +2,12 @@ import { EventLoopYield } from "../_event_loop_yield.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 
-/** What one step gets. */
+/** The context of one step. */
 export interface StepContext extends LoopContext {
-  /** Counts the steps of this run from 1. */
+  /** The number of the step in this run, from 1. */
   readonly iteration: number;
   /**
-   * Waits between two pieces of work, and not a moment longer once a stop has begun. Meanwhile the
-   * step counts as idle.
+   * Waits `ms` milliseconds, or until a stop begins. The step counts as idle meanwhile.
    */
   readonly pause: (ms: number) => Promise<void>;
 }
@@ -17,8 +16,8 @@ export interface StepContext extends LoopContext {
 export type Step = (context: StepContext) => Promise<void | boolean> | void | boolean;
 
 /**
- * A loop that does one step after another until it is told to stop. A step in flight is finished
- * first; one that goes on past the deadline sees its `signal` abort.
+ * Runs one step after another until it is stopped. A stop waits for the step in flight; near the deadline
+ * the step's `signal` aborts.
  *
  * @example
  * ```ts
@@ -35,7 +34,7 @@ export type Step = (context: StepContext) => Promise<void | boolean> | void | bo
 export class StepLoop extends BaseLoop {
   readonly #step: Step;
 
-  /** Makes a loop; nothing happens before `run`. */
+  /** Creates a loop. Nothing starts before `run`. */
   constructor(name: string, step: Step, options: LoopOptions = {}) {
     super(name, options);
     if (typeof step !== "function") {
@@ -46,7 +45,7 @@ export class StepLoop extends BaseLoop {
     this.#step = step;
   }
 
-  /** Does step after step until the stop. */
+  /** Runs steps until the stop. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { maxIterations = Infinity } = options;
     const turns = EventLoopYield.of(this.clock);
@@ -60,7 +59,7 @@ export class StepLoop extends BaseLoop {
     }
   }
 
-  /** Takes one step; false when it was the last. While it pauses it is not in flight. */
+  /** Runs one step. Returns false when it was the last. A pausing step is not in flight. */
   async #take(context: LoopContext, iteration: number): Promise<boolean> {
     const { signal, stopping } = context;
     const begin = () => this.track({ id: `step ${iteration}`, since: this.clock.monotonic() });

@@ -22,7 +22,7 @@ export class ExitError extends Error {
 }
 
 /**
- * A runtime whose signals a test sends by hand, and whose end is only noted.
+ * A runtime for tests: the test sends the signals, and exits are only recorded.
  *
  * @example
  * ```ts

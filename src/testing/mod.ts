@@ -1,7 +1,7 @@
 /**
- * For tests of programs that use the package, and for proving one's own implementations of its
- * contracts: a clock that stands still, a process whose signals are sent by hand, mailboxes that
- * remember, forget or fail, and the cases that every {@linkcode Runnable} and every {@linkcode Mailbox} has to pass.
+ * Tools for tests of programs that use the package: a virtual clock, a fake runtime, and mailboxes that
+ * record, drop or fail. For implementations of its interfaces: the test cases that every
+ * {@linkcode Runnable} and every {@linkcode Mailbox} has to pass.
  *
  * @module
  */
