@@ -343,8 +343,8 @@ describe("a WorkerPool", () => {
     const workers = ["http://a"];
     for (
       const [options, text] of [
-        [{ workers: "http://a" }, "expected a list or a function"],
-        [{ workers: ["user:secret"] }, "Invalid URL of a worker"],
+        [{ workers: "http://a" }, "expected an array or a function"],
+        [{ workers: ["user:secret"] }, "Invalid worker URL"],
         [{ workers, healthEveryMs: 0 }, "Invalid healthEveryMs"],
         [{ workers, minRemainingMs: -1 }, "Invalid minRemainingMs"],
         [{ workers, attempts: { capacity: 1.5 } }, "Invalid attempts.capacity"],
