@@ -78,21 +78,30 @@ console.log(describe(sum(outcomes.map(({ counts }) => counts))));
 process.exitCode = outcomes.every(({ ok }) => ok) ? 0 : 1;
 
 async function runStep(step: Step): Promise<Outcome> {
-  const { name, program, args, env, paths, timeoutMs, runner, forbidden } = step;
+  const { name, program, args, paths, timeoutMs, runner, forbidden } = step;
   if (paths?.length === 0) return failed(name, "has no test file");
-  const { code, output, ms } = await run(program, [...args, ...paths ?? []], {
-    timeoutMs,
-    env: { ...commonEnv, ...env },
-  });
-  const seconds = `${(ms / 1000).toFixed(1)} s`;
-  const counts = runner ? parseCounts(runner, output) : none;
-  const empty = runner !== undefined && counts.passed + counts.failed === 0;
-  const hasForbidden = forbidden !== undefined && output.includes(forbidden);
+  const options = { timeoutMs, env: commonEnv };
+  const results = await Promise.all(
+    shares(step).map((share) => run(program, [...args, ...share], options)),
+  );
+  const seconds = `${(Math.max(...results.map(({ ms }) => ms)) / 1000).toFixed(1)} s`;
+  const parts = runner ? results.map(({ output }) => parseCounts(runner, output)) : [none];
+  const counts = sum(parts);
+  const empty = runner !== undefined && parts.some((it) => it.passed + it.failed === 0);
+  const hasForbidden = forbidden !== undefined &&
+    results.some(({ output }) => output.includes(forbidden));
   const note = hasForbidden ? forbidden : empty ? "ran no test" : runner ? describe(counts) : "";
+  const code = results.find((it) => it.code !== 0)?.code ?? 0;
   const ok = code === 0 && counts.failed === 0 && !empty && !hasForbidden;
   if (ok) return { name, ok, note, counts, seconds };
-  console.log(`\n── ${name} ──\n${output.trimEnd()}\n`);
+  for (const { output } of results) console.log(`\n── ${name} ──\n${output.trimEnd()}\n`);
   return failed(name, `${note} (exit code ${code})`.trimStart(), counts, seconds);
+}
+
+/** Deals the paths of a step out to its processes. */
+function shares({ paths = [], processes = 1 }: Step): readonly (readonly string[])[] {
+  const count = Math.max(1, Math.min(processes, paths.length));
+  return Array.from({ length: count }, (_, own) => paths.filter((_, i) => i % count === own));
 }
 
 /** Counts a step without a failing test as one failure, so that the last line shows it. */

@@ -12,8 +12,8 @@ export interface Step {
   readonly timeoutMs: number;
   /** The runner whose summary ends the output, if the step runs tests. */
   readonly runner?: RuntimeName;
-  /** Added to the environment. */
-  readonly env?: Readonly<Record<string, string>>;
+  /** How many processes share the paths. @default {1} */
+  readonly processes?: number;
   /** True if the step may run in parallel with the previous one. */
   readonly beside?: boolean;
   /** Text that fails the step when its output contains it. */
@@ -107,8 +107,9 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
       name: "deno",
       program: runtimeBinary("deno"),
       // the step `check` checks the types
-      args: ["test", "--allow-all", "--no-check", "--unstable-kv", "--parallel"],
-      env: { DENO_JOBS: `${JOBS}` },
+      args: ["test", "--allow-all", "--no-check", "--unstable-kv"],
+      // With `--parallel` the files would share one process, its working directory and environment.
+      processes: JOBS,
       paths,
       timeoutMs: TEST_TIMEOUT_MS,
       runner: "deno",
