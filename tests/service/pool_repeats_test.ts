@@ -96,7 +96,7 @@ describe(`a WorkerPool on ${runtimeName} whose worker breaks the connection afte
     await assertRejects(() => ask({ ...post, headers: key }, false), UnreachableError);
   });
 
-  it("asks another for POST when nobody listens at the first, as often as it takes", async () => {
+  it("tries other workers for a POST while connections are refused", async () => {
     const gone = await CuttingWorker.start();
     const { url } = gone;
     await gone[Symbol.asyncDispose]();

@@ -4,55 +4,59 @@ import type { Log } from "../../log.ts";
 import { isJsonFile, watchFolder } from "./_files.ts";
 
 /**
- * So many inboxes of a process are watched themselves, so that a file which a script puts there is noticed
- * at once. Each watch may cost something for every event of all of them, so that more would make the cost
- * of many mailboxes grow with the square of their number.
+ * How many inboxes of a process have a watch of their own, so that a file from a script is noticed at once.
+ * On Deno each watch costs time for every event of all watches, so the number is small.
  */
-const OWN_WATCHES = 4;
+const MAX_INBOX_WATCHES = 4;
 
-let ownWatches = 0;
+let inboxWatches = 0;
 
-type Listeners = Map<string, Set<() => void>>;
+/** The listeners of a base folder, by the name of their mailbox, and the watch that they share. */
+interface SharedWatch {
+  readonly listeners: Map<string, Set<() => void>>;
+  readonly stop: () => void;
+}
 
-/** The folders that are watched for rings, with those who listen by the name of their mailbox. */
-const bells = new Map<string, { readonly listeners: Listeners; readonly stop: () => void }>();
+const sharedWatches = new Map<string, SharedWatch>();
 
 /**
- * Tells all processes that wait for messages of the mailbox in this folder to look. It never rejects: the
- * message is stored, and without the ring it is found by a look in time.
+ * Wakes all processes that wait for messages of the mailbox in this folder, by setting its time. Never
+ * rejects: the message is stored, and the next poll of a waiting process finds it.
  */
-export async function ring(folder: string, nowMs: number, log: Log): Promise<void> {
+export async function wake(folder: string, nowMs: number, log: Log): Promise<void> {
   try {
     await utimes(folder, nowMs / 1_000, nowMs / 1_000);
   } catch (error) {
-    log.debug(`cannot set the time of ${folder}; others find the message up to a second later`, {
-      error,
-    });
+    log.debug(
+      `cannot set the time of ${folder}; waiting processes find the message by their poll`,
+      {
+        error,
+      },
+    );
   }
 }
 
 /**
- * Calls `listener` when there may be a message in the mailbox of this folder: after a {@linkcode ring},
- * which one watch hears for all mailboxes of a base folder, or when a file comes to its `inbox`, where that
- * is watched. A file that comes unheard is found by a look in time. Returns the remover.
+ * Calls `listener` after a {@linkcode wake} of this mailbox folder, and when a file arrives in its `inbox`
+ * where that has a watch. All mailboxes of a base folder share one watch. Returns the remover.
  */
-export function onRing(folder: string, inbox: string, listener: () => void, log: Log): () => void {
-  const stopBell = hearBell(dirname(folder), basename(folder), listener, log);
-  if (ownWatches >= OWN_WATCHES) return stopBell;
-  ownWatches++;
-  const stopOwn = watchFolder(inbox, (name) => {
+export function onWake(folder: string, inbox: string, listener: () => void, log: Log): () => void {
+  const stopShared = listenShared(dirname(folder), basename(folder), listener, log);
+  if (inboxWatches >= MAX_INBOX_WATCHES) return stopShared;
+  inboxWatches++;
+  const stopInbox = watchFolder(inbox, (name) => {
     if (name === undefined || isJsonFile(name)) listener();
   }, log);
   return () => {
-    stopBell();
-    stopOwn();
-    ownWatches--;
+    stopShared();
+    stopInbox();
+    inboxWatches--;
   };
 }
 
-function hearBell(base: string, name: string, listener: () => void, log: Log): () => void {
-  const bell = bells.get(base) ?? openBell(base, log);
-  const { listeners } = bell;
+function listenShared(base: string, name: string, listener: () => void, log: Log): () => void {
+  const shared = sharedWatches.get(base) ?? startShared(base, log);
+  const { listeners } = shared;
   const own = () => listener();
   listeners.set(name, (listeners.get(name) ?? new Set()).add(own));
   return () => {
@@ -60,18 +64,18 @@ function hearBell(base: string, name: string, listener: () => void, log: Log): (
     if (left?.delete(own) !== true || left.size > 0) return;
     listeners.delete(name);
     if (listeners.size > 0) return;
-    bell.stop();
-    bells.delete(base);
+    shared.stop();
+    sharedWatches.delete(base);
   };
 }
 
-function openBell(base: string, log: Log) {
-  const listeners: Listeners = new Map();
+function startShared(base: string, log: Log): SharedWatch {
+  const listeners: SharedWatch["listeners"] = new Map();
   const stop = watchFolder(base, (name) => {
-    const rung = name === undefined ? [...listeners.values()] : [listeners.get(name) ?? []];
-    for (const heard of rung.flatMap((it) => [...it])) heard();
+    const woken = name === undefined ? [...listeners.values()] : [listeners.get(name) ?? []];
+    for (const listener of woken.flatMap((it) => [...it])) listener();
   }, log);
-  const bell = { listeners, stop };
-  bells.set(base, bell);
-  return bell;
+  const shared = { listeners, stop };
+  sharedWatches.set(base, shared);
+  return shared;
 }

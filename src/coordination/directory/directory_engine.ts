@@ -15,7 +15,7 @@ import { type FileName, fitsInName, orderOf, sentAt } from "./_file_names.ts";
 import { each } from "./_files.ts";
 import { underLock } from "./_lock.ts";
 import { isUnreadable, MessageFolder, visible } from "./_message_folder.ts";
-import { onRing, ring } from "./_wakes.ts";
+import { onWake, wake } from "./_wakes.ts";
 
 /** How often a waiting receiver polls without a wake. */
 const POLL_MS = 1_000;
@@ -178,7 +178,7 @@ export class DirectoryEngine implements Engine<string> {
 
   onWake(listener: () => void): () => void {
     this.#listeners.add(listener);
-    const stop = onRing(this.#path, this.#folder.inbox, listener, this.#log);
+    const stop = onWake(this.#path, this.#folder.inbox, listener, this.#log);
     return () => {
       this.#listeners.delete(listener);
       stop();
@@ -291,6 +291,6 @@ export class DirectoryEngine implements Engine<string> {
   /** Wakes the waiting receivers of this process and of others. */
   async #wake(): Promise<void> {
     for (const listener of [...this.#listeners]) listener();
-    await ring(this.#path, this.#clock.now(), this.#log);
+    await wake(this.#path, this.#clock.now(), this.#log);
   }
 }

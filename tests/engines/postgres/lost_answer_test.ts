@@ -100,7 +100,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     await again!.acknowledge();
   });
 
-  it("counts a message as acknowledged whose acknowledgement was answered to nobody", async () => {
+  it("counts a message as acknowledged although the answer to its acknowledgement was lost", async () => {
     const count = 200;
     await using mailbox = await open("counted");
     await mailbox.sendMany(Array.from({ length: count }, (_, i) => i));

@@ -81,7 +81,7 @@ describe("connections to Redis that break a hundred times under load", gate, () 
       }
       const fault = makeFault();
       void fault.begin(proxy, behind.redis);
-      // From behind the proxy, and by the connection that nobody kills: a send is confirmed once.
+      // From behind the proxy, and by a connection that is not killed: a send is confirmed once.
       const sender = await RedisMailbox.open<number>(behind.redis, { log: silentLog });
       let sent = 0;
       await eventually(async () => {

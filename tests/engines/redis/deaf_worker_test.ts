@@ -38,7 +38,7 @@ describe("a worker that cannot listen for messages on Redis", gate, () => {
       await admin.call("ACL", "SETUSER", "worker", rule);
       for (let round = 0; round < 3; round++) {
         await mailbox.send(round);
-        await admin.call("CLIENT", "KILL", "USER", "worker"); // whoever waits looks then
+        await admin.call("CLIENT", "KILL", "USER", "worker"); // waiting receives poll then
         await worker.says(SAYS);
         await worker.line(`done ${round}`);
       }

@@ -1,4 +1,4 @@
-// Keys that somebody removed, an emptied server, and a server that removes keys by itself.
+// Keys that another program removed, an emptied server, and a server that removes keys by itself.
 
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";

@@ -169,7 +169,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     await again!.acknowledge();
   });
 
-  it("counts messages as acknowledged whose acknowledgement was answered to nobody", async () => {
+  it("counts messages as acknowledged although the answer to their acknowledgement was lost", async () => {
     const count = 200;
     await using mailbox = await open();
     await mailbox.sendMany(Array.from({ length: count }, (_, i) => i));
