@@ -6,8 +6,8 @@
  * ```ts
  * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
  *
- * const orders = new StepLoop("orders", async ({ pause }) => await pause(10));
- * const emails = new StepLoop("emails", async ({ pause }) => await pause(25));
+ * const orders = new StepLoop("orders", async ({ sleep }) => await sleep(10));
+ * const emails = new StepLoop("emails", async ({ sleep }) => await sleep(25));
  * const group = new LoopGroup([orders, emails], { shutdownTimeoutMs: 10_000 });
  * console.log(String(await group.run({ maxIterations: 3 })));
  * ```
@@ -35,6 +35,7 @@ export {
   TERMINATING,
   TerminatingError,
 } from "./src/errors.ts";
+export { type Random, seededRandom, systemRandom } from "./src/random.ts";
 export { libraryLog } from "./src/library_log.ts";
 export { consoleLog, type Log, silentLog } from "./src/log.ts";
 export {
@@ -52,8 +53,8 @@ export {
 } from "./src/runtime.ts";
 
 export type {
-  Figures,
   InFlight,
+  MessageCounts,
   Runnable,
   RunOptions,
   ShutdownOptions,
@@ -77,7 +78,7 @@ export type {
   FailurePolicy,
   RestartOptions,
 } from "./src/lifecycle/group_options.ts";
-export type { Support } from "./src/lifecycle/resources.ts";
+export type { Resource } from "./src/lifecycle/resources.ts";
 export type {
   GroupEvents,
   LoopEvent,
@@ -117,6 +118,7 @@ export type {
   DeadLetterReason,
   Mailbox,
   Message,
+  MessageHeaders,
   NackOptions,
   PeekedMessage,
   ReceiveOptions,
@@ -140,20 +142,19 @@ export {
   SerializationError,
 } from "./src/mailbox/errors.ts";
 export { InMemoryMailbox, type InMemoryMailboxOptions } from "./src/mailbox/in_memory_mailbox.ts";
-export { EngineMailbox, type PlanLeaseKeeping } from "./src/mailbox/engine_mailbox.ts";
-export type {
-  LeaseKeeping,
-  LeaseKeepingModule,
-  LeaseKeepingPlan,
-} from "./src/mailbox/lease_keeping.ts";
-export { type Codec, identityCodec, jsonCodec } from "./src/mailbox/codec.ts";
+export { EngineMailbox } from "./src/mailbox/engine_mailbox.ts";
+export type { Envelope, EnvelopeOptions } from "./src/mailbox/envelope.ts";
+export { type Codec, identityCodec, jsonCodec, type TracedBody } from "./src/mailbox/codec.ts";
 export type {
   Delivery,
   Engine,
   Entry,
   Maybe,
-  Pulled,
-  StoredReplyAddress,
+  OffThreadExtender,
+  OffThreadModule,
+  OffThreadPlan,
+  Received,
+  StoredMessage,
 } from "./src/mailbox/engine.ts";
 export { redrive, type RedriveOptions } from "./src/loops/redrive.ts";
 export {
@@ -174,7 +175,7 @@ export {
   MailboxLoop,
   type MailboxLoopOptions,
 } from "./src/loops/mailbox_loop.ts";
-export type { Handler, HandlerContext, OnBury } from "./src/loops/handler.ts";
+export type { Handler, HandlerContext, OnDeadLetter } from "./src/loops/handler.ts";
 export { AgentLoop, AgentLoop as MainLoop } from "./src/agents/agent_loop.ts";
 export type {
   AgentBundle,
@@ -199,12 +200,9 @@ export {
   BudgetTracker,
   type TokenUsage,
 } from "./src/agents/budget.ts";
-export type { TraceContext, TracedBody } from "./src/telemetry/trace_context.ts";
+export type { TraceContext } from "./src/telemetry/trace_context.ts";
 export { type Role, Session, type SessionRecord, type Turn } from "./src/agents/session.ts";
 export type { SchemaIssue, SchemaResult, StandardSchema } from "./src/loops/schema.ts";
-export {
-  type MailboxOpener,
-  openMailbox,
-  type OpenMailboxOptions,
-} from "./src/engines/open_mailbox.ts";
-export type { MailboxUrl } from "./src/engines/mailbox_url.ts";
+export type { MailboxOpener } from "./src/engines/_kit/registration.ts";
+export { openMailbox, type OpenMailboxOptions } from "./src/engines/open_mailbox.ts";
+export type { MailboxUrl } from "./src/engines/_kit/mailbox_url.ts";

@@ -48,7 +48,7 @@ async function updates(entry: string, path: string): Promise<readonly number[]> 
   const { LoopGroup, silentLog, StepLoop }: typeof Lastcall = await import(entry);
   const loops = Array.from(
     { length: LOOPS },
-    (_, i) => new StepLoop(`loop ${i}`, ({ pause }) => pause(500)),
+    (_, i) => new StepLoop(`loop ${i}`, ({ sleep }) => sleep(500)),
   );
   const healthPort = await freePort();
   const options = { healthPort, healthHost: "127.0.0.1", log: silentLog };

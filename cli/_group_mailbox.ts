@@ -4,17 +4,17 @@ import {
   type Log,
   type Mailbox,
   MailboxConnectionError,
-  type Support,
+  type Resource,
   systemClock,
 } from "../mod.ts";
-import { parseMailboxUrl } from "../src/engines/mailbox_url.ts";
+import { parseMailboxUrl } from "../src/engines/_kit/mailbox_url.ts";
 import { type CliError, toCliError } from "./_errors.ts";
 import { open } from "./_mailbox.ts";
 
 /** A mailbox, and the resource by which a group opens and closes it. */
 export interface GroupMailbox {
   readonly mailbox: Mailbox<unknown>;
-  readonly support: Support;
+  readonly resource: Resource;
 }
 
 /** Options of {@linkcode openForGroup}. */
@@ -31,8 +31,8 @@ export async function openForGroup(
 ): Promise<GroupMailbox> {
   try {
     const mailbox = await open(url, true, { log });
-    const support = { name: `mailbox ${mailbox.name}`, stop: () => mailbox.close() };
-    return { mailbox, support };
+    const resource = { name: `mailbox ${mailbox.name}`, stop: () => mailbox.close() };
+    return { mailbox, resource };
   } catch (error) {
     const reason = toCliError(error);
     if (!keepTrying || reason.code !== "unavailable") throw reason;
@@ -97,7 +97,7 @@ function openLater(url: string, firstReason: CliError, log: Log): GroupMailbox {
   };
   return {
     mailbox,
-    support: { name: `mailbox ${name}`, start, stop: () => opened?.close() },
+    resource: { name: `mailbox ${name}`, start, stop: () => opened?.close() },
   };
 }
 

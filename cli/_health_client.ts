@@ -1,4 +1,4 @@
-// The HTTP client of the health app, for `status`, `drain`, `resume` and `doctor`.
+// The HTTP client of the health app, for `status`, `pause`, `resume` and `doctor`.
 
 import type { IncomingMessage } from "node:http";
 import type { LoopStatus, Status } from "../src/health/status.ts";
@@ -20,7 +20,7 @@ export interface FailedCheck {
 const TIMEOUT_MS = 5_000;
 
 /** The paths of the health app, which users often copy along with its address. */
-const KNOWN_PATHS = /\/(status|metrics|drain|resume|health\/(live|ready))?\/?$/;
+const KNOWN_PATHS = /\/(status|metrics|pause|resume|health\/(live|ready))?\/?$/;
 
 /**
  * Returns the base URL of a health app, without a trailing slash. It accepts `http://host:8080`,
@@ -71,10 +71,10 @@ export async function fetchReadiness(
   return { ready: status !== 503, failed };
 }
 
-/** Tells the group to drain or to resume. */
+/** Tells the group to pause or to resume. */
 export async function sendControl(
   base: string,
-  control: "drain" | "resume",
+  control: "pause" | "resume",
   token: string | undefined,
 ): Promise<void> {
   if (token === undefined || token === "") {

@@ -40,7 +40,7 @@ export async function watch(
   try {
     while (!interrupted.signal.aborted) {
       await look(interrupted.signal);
-      await pause(everyMs, interrupted.signal);
+      await sleep(everyMs, interrupted.signal);
     }
   } finally {
     interrupted.end();
@@ -48,7 +48,7 @@ export async function watch(
 }
 
 /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
-export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
   try {
     await systemClock.sleep(ms, { signal });
   } catch (error) {

@@ -2,7 +2,7 @@
 
 import { statSync } from "node:fs";
 import { type Mailbox, openMailbox, type OpenMailboxOptions, silentLog } from "../mod.ts";
-import { parseMailboxUrl } from "../src/engines/mailbox_url.ts";
+import { parseMailboxUrl } from "../src/engines/_kit/mailbox_url.ts";
 import { CliError, toCliError, usageError } from "./_errors.ts";
 import type { Io } from "./_io.ts";
 

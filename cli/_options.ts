@@ -74,7 +74,7 @@ export function examples(...lines: readonly (readonly [command: string, what: st
   return `\nExamples:\n${shown.join("\n")}`;
 }
 
-/** The help of the health app's URL, which `status`, `drain` and `resume` take. */
+/** The help of the health app's URL, which `status`, `pause` and `resume` take. */
 export const HEALTH_URL = "URL of the health app: http://host:8080, host:8080 or :8080";
 
 /** The help section about mailbox URLs. */

@@ -14,14 +14,14 @@ export interface Report extends StatusAnswer {
 const MAX_WORK = 10;
 
 /** Returns why the group is not ready, or undefined when it is. */
-export function whyNotReady({ ready, phase, drained, stop, failed }: Report): string | undefined {
+export function whyNotReady({ ready, phase, paused, stop, failed }: Report): string | undefined {
   if (ready) return undefined;
   if (phase !== "running") {
     if (stop === undefined) return phase;
     const left = `${ageText(stop.remainingMs)} of ${ageText(stop.timeoutMs)} left`;
     return `${phase} (${oneLine(stop.reason)}), ${left}`;
   }
-  if (drained) return "drained until resumed";
+  if (paused) return "paused until resumed";
   return failed.map(({ name, why }) => `${oneLine(name)}: ${oneLine(why)}`).join("; ") ||
     "a loop is not ready";
 }
@@ -70,12 +70,12 @@ function loopTable({ loops }: StatusAnswer): Table {
   const rates = loops.some(({ perSecond }) => perSecond !== undefined);
   const restarts = loops.some((it) => it.restarts > 0);
   const mailboxes = loops.some(({ mailbox }) => mailbox !== undefined);
-  const figures = loops.some((it) => it.figures !== undefined);
+  const counts = loops.some((it) => it.counts !== undefined);
   const only = (wanted: boolean, ...cells: string[]) => wanted ? cells : [];
   return {
     columns: [
       ...["LOOP", "STATE", "READY", "IN FLIGHT", "OLDEST"],
-      ...only(figures, "ACKNOWLEDGED", "FAILED"),
+      ...only(counts, "ACKNOWLEDGED", "FAILED"),
       ...only(rates, "PER SECOND"),
       ...only(restarts, "RESTARTS"),
       ...only(mailboxes, "MAILBOX"),
@@ -87,9 +87,9 @@ function loopTable({ loops }: StatusAnswer): Table {
       `${loop.inFlight}`,
       loop.inFlight > 0 ? ageText(loop.oldestMs) : "",
       ...only(
-        figures,
-        `${loop.figures?.acknowledged ?? ""}`,
-        `${loop.figures === undefined ? "" : loop.figures.nacked + loop.figures.deadLettered}`,
+        counts,
+        `${loop.counts?.acknowledged ?? ""}`,
+        `${loop.counts === undefined ? "" : loop.counts.nacked + loop.counts.deadLettered}`,
       ),
       ...only(rates, loop.perSecond?.toFixed(1) ?? ""),
       ...only(restarts, `${loop.restarts}`),

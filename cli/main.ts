@@ -5,7 +5,7 @@ import { addAgents } from "./commands/agents.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
-import { addDrain, addResume } from "./commands/drain.ts";
+import { addPause, addResume } from "./commands/pause.ts";
 import { addCount, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
@@ -26,7 +26,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addPurge,
   addDlq,
   addStatus,
-  addDrain,
+  addPause,
   addResume,
   addAgents,
   addDoctor,

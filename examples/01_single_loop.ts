@@ -9,11 +9,11 @@
 
 import { LoopGroup, StepLoop, systemClock } from "../mod.ts";
 
-const orders = new StepLoop("orders", async ({ iteration, pause, stopping }) => {
+const orders = new StepLoop("orders", async ({ iteration, sleep, stopping }) => {
   console.log(`order ${iteration}: packing`);
   await systemClock.sleep(600); // work: a stop waits for it
   console.log(`order ${iteration}: packed${stopping.aborted ? ", and that was the last one" : ""}`);
-  await pause(1_000); // rest: a stop does not wait for it
+  await sleep(1_000); // rest: a stop does not wait for it
 });
 
 console.log("Press Ctrl+C for the last call.");

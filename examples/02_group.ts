@@ -13,11 +13,11 @@ import { InMemoryMailbox, LoopGroup, MailboxLoop, StepLoop, systemClock } from "
 const orders = new InMemoryMailbox<string>("orders");
 const menu = ["soup", "pasta", "curry", "cake"];
 
-/** A lower priority stops first: nobody orders in a kitchen that is closing. */
-const customers = new StepLoop("customers", async ({ iteration, pause }) => {
+/** A lower stopOrder stops first: nobody orders in a kitchen that is closing. */
+const customers = new StepLoop("customers", async ({ iteration, sleep }) => {
   await orders.send(menu[iteration % menu.length]!);
-  await pause(250);
-}, { priority: -1 });
+  await sleep(250);
+}, { stopOrder: -1 });
 
 /** Works on two messages at a time. A handler that returns is done; one that throws gets another try. */
 const kitchen = new MailboxLoop({
@@ -39,7 +39,7 @@ const till = {
 
 const group = new LoopGroup([customers, kitchen], {
   shutdownTimeoutMs: 5_000, // for everything together, however many loops there are
-  support: [till],
+  resources: [till],
 });
 group.on("phase", ({ phase, reason }) => console.log(`> ${phase} (${reason})`));
 

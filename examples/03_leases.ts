@@ -42,9 +42,9 @@ async function cook(
     },
   });
   const group = new LoopGroup([cooks], { shutdownTimeoutMs: 5_000 });
-  const { figures } = await group.run({ visibilityTimeoutMs: VISIBILITY_MS });
+  const { counts } = await group.run({ visibilityTimeoutMs: VISIBILITY_MS });
   const { attempts, withheld } = cooks.leases.counters;
-  console.log(`  received ${figures.received}, acknowledged ${figures.acknowledged};`);
+  console.log(`  received ${counts.received}, acknowledged ${counts.acknowledged};`);
   console.log(`  extended ${attempts} times, withheld ${withheld} times`);
 }
 

@@ -47,7 +47,7 @@ const press = new MailboxLoop({
 
 const group = new LoopGroup([press], {
   shutdownTimeoutMs: 5_000,
-  support: [{ name: "books.db", stop: () => books.close() }],
+  resources: [{ name: "books.db", stop: () => books.close() }],
 });
 console.log("Press Ctrl+C to stop the press.");
 // A short visibility timeout, for the case of `kill -9`. The lease is extended while a book is printed.

@@ -24,12 +24,12 @@ const parcels = await RedisMailbox.open<{ to: string }>(url, { name: queue }).ca
  * Every process announces the parcel of the next second, and it is stored once: what is sent with the id
  * of a message that is still there is not stored again. The delay keeps it there until all have sent it.
  */
-const post = new StepLoop("post", async ({ pause }) => {
+const post = new StepLoop("post", async ({ sleep }) => {
   const second = Math.floor(Date.now() / 1_000) + 1;
   const id = `parcel-${second}`;
   await parcels.send({ to: `house ${second % 100}` }, { id, delayMs: second * 1_000 - Date.now() });
-  await pause(1_000);
-}, { priority: -1 });
+  await sleep(1_000);
+}, { stopOrder: -1 });
 
 const courier = new MailboxLoop({
   name: "courier",
@@ -44,7 +44,7 @@ const courier = new MailboxLoop({
 
 const group = new LoopGroup([post, courier], {
   shutdownTimeoutMs: 5_000,
-  support: [{ name: "redis", stop: () => parcels.close() }],
+  resources: [{ name: "redis", stop: () => parcels.close() }],
 });
 console.log("Press Ctrl+C to send the courier home.");
 const report = await group.run();

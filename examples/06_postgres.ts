@@ -51,7 +51,7 @@ async function workOff(title: string): Promise<void> {
       if (number === 2 && !bankIsOpen) throw new Error(`attempt ${attempt}: the bank is closed`);
       tell(`invoice ${number} is paid`);
     },
-    onBury: ({ body }, { reason }) => tell(`invoice ${body.number} is buried: ${reason}`),
+    onDeadLetter: ({ body }, { reason }) => tell(`invoice ${body.number} is buried: ${reason}`),
   });
   const group = new LoopGroup([clerk]);
   await group.run();

@@ -20,10 +20,10 @@ const [port = "8080"] = process.argv.slice(2);
 const token = process.env["HEALTH_TOKEN"];
 const letters = new InMemoryMailbox<number>("letters");
 
-const postbox = new StepLoop("postbox", async ({ iteration, pause }) => {
+const postbox = new StepLoop("postbox", async ({ iteration, sleep }) => {
   await letters.send(iteration);
-  await pause(500);
-}, { priority: -1 });
+  await sleep(500);
+}, { stopOrder: -1 });
 
 const sorter = new MailboxLoop({
   name: "sorter",

@@ -34,11 +34,11 @@ const requests = new InMemoryMailbox<AgentRequest<Question>, AgentResult<string>
 const answers = new InMemoryMailbox<AgentResult<string>>("answers");
 
 /** Ask faster than the agents can think. They stop first. */
-const customers = new StepLoop("customers", async ({ pause }) => {
+const customers = new StepLoop("customers", async ({ sleep }) => {
   const request = { city: pick(CITIES), days: 1 + Math.floor(Math.random() * 5) };
   await requests.send({ request }, { replyTo: answers });
-  await pause(400);
-}, { priority: -1 });
+  await sleep(400);
+}, { stopOrder: -1 });
 
 /** Thinks aloud, word by word, and now and then forgets what it wanted to say. */
 const model = scriptedAdapter(({ messages }) => {
@@ -70,7 +70,7 @@ const agents = new AgentLoop<Question>({
 /** Reads the answers out. It stops last, so that the last answer is heard as well. */
 const desk = new MailboxLoop<AgentResult<string>>({
   mailbox: answers,
-  priority: 1,
+  stopOrder: 1,
   handler: ({ body: { output, error, runContext: { attempt } } }) => {
     const again = attempt > 1 ? ` (attempt ${attempt})` : "";
     console.log(error === undefined ? `${output}${again}` : `No idea: ${error.message}`);

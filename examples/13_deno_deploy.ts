@@ -34,7 +34,7 @@ const app = new Hono()
 const counter = new ServiceLoop("counter", app.fetch, {
   port: Number(process.env["PORT"] ?? 8000),
   gate,
-  priority: -1, // who takes orders stops before who works them off
+  stopOrder: -1, // who takes orders stops before who works them off
   onListen: ({ port }) => console.log(`listening on ${port}`),
 });
 
@@ -51,7 +51,7 @@ const kitchen = new MailboxLoop({
 
 const group = new LoopGroup([counter, kitchen], {
   shutdownTimeoutMs: 4_500, // its last tenth is kept for giving back what was cancelled
-  support: [{ name: "orders", stop: () => orders.close() }],
+  resources: [{ name: "orders", stop: () => orders.close() }],
 });
 app.route("/", healthApp(group, { mailboxes: [orders], metrics: [gate] }));
 

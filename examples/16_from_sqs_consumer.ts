@@ -87,7 +87,7 @@ const consumer = new MailboxLoop({
 
 const group = new LoopGroup([consumer], {
   shutdownTimeoutMs: 10_000,
-  support: [{ name: "queue", stop: () => orders.close() }],
+  resources: [{ name: "queue", stop: () => orders.close() }],
 });
 console.log("Press Ctrl+C when you have seen enough.");
 await group.main({ visibilityTimeoutMs: 60_000, waitTimeMs: 20_000 });

@@ -71,12 +71,12 @@ const worker = new MailboxLoop({
  * stored once. Every second here; for every minute make it 60_000.
  */
 const EVERY_MS = 1_000;
-const cron = new StepLoop("cron", async ({ pause }) => {
+const cron = new StepLoop("cron", async ({ sleep }) => {
   const dueAt = (Math.floor(Date.now() / EVERY_MS) + 1) * EVERY_MS;
   const delayMs = dueAt - Date.now();
   await jobs.send({ task: "water_plants", payload: {} }, { id: `plants-${dueAt}`, delayMs });
-  await pause(delayMs);
-}, { priority: -1 });
+  await sleep(delayMs);
+}, { stopOrder: -1 });
 
 // With Graphile Worker, which must leave the signals to the group, it is
 //

@@ -91,12 +91,12 @@ export class FileEngine implements Engine<string> {
   retry(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): boolean[] {
     return this.#settle(deliveries, (row, now) => {
       row.receipt = "";
       row.visibleAt = now + delayMs;
-      if (!spendsAttempt) row.deliveryCount--;
+      if (!countsAttempt) row.deliveryCount--;
     });
   }
 

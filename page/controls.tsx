@@ -1,4 +1,4 @@
-// The buttons to drain and resume, which need the token.
+// The buttons to pause and resume, which need the token.
 
 import type { JSX, TargetedSubmitEvent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -7,7 +7,7 @@ import { Confirm, Result } from "./parts.tsx";
 
 /** Properties of {@linkcode Controls}. */
 export interface ControlsProps {
-  readonly drained: boolean;
+  readonly paused: boolean;
   readonly stopping: boolean;
   readonly token: string | undefined;
   /** Stores a correct token; undefined removes it. */
@@ -77,21 +77,21 @@ function TokenForm(
 }
 
 function Buttons(
-  { drained, stopping, token, onToken }: ControlsProps & { readonly token: string },
+  { paused, stopping, token, onToken }: ControlsProps & { readonly token: string },
 ): JSX.Element {
   const [asking, setAsking] = useState(false);
   const [result, setResult] = useState("");
-  const act = async (path: "drain" | "resume", done: string) => {
+  const act = async (path: "pause" | "resume", done: string) => {
     const outcome = await send("POST", path, token);
     if (outcome.kind === "refused") onToken(undefined);
     else setResult(outcome.kind === "done" ? done : `Failed: ${outcome.why}.`);
   };
   return (
     <>
-      {!drained && (
+      {!paused && (
         <button type="button" disabled={stopping} onClick={() => setAsking(true)}>Drain</button>
       )}
-      {drained && (
+      {paused && (
         <button
           type="button"
           class="strong"
@@ -110,7 +110,7 @@ function Buttons(
           action="Drain"
           onAnswer={(yes) => {
             setAsking(false);
-            if (yes) act("drain", "The group takes no new work.");
+            if (yes) act("pause", "The group takes no new work.");
           }}
         />
       )}

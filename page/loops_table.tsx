@@ -63,7 +63,7 @@ function Loop(
     readonly onToggle: () => void;
   },
 ): JSX.Element {
-  const { name, mailbox, inFlight, oldestMs, perSecond, figures, leases } = loop;
+  const { name, mailbox, inFlight, oldestMs, perSecond, counts, leases } = loop;
   const details = `work-${name}`;
   return (
     <>
@@ -90,11 +90,11 @@ function Loop(
         <Cell label="#In flight">{count(inFlight)}</Cell>
         <Cell label="#Oldest">{inFlight > 0 ? duration(oldestMs) : undefined}</Cell>
         <Cell label="#Per second">{perSecond === undefined ? undefined : rate(perSecond)}</Cell>
-        <Cell label="#Acknowledged">{figures && count(figures.acknowledged)}</Cell>
-        <Cell label="#Nacked">{figures && count(figures.nacked)}</Cell>
-        <Cell label="#Released">{figures && count(figures.released)}</Cell>
-        <Cell label="#Dead-lettered" tone={figures?.deadLettered ? "busy" : undefined}>
-          {figures && count(figures.deadLettered)}
+        <Cell label="#Acknowledged">{counts && count(counts.acknowledged)}</Cell>
+        <Cell label="#Nacked">{counts && count(counts.nacked)}</Cell>
+        <Cell label="#Released">{counts && count(counts.released)}</Cell>
+        <Cell label="#Dead-lettered" tone={counts?.deadLettered ? "busy" : undefined}>
+          {counts && count(counts.deadLettered)}
         </Cell>
         <Cell label="#Leases extended" tone={leases?.losses ? "bad" : undefined}>
           {leases && `${count(leases.attempts)}${leases.losses ? `, ${leases.losses} lost` : ""}`}

@@ -102,7 +102,7 @@ function Header(
       </div>
       {status.controls && (
         <Controls
-          drained={status.drained}
+          paused={status.paused}
           stopping={status.phase !== "running"}
           token={token}
           onToken={onToken}

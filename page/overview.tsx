@@ -13,7 +13,7 @@ export function Overview(
   // During a shutdown loops are expected not to be ready.
   const stopping = status.stop !== undefined || phase === "stopped";
   const unready = totals.loops - totals.ready;
-  const { figures } = totals;
+  const { counts } = totals;
   const sum = (numbers: readonly (number | undefined)[]) =>
     numbers.reduce<number>((total, it) => total + (it ?? 0), 0);
   const dead = sum(mailboxes.map(({ deadLetters }) => deadLetters));
@@ -38,8 +38,8 @@ export function Overview(
         <Tile name="Per second" note={<Sparkline values={rates} />}>
           {totals.perSecond === undefined ? "–" : rate(totals.perSecond)}
         </Tile>
-        <Tile name="Acknowledged" note={`${count(figures.nacked)} nacked`}>
-          {count(figures.acknowledged)}
+        <Tile name="Acknowledged" note={`${count(counts.nacked)} nacked`}>
+          {count(counts.acknowledged)}
         </Tile>
         <Tile
           name="Messages"

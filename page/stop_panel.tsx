@@ -10,12 +10,12 @@ const STEPS = ["running", "unready", "draining", "cancelling", "stopped"] as con
 
 const MAX_WORK = 10;
 
-/** Shows the panel during and after a shutdown, and while the group is drained. */
+/** Shows the panel during and after a shutdown, and while the group is paused. */
 export function StopPanel({ status }: { readonly status: Status }): JSX.Element | null {
-  const { phase, stop, end, drained, totals } = status;
+  const { phase, stop, end, paused, totals } = status;
   const stopping = stop !== undefined || phase === "stopped";
-  if (!stopping && !drained) return null;
-  const { released, leftToExpire } = totals.figures;
+  if (!stopping && !paused) return null;
+  const { released, leftToExpire } = totals.counts;
   return (
     <Section id="stop" heading={stopping ? "Shutdown" : "Drained"}>
       {stopping && <Steps status={status} />}

@@ -32,11 +32,11 @@ const SENTENCES: Readonly<Record<string, string>> = {
 };
 
 /** Summarizes a status. */
-export function summarize({ phase, drained, ready, live, end }: Status): Summary {
+export function summarize({ phase, paused, ready, live, end }: Status): Summary {
   const sentence = SENTENCES[phase] ?? "";
   if (phase === "running") {
     if (!live) return { tone: "bad", word: "Stuck", sentence: "A loop does not respond." };
-    if (drained) {
+    if (paused) {
       return {
         tone: "busy",
         word: "Drained",

@@ -174,3 +174,11 @@ export function knownRuntime(): Runtime | undefined {
     return undefined; // neither Deno nor Bun nor Node, as in a browser
   }
 }
+
+/**
+ * Returns the URL by which a thread can load a module; undefined when a bundler has merged the module into
+ * another file, which a thread must not start a second time. Pass `import.meta.url` and the name of the file.
+ */
+export function threadModuleUrl(url: string | undefined, name: string): string | undefined {
+  return url !== undefined && new RegExp(`/${name}\\.[jt]s$`).test(url) ? url : undefined;
+}

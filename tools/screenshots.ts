@@ -70,7 +70,7 @@ async function kitchen() {
       log: silentLog,
     }),
     new MailboxLoop({ mailbox: invoices, handler: () => cook(900) }),
-    new StepLoop("nightly-report", ({ pause }) => pause(3_600_000)),
+    new StepLoop("nightly-report", ({ sleep }) => sleep(3_600_000)),
   ];
   const board = new Board();
   await board.setState("kitchen-1", "running");

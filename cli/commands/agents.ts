@@ -4,7 +4,7 @@ import type { AgentRecord, Board } from "../../src/coordination/mod.ts";
 import { oneLine } from "../../src/terminal/text.ts";
 import { type BoardFlags, openBoard } from "../_board.ts";
 import { asUsage, CliError, usageError } from "../_errors.ts";
-import { interruption, pause } from "../_interrupt.ts";
+import { interruption, sleep } from "../_interrupt.ts";
 import type { Io } from "../_io.ts";
 import { live } from "../_live.ts";
 import { examples, parseDuration } from "../_options.ts";
@@ -106,7 +106,7 @@ async function watchBoard(io: Io, board: Board, json: boolean): Promise<void> {
   });
   try {
     while (!interrupted.signal.aborted) {
-      await pause(REDRAW_MS, interrupted.signal);
+      await sleep(REDRAW_MS, interrupted.signal);
       draw();
     }
   } finally {

@@ -101,7 +101,7 @@ async function runKitchen(
       ...(flags.healthPort === undefined ? {} : { healthPort: flags.healthPort }),
       health: { mailboxes: [orders] },
       log: json ? jsonLog(io) : textLog(say, io.err.interactive),
-      support: [{
+      resources: [{
         name: "order book",
         async stop() {
           clearTimeout(closingTime);
@@ -130,12 +130,12 @@ function makeKitchen(orders: Mailbox<Order>, say: Say, options: LoopGroupOptions
   const pick = (count: number) => Math.floor(Math.random() * count);
 
   // Customers order a little faster than the cooks work. They stop first.
-  const customers = new StepLoop("customers", async ({ pause }) => {
+  const customers = new StepLoop("customers", async ({ sleep }) => {
     if (await orders.approximateCount() < MAX_ORDERS) {
       await orders.send({ dish: MENU[pick(MENU.length)]!, minutes: 2 + pick(4) });
     }
-    await pause(350);
-  }, { priority: -1 });
+    await sleep(350);
+  }, { stopOrder: -1 });
 
   const kitchen = new MailboxLoop<Order>({
     name: "kitchen",
@@ -155,15 +155,15 @@ function makeKitchen(orders: Mailbox<Order>, say: Say, options: LoopGroupOptions
     },
   });
 
-  const board = new StepLoop("board", async ({ pause }) => {
-    await pause(1_000);
+  const board = new StepLoop("board", async ({ sleep }) => {
+    await sleep(1_000);
     const { ready, phase } = group.health();
-    const { acknowledged, nacked } = kitchen.figures;
+    const { acknowledged, nacked } = kitchen.counts;
     say(
       `  ${ready ? "open" : phase} · ${await orders.approximateCount()} in the book · ` +
         `${kitchen.inFlight.length} in the kitchen · ${acknowledged} served · ${nacked} burnt`,
     );
-  }, { priority: 1 });
+  }, { stopOrder: 1 });
 
   const group = new LoopGroup([customers, kitchen, board], options);
   return group;

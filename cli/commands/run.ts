@@ -7,7 +7,7 @@ import {
   type LoopGroupOptions,
   type Mailbox,
   MailboxLoop,
-  type Support,
+  type Resource,
 } from "../../mod.ts";
 import { logLine } from "../../src/log.ts";
 import { asUsage, usageError } from "../_errors.ts";
@@ -90,14 +90,14 @@ async function makeGroup(
 ): Promise<LoopGroup> {
   if (found.kind === "loops") return asUsage(() => groupOf(found.loops, flags, options));
   const { log } = options;
-  const make = (mailbox: Mailbox<unknown>, support: readonly Support[]) => {
+  const make = (mailbox: Mailbox<unknown>, resources: readonly Resource[]) => {
     const loop = new MailboxLoop<unknown>({
       ...(log === undefined ? {} : { log }),
       ...handlerOptions(flags, found.options, parse(path).name),
       mailbox,
       handler: found.handler,
     });
-    return groupOf([loop], flags, options, mailbox, support);
+    return groupOf([loop], flags, options, mailbox, resources);
   };
   const { mailbox } = found.options;
   if (mailbox !== undefined && flags.mailbox === undefined) {
@@ -111,11 +111,11 @@ async function makeGroup(
   }
   // A dry run on a mailbox in memory reports bad options before the real mailbox is opened.
   asUsage(() => make(new InMemoryMailbox("check"), []));
-  const { mailbox: opened, support } = await openForGroup(flags.mailbox, {
+  const { mailbox: opened, resource } = await openForGroup(flags.mailbox, {
     keepTrying: flags.onFailure === "restart",
     log: log ?? libraryLog,
   });
-  return make(opened, [support]);
+  return make(opened, [resource]);
 }
 
 function groupOf(
@@ -123,7 +123,7 @@ function groupOf(
   flags: RunFlags,
   options: LoopGroupOptions,
   mailbox?: Mailbox<unknown>,
-  support: readonly Support[] = [],
+  resources: readonly Resource[] = [],
 ): LoopGroup {
   return new LoopGroup(loops, {
     ...options,
@@ -132,6 +132,6 @@ function groupOf(
       ...(flags.token === undefined ? {} : { token: flags.token }),
       ...(mailbox === undefined ? {} : { mailboxes: [mailbox] }),
     },
-    support,
+    resources,
   });
 }

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { type Capabilities, type Mailbox, openMailbox, silentLog, systemClock } from "../../mod.ts";
-import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/mailbox_url.ts";
+import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import { CliError, connectionReason, toCliError } from "../_errors.ts";
 import { open } from "../_mailbox.ts";
 import { counted } from "../_print.ts";

@@ -48,10 +48,10 @@ const front = new ServiceLoop("front", app.fetch, {
   gate,
   onListen: ({ port }) => console.log(`listening on ${port}`),
 });
-// The pool is support: it starts before the front, and stops when the front has answered everybody.
+// The pool is resources: it starts before the front, and stops when the front has answered everybody.
 const shutdownTimeoutMs = Number(process.env["SHUTDOWN_TIMEOUT_MS"] ?? 25_000);
 const unreadyDelayMs = Number(process.env["UNREADY_DELAY_MS"] ?? 0);
-const group = new LoopGroup([front], { support: [pool], shutdownTimeoutMs, unreadyDelayMs });
+const group = new LoopGroup([front], { resources: [pool], shutdownTimeoutMs, unreadyDelayMs });
 app.route("/", healthApp(group, { metrics: [gate, pool] }));
 await group.main();
 

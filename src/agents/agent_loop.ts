@@ -1,4 +1,5 @@
 import { checkInterval, show } from "../_checks.ts";
+import { traceIn } from "../telemetry/trace_context.ts";
 import { systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
@@ -61,9 +62,9 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
       mailbox: requests ?? new InMemoryMailbox(name),
       schema: requestSchema(options.schema),
       handler: (message, context) => agent.handle(message, context),
-      onBury: async (message, reason) => {
+      onDeadLetter: async (message, reason) => {
         await agent.replyWithFailure(message, reason);
-        await options.onBury?.(message, reason);
+        await options.onDeadLetter?.(message, reason);
       },
     });
     this.#agent = agent;
@@ -78,7 +79,7 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
 type RequestMessage<I, O> = Message<AgentRequest<I>, AgentResult<O>>;
 
 /** The default id and trace of a request. */
-type Origin = Pick<Message<unknown>, "id" | "trace">;
+type Origin = Pick<Message<unknown>, "id" | "headers">;
 
 /** The end of an attempt. After a failure it has the thrown value besides its record in the result. */
 interface Outcome<O> {
@@ -146,7 +147,7 @@ class Agent<I, O> {
 
   async execute(body: AgentRequest<I>, options: ExecuteOptions): Promise<AgentResult<O>> {
     const { signal, beat = () => {}, attempt = 1, onEnd } = options;
-    const input = this.#input(body, { id: crypto.randomUUID() }, attempt);
+    const input = this.#input(body, { id: crypto.randomUUID(), headers: {} }, attempt);
     const { result, ...rest } = await this.#attempt({ ...input, signal, beat });
     onEnd?.({ usage: input.budget.used, ...rest });
     return result;
@@ -200,7 +201,7 @@ class Agent<I, O> {
   }
 
   #runContext(request: AgentRequest<I>, origin: Origin, attempt: number): RunContext {
-    const { requestId = origin.id, trace = origin.trace } = request;
+    const { requestId = origin.id, trace = traceIn(origin.headers) } = request;
     return {
       runId: crypto.randomUUID(),
       requestId,

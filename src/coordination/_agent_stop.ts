@@ -105,7 +105,7 @@ export class AgentStop {
   }
 
   get #left(): number | string {
-    return this.#drain.figures.left ?? "not known";
+    return this.#drain.counts.left ?? "not known";
   }
 
   /** Stops the loop, drains the inbox, and sends the remaining messages to the successor. */
@@ -155,7 +155,7 @@ export class AgentStop {
       agentId: this.#agent.id,
       complete: this.#complete,
       durationMs: clock.monotonic() - this.#startedAt,
-      ...this.#drain.figures,
+      ...this.#drain.counts,
       steps: this.#steps.done,
     };
   }

@@ -6,7 +6,7 @@ import type { Leases } from "../lease/lease_extender.ts";
 import { type Mailbox, MAX_VISIBILITY_MS, type Message } from "../mailbox/mailbox.ts";
 import { type Agent, archive, handlerFor } from "./agent.ts";
 import { type Envelope, envelopeFault } from "./envelope.ts";
-import type { DrainFigures } from "./shutdown_report.ts";
+import type { DrainCounts } from "./shutdown_report.ts";
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 type Received = Message<Envelope>;
@@ -32,7 +32,7 @@ export interface DrainOptions {
  * that are not finished, or sends them to the successor.
  */
 export class InboxDrain {
-  readonly figures: Writable<DrainFigures> = {
+  readonly counts: Writable<DrainCounts> = {
     processed: 0,
     failed: 0,
     archived: 0,
@@ -61,13 +61,13 @@ export class InboxDrain {
 
   /** True when the last count was 0. */
   get isEmpty(): boolean {
-    return this.figures.left === 0;
+    return this.counts.left === 0;
   }
 
   /** Handles messages until the inbox is empty or `signal` aborts. */
   async work(signal: AbortSignal): Promise<void> {
     const { maxBatch: maxMessages, intervalMs, visibilityTimeoutMs } = this.#options;
-    this.figures.left = undefined;
+    this.counts.left = undefined;
     let waitTimeMs = 0;
     while (!signal.aborted) {
       const options = { maxMessages, visibilityTimeoutMs, waitTimeMs, signal };
@@ -108,13 +108,13 @@ export class InboxDrain {
         throw error;
       }
       for (const { lease } of items) await lease.stop();
-      this.figures.handedOver += await this.#acknowledge(batch);
+      this.counts.handedOver += await this.#acknowledge(batch);
     }
   }
 
   /** Returns the number of messages in the inbox, in any state. */
   async count(): Promise<number> {
-    return this.figures.left = await this.#inbox.approximateCount();
+    return this.counts.left = await this.#inbox.approximateCount();
   }
 
   /** Handles messages while there is time, and releases the others. */
@@ -146,7 +146,7 @@ export class InboxDrain {
 
   async #acknowledgeDone(): Promise<void> {
     while (this.#done.length > 0) {
-      this.figures.processed += await this.#acknowledge(this.#done.splice(0));
+      this.counts.processed += await this.#acknowledge(this.#done.splice(0));
     }
     this.#acknowledging = undefined;
   }
@@ -156,15 +156,15 @@ export class InboxDrain {
     const fault = envelopeFault(message.body);
     if (fault !== undefined) {
       await lease.stop();
-      await message.bury({ reason: "malformed", error: fault });
-      this.figures.failed++;
+      await message.deadLetter({ reason: "malformed", error: fault });
+      this.counts.failed++;
       return false;
     }
     const handler = handlerFor(this.#agent.options, message.body.type);
     if (handler === undefined) {
       await lease.stop();
       await archive(this.#agent.options, message);
-      this.figures.archived++;
+      this.counts.archived++;
       return false;
     }
     try {
@@ -176,12 +176,12 @@ export class InboxDrain {
       if (isRetryLaterError(error)) {
         await message.nack({
           visibilityTimeoutMs: Math.min(error.delayMs ?? 0, MAX_VISIBILITY_MS),
-          spendsAttempt: false,
+          countsAttempt: false,
         });
-        this.figures.givenBack++;
+        this.counts.givenBack++;
       } else {
-        await message.bury({ reason: "handler_error", error: errorText(error) });
-        this.figures.failed++;
+        await message.deadLetter({ reason: "handler_error", error: errorText(error) });
+        this.counts.failed++;
       }
       return false;
     }
@@ -201,6 +201,6 @@ export class InboxDrain {
       await lease.stop();
       await message.release();
     }));
-    this.figures.givenBack += results.filter(({ status }) => status === "fulfilled").length;
+    this.counts.givenBack += results.filter(({ status }) => status === "fulfilled").length;
   }
 }

@@ -125,7 +125,7 @@ export async function archive(
 ): Promise<void> {
   if (archive === undefined) {
     const error = `there is no handler for "${message.body.type}"`;
-    return await message.bury({ reason: "unknown_type", error });
+    return await message.deadLetter({ reason: "unknown_type", error });
   }
   await archive.send(message.body, { id: message.id });
   await message.acknowledge();

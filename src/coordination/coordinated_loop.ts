@@ -3,7 +3,7 @@ import { deferred, onAbort } from "../_promises.ts";
 import { type CancelledError, errorText } from "../errors.ts";
 import { BaseLoop, type LoopContext } from "../lifecycle/base_loop.ts";
 import { reserveOf } from "../lifecycle/deadline.ts";
-import { type Figures, NO_FIGURES, sumFigures } from "../lifecycle/runnable.ts";
+import { type MessageCounts, NO_COUNTS, sumCounts } from "../lifecycle/runnable.ts";
 import { Heartbeat } from "../lifecycle/watchdog.ts";
 import {
   DEFAULT_SHUTDOWN_TIMEOUT_MS,
@@ -35,9 +35,9 @@ export class CoordinatedLoop extends BaseLoop {
 
   /** Made by {@linkcode coordinatedLoops}. */
   constructor(bus: Bus, options: AgentOptions, inner: Runnable, set: StoppingSet) {
-    const { priority = 0, shutdownTimeoutMs } = inner;
+    const { stopOrder = 0, shutdownTimeoutMs } = inner;
     super(options.id, {
-      priority,
+      stopOrder,
       clock: bus.board.clock,
       ...(shutdownTimeoutMs !== undefined && { shutdownTimeoutMs }),
     });
@@ -77,8 +77,8 @@ export class CoordinatedLoop extends BaseLoop {
   }
 
   /** What became of the messages, those that the stop has drained included. */
-  get figures(): Figures {
-    return sumFigures([this.#inner.figures ?? NO_FIGURES, this.#drained()]);
+  get counts(): MessageCounts {
+    return sumCounts([this.#inner.counts ?? NO_COUNTS, this.#drained()]);
   }
 
   /** Stops the agent step by step; false also when something of it was left. */
@@ -98,8 +98,8 @@ export class CoordinatedLoop extends BaseLoop {
   }
 
   /** Takes no new messages until `resume`; peers are told nothing of it. */
-  override async drain(): Promise<void> {
-    await this.#inner.drain?.();
+  override async pause(): Promise<void> {
+    await this.#inner.pause?.();
   }
 
   /** Takes messages again. */
@@ -143,8 +143,8 @@ export class CoordinatedLoop extends BaseLoop {
     }
   }
 
-  #drained(): Figures {
-    if (this.#report === undefined) return NO_FIGURES;
+  #drained(): MessageCounts {
+    if (this.#report === undefined) return NO_COUNTS;
     const { processed, failed, archived, handedOver, givenBack } = this.#report;
     const kept = this.#options.archive === undefined ? 0 : archived;
     return {

@@ -52,7 +52,7 @@ export {
 } from "./shutdown.ts";
 export { CoordinatedLoop, coordinatedLoops } from "./coordinated_loop.ts";
 export {
-  type DrainFigures,
+  type DrainCounts,
   SHUTDOWN_STEPS,
   type ShutdownReport,
   type ShutdownStep,

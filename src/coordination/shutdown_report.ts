@@ -28,7 +28,7 @@ export interface ShutdownStep {
 }
 
 /** What became of the messages of an inbox. */
-export interface DrainFigures {
+export interface DrainCounts {
   /** Worked on, and removed. */
   readonly processed: number;
   /** With the dead letters, because their handler threw or because they are no messages. */
@@ -44,7 +44,7 @@ export interface DrainFigures {
 }
 
 /** How a coordinated stop went. */
-export interface ShutdownReport extends DrainFigures {
+export interface ShutdownReport extends DrainCounts {
   /** The agent that was stopped. */
   readonly agentId: string;
   /** True when every step went well and nothing was left in the inbox. */

@@ -1,146 +1,14 @@
 import { show } from "../_checks.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { MailboxOptions } from "../mailbox/mailbox.ts";
-import {
-  checkParams,
-  countParam,
-  flagParam,
-  type MailboxUrl,
-  parseMailboxUrl,
-} from "./mailbox_url.ts";
-
-/** Opens the mailbox of a URL. Refuses unknown parameters before it does anything else. */
-export type MailboxOpener = (
-  url: MailboxUrl,
-  options: MailboxOptions,
-) => Mailbox<unknown> | Promise<Mailbox<unknown>>;
+import type { Mailbox, MailboxOptions } from "../mailbox/mailbox.ts";
+import { checkParams, parseMailboxUrl } from "./_kit/mailbox_url.ts";
+import type { MailboxOpener } from "./_kit/registration.ts";
+import { ENGINES } from "./registry.ts";
 
 /** Options of {@linkcode openMailbox}. */
 export interface OpenMailboxOptions extends MailboxOptions {
   /** Additional engines by scheme. An engine with a built-in scheme replaces the built-in one. */
   readonly engines?: Readonly<Record<string, MailboxOpener>>;
-}
-
-/** The parameters of all engines that store messages outside the process. */
-const LIMITS = ["maxSize", "maxBodyBytes"] as const;
-
-/** Loads an engine only when a URL needs it. */
-const BUILT_IN: Readonly<Record<string, MailboxOpener>> = {
-  async memory(url, options) {
-    checkParams(url, ["maxSize"]);
-    const { InMemoryMailbox } = await import("../mailbox/in_memory_mailbox.ts");
-    return new InMemoryMailbox(
-      url.path || undefined,
-      definedOptions({
-        ...options,
-        maxSize: countParam(url, "maxSize"),
-      }),
-    );
-  },
-
-  async sqlite(url, options) {
-    checkParams(url, ["queue", "durability", ...LIMITS]);
-    const { SqliteMailbox } = await import("./sqlite/mod.ts");
-    return await SqliteMailbox.open(
-      filePath(url),
-      definedOptions({
-        ...options,
-        name: url.params.get("queue"),
-        durability: url.params.get("durability") as "full" | undefined,
-        ...limits(url),
-      }),
-    );
-  },
-
-  nats: openNats,
-  tls: openNats,
-
-  postgres: openPostgres,
-  postgresql: openPostgres,
-
-  redis: openRedis,
-  rediss: openRedis,
-  "redis+cluster": openRedis,
-  "rediss+cluster": openRedis,
-
-  async denokv(url, options) {
-    checkParams(url, ["queue", ...LIMITS]);
-    const { DenoKvMailbox } = await import("./deno_kv/mod.ts");
-    return await DenoKvMailbox.open(
-      url.path === "" ? undefined : filePath(url),
-      definedOptions({
-        ...options,
-        name: url.params.get("queue"),
-        ...limits(url),
-      }),
-    );
-  },
-
-  async sqs(url, options) {
-    checkParams(url, [
-      ...["region", "endpoint", "create", "deadLetterQueue", "messageGroupId", "maxBodyBytes"],
-    ]);
-    const { SqsMailbox } = await import("./sqs/mod.ts");
-    return await SqsMailbox.open(
-      url.path,
-      definedOptions({
-        ...options,
-        region: url.params.get("region"),
-        endpoint: url.params.get("endpoint"),
-        create: flagParam(url, "create"),
-        deadLetterQueue: url.params.get("deadLetterQueue"),
-        messageGroupId: url.params.get("messageGroupId"),
-        maxBodyBytes: countParam(url, "maxBodyBytes"),
-      }),
-    );
-  },
-};
-
-/** Opens a NATS mailbox. `tls:` is the scheme of NATS servers with TLS. */
-async function openNats(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
-  checkParams(url, ["queue", ...LIMITS]);
-  const { NatsMailbox } = await import("./nats/mod.ts");
-  return await NatsMailbox.open(
-    url.href.replace(/\?.*$/s, ""),
-    definedOptions({
-      ...options,
-      name: url.params.get("queue"),
-      ...limits(url),
-    }),
-  );
-}
-
-/** Opens a PostgreSQL mailbox. Passes other parameters, such as `sslmode`, to the client. */
-async function openPostgres(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
-  const ownParams = ["queue", "schema", ...LIMITS];
-  const { PostgresMailbox } = await import("./postgres/mod.ts");
-  const [address = "", query = ""] = url.href.split(/\?(.*)/s);
-  const rest = query.split("&").filter((pair) =>
-    pair !== "" && !ownParams.includes(pair.split("=")[0]!)
-  );
-  return await PostgresMailbox.open(
-    [address, ...(rest.length > 0 ? [rest.join("&")] : [])].join("?"),
-    definedOptions({
-      ...options,
-      name: url.params.get("queue"),
-      schema: url.params.get("schema"),
-      ...limits(url),
-    }),
-  );
-}
-
-async function openRedis(url: MailboxUrl, options: MailboxOptions): Promise<Mailbox<unknown>> {
-  checkParams(url, ["queue", ...LIMITS]);
-  const { RedisMailbox } = await import("./redis/mod.ts");
-  return await RedisMailbox.open(
-    url.href.replace(/\?.*$/s, ""),
-    definedOptions({
-      ...options,
-      name: url.params.get("queue"),
-      ...limits(url),
-    }),
-  );
 }
 
 /**
@@ -182,40 +50,22 @@ export async function openMailbox<T, R = unknown>(
   url: string,
   options: OpenMailboxOptions = {},
 ): Promise<Mailbox<T, R>> {
-  const { engines, ...mailboxOptions } = options;
-  const openers = new Map(Object.entries({ ...BUILT_IN, ...engines }));
+  const { engines = {}, ...mailboxOptions } = options;
   const parsed = parseMailboxUrl(url);
-  const open = openers.get(parsed.scheme);
-  if (open === undefined) {
+  const { scheme } = parsed;
+  if (Object.hasOwn(engines, scheme)) {
+    return await engines[scheme]!(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
+  }
+  const engine = ENGINES.find(({ schemes }) => schemes.includes(scheme));
+  if (engine === undefined) {
+    const known = [...ENGINES.flatMap(({ schemes }) => schemes), ...Object.keys(engines)];
     throw new InvalidParameterError(
-      `Unknown scheme ${show(parsed.scheme)} of a mailbox URL: expected one of ${
-        [...openers.keys()].join(", ")
-      }; pass other engines as \`engines\``,
+      `Unknown scheme ${show(scheme)} of a mailbox URL: expected one of ${
+        known.join(", ")
+      }; pass ` +
+        "other engines as `engines`",
     );
   }
-  return await open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
-}
-
-function limits(url: MailboxUrl): Record<typeof LIMITS[number], number | undefined> {
-  return {
-    maxSize: countParam(url, "maxSize"),
-    maxBodyBytes: countParam(url, "maxBodyBytes"),
-  };
-}
-
-/** Accepts `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */
-function filePath({ scheme, path }: MailboxUrl): string {
-  if (path.startsWith("//") && !path.startsWith("///")) {
-    throw new InvalidParameterError(
-      `Invalid path ${show(path)} of a ${scheme}: URL: a file has no host; write ` +
-        `${scheme}:./jobs.db or ${scheme}:///var/jobs.db`,
-    );
-  }
-  return path.startsWith("///") ? path.slice(2) : path;
-}
-
-/** Omits undefined options, which `exactOptionalPropertyTypes` does not allow. */
-function definedOptions<O extends object>(options: O): { [K in keyof O]?: NonNullable<O[K]> } {
-  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof O]?: NonNullable<O[K]> };
+  if (engine.passesParameters !== true) checkParams(parsed, engine.parameters);
+  return await engine.open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
 }

@@ -203,13 +203,13 @@ export class CollectLoop<O> extends BaseLoop {
     if (issues.length > 0) {
       const error = describeIssues(issues);
       this.#log.error("invalid result dead-lettered", { mailbox, id: message.id, error });
-      await message.bury({ reason: "schema", error });
+      await message.deadLetter({ reason: "schema", error });
       return false;
     }
     const { evaluationId } = message.body;
     if (evaluationId === this.#results.evaluationId) return true;
     this.#log.debug("result of another evaluation left in the mailbox", { mailbox, evaluationId });
-    await message.nack({ visibilityTimeoutMs: FOREIGN_DELAY_MS, spendsAttempt: false });
+    await message.nack({ delayMs: FOREIGN_DELAY_MS, countsAttempt: false });
     return false;
   }
 }

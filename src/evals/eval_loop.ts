@@ -97,9 +97,9 @@ export class EvalLoop<I, O = string, E = unknown>
       mailbox: requests ?? new InMemoryMailbox(name),
       schema: requestSchema<I, E>(),
       handler: (message, context) => trials.handle(message, context),
-      onBury: async (message, reason) => {
+      onDeadLetter: async (message, reason) => {
         await trials.sendFailure(message, reason);
-        await options.onBury?.(message, reason);
+        await options.onDeadLetter?.(message, reason);
       },
     });
   }

@@ -23,7 +23,7 @@ import { DEFAULT_EXPERIMENT, SubmitLoop, trialsOf } from "./submit.ts";
 export interface EvaluateOptions<I, O, E> extends
   Omit<
     EvalLoopOptions<I, O, E>,
-    "agent" | "evaluator" | "isFinished" | "name" | "priority" | "results" | "shutdownTimeoutMs"
+    "agent" | "evaluator" | "isFinished" | "name" | "stopOrder" | "results" | "shutdownTimeoutMs"
   > {
   /**
    * The id of the evaluation. An evaluation with the same id and journal continues where it stopped. Use a
@@ -148,7 +148,7 @@ export async function evaluate<I, O, E>(
   const { idleMs = Infinity, timeoutMs = Infinity } = options;
   const submitLoop = new SubmitLoop(requests, {
     ...shared,
-    priority: -1, // stops first
+    stopOrder: -1, // stops first
     trials,
     isFinished: (id) => resultSet.has(id),
     replyTo: results,
@@ -157,7 +157,7 @@ export async function evaluate<I, O, E>(
     ...shared,
     idleMs,
     timeoutMs,
-    priority: 1, // stops last, to receive the results of the loops that stopped before
+    stopOrder: 1, // stops last, to receive the results of the loops that stopped before
     onEnd: () => void group.shutdown(),
   });
   const evalLoops = createEvalLoops(options, requests, results, resultSet);

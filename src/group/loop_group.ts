@@ -4,7 +4,7 @@ import type { HealthOptions } from "../health/health_options.ts";
 import { safeLog } from "../library_log.ts";
 import { BaseGroup, type StopView } from "../lifecycle/base_group.ts";
 import type { BaseGroupOptions } from "../lifecycle/group_options.ts";
-import type { Support } from "../lifecycle/resources.ts";
+import type { Resource } from "../lifecycle/resources.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 
@@ -32,7 +32,7 @@ export interface LoopGroupOptions extends BaseGroupOptions {
  * ```ts ignore
  * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
  *
- * const mailer = new StepLoop("mailer", async ({ pause }) => await pause(1_000));
+ * const mailer = new StepLoop("mailer", async ({ sleep }) => await sleep(1_000));
  * await new LoopGroup([mailer], { shutdownTimeoutMs: 10_000 }).main();
  * ```
  *
@@ -40,7 +40,7 @@ export interface LoopGroupOptions extends BaseGroupOptions {
  * ```ts
  * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
  *
- * await using group = new LoopGroup([new StepLoop("poller", ({ pause }) => pause(1_000))]);
+ * await using group = new LoopGroup([new StepLoop("poller", ({ sleep }) => sleep(1_000))]);
  * const run = group.run();
  * // … other work …
  * await group.shutdown({ timeoutMs: 5_000 });
@@ -58,12 +58,12 @@ export class LoopGroup extends BaseGroup {
   }
 
   /** The health server starts first and stops last. Its modules are loaded only with a `healthPort`. */
-  protected override foundation(): readonly Support[] {
+  protected override foundation(): readonly Resource[] {
     const { healthPort: port, healthHost: hostname = "0.0.0.0", health } = this.#options;
     if (port === undefined) return [];
     const { clock = systemClock } = this.#options;
     const log = safeLog(this.#options.log);
-    let server: Support | undefined;
+    let server: Resource | undefined;
     return [{
       name: "health",
       start: async (context) => {

@@ -141,7 +141,7 @@ export class Broadcast {
 
   #event(status: Status): { readonly bytes: Uint8Array; readonly last: boolean } {
     const stopped = this.#closed || status.phase === "stopped";
-    const parting = !this.#options.hosted && (status.stop !== undefined || status.drained);
+    const parting = !this.#options.hosted && (status.stop !== undefined || status.paused);
     const data = JSON.stringify(stopped ? asStopped(status) : status);
     const text = `${stopped ? "event: end\n" : ""}data: ${data}\n\n`;
     return { bytes: new TextEncoder().encode(text), last: stopped || parting };

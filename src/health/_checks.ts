@@ -12,9 +12,9 @@ export interface CheckResult {
 }
 
 /** Returns the check of the group's readiness. */
-export function groupChecks({ phase, drained, loops }: HealthSnapshot): readonly CheckResult[] {
+export function groupChecks({ phase, paused, loops }: HealthSnapshot): readonly CheckResult[] {
   return [
-    result("phase", phase === "running" && !drained, drained ? "drained" : phase),
+    result("phase", phase === "running" && !paused, paused ? "paused" : phase),
     ...loops.map(({ name, ready, state }) => {
       return result(`loop ${name}`, ready || state === "failed", `${state}, not ready`);
     }),

@@ -34,8 +34,8 @@ export function addControls(
 
   app.get("/controls", auth, (context) => context.json({ status: "allowed" }));
 
-  app.post("/drain", auth, (context) => {
-    group.drain().catch((error) => log.error("the group could not be drained", { error }));
+  app.post("/pause", auth, (context) => {
+    group.pause().catch((error) => log.error("the group could not be paused", { error }));
     return context.json({ status: "draining" }, 202);
   });
 

@@ -1,4 +1,4 @@
-import { NO_FIGURES } from "../lifecycle/runnable.ts";
+import { NO_COUNTS } from "../lifecycle/runnable.ts";
 import type { Phase } from "../lifecycle/group_events.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
 import type { LeaseCounters } from "../lease/lease.ts";
@@ -23,7 +23,7 @@ export function groupMetrics(group: Inspectable): readonly Metric[] {
     gauge("lastcall_ready", "Whether new work should be sent here.", one(Number(health.ready))),
     gauge("lastcall_live", "Whether the process should go on.", one(Number(health.live))),
     gauge("lastcall_drained", "Whether the group was told to take no work.", [
-      { value: Number(health.drained) },
+      { value: Number(health.paused) },
     ]),
     gauge(
       "lastcall_phase",
@@ -89,11 +89,11 @@ function outcomes(group: Inspectable): readonly MetricSample[] {
 }
 
 /** What is in flight is a gauge of its own. */
-function messages({ name, figures }: Runnable): readonly MetricSample[] {
-  if (figures === undefined) return [];
-  const { leftToExpire: _, ...counts } = { ...NO_FIGURES, ...figures };
-  return Object.entries(counts).map(([figure, value]) => ({
-    labels: { loop: name, outcome: snakeCase(figure) },
+function messages({ name, counts: own }: Runnable): readonly MetricSample[] {
+  if (own === undefined) return [];
+  const { leftToExpire: _, ...counts } = { ...NO_COUNTS, ...own };
+  return Object.entries(counts).map(([outcome, value]) => ({
+    labels: { loop: name, outcome: snakeCase(outcome) },
     value,
   }));
 }

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../clock.ts";
 import type { LeaseCounters } from "../lease/lease.ts";
-import { NO_FIGURES, sumFigures } from "../lifecycle/runnable.ts";
+import { NO_COUNTS, sumCounts } from "../lifecycle/runnable.ts";
 import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight, Runnable } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
@@ -98,13 +98,13 @@ export class StatusSource {
   }
 
   #loop(health: LoopHealth, loop: Runnable | undefined): LoopStatus {
-    const { figures, mailbox } = loop ?? {};
+    const { counts, mailbox } = loop ?? {};
     const { leases } = Object(loop) as { readonly leases?: { readonly counters?: LeaseCounters } };
-    const perSecond = figures && this.#rates.perSecond(health.name, figures.acknowledged);
+    const perSecond = counts && this.#rates.perSecond(health.name, counts.acknowledged);
     return {
       ...health,
       work: health.inFlight > 0 ? oldest(loop?.inFlight ?? []) : [],
-      ...(figures && { figures }),
+      ...(counts && { counts }),
       ...(perSecond !== undefined && { perSecond }),
       ...(leases?.counters && { leases: { ...leases.counters } }),
       ...(mailbox && { mailbox: mailbox.name }),
@@ -161,7 +161,7 @@ function totalsOf(loops: readonly LoopStatus[]): Totals {
     ready: loops.filter(({ ready }) => ready).length,
     inFlight: loops.reduce((sum, { inFlight }) => sum + inFlight, 0),
     oldestMs: loops.reduce((most, { oldestMs }) => Math.max(most, oldestMs), 0),
-    figures: sumFigures(loops.map(({ figures = NO_FIGURES }) => figures)),
+    counts: sumCounts(loops.map(({ counts = NO_COUNTS }) => counts)),
     ...(rates.length > 0 && { perSecond: rates.reduce((sum, rate) => sum + rate, 0) }),
   };
 }

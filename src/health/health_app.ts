@@ -10,7 +10,7 @@ import { healthRoutes } from "./_health_routes.ts";
  * | path | answer |
  * |---|---|
  * | `/health/live` | 200, or 503 when a loop gives no sign of life; stays 200 while draining |
- * | `/health/ready` | 200, or 503 while starting, stopping, drained, or when a loop or a check is in trouble |
+ * | `/health/ready` | 200, or 503 while starting, stopping, paused, or when a loop or a check is in trouble |
  * | `/metrics` | Prometheus text |
  * | `/` | a page for people, which shows all of it as it happens |
  * | `/status` | everything about the group, as JSON: a {@linkcode Status} |
@@ -21,7 +21,7 @@ import { healthRoutes } from "./_health_routes.ts";
  * | path | answer |
  * |---|---|
  * | `/controls` | 200: the token is right |
- * | `POST /drain`, `POST /resume` | takes no more work, and takes work again |
+ * | `POST /pause`, `POST /resume` | takes no more work, and takes work again |
  * | `/dead-letters?mailbox=…` | dead letters with what their errors say |
  * | `POST /redrive?mailbox=…` | sends dead letters back, up to 1 000 |
  *
@@ -32,7 +32,7 @@ import { healthRoutes } from "./_health_routes.ts";
  * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
  * import { healthApp } from "@lastcall/lastcall/health";
  *
- * const group = new LoopGroup([new StepLoop("poller", ({ pause }) => pause(1_000))]);
+ * const group = new LoopGroup([new StepLoop("poller", ({ sleep }) => sleep(1_000))]);
  * const app = healthApp(group, { checks: { database: () => true } });
  * const response = await app.request("/health/ready");
  * console.assert(response.status === 503); // it does not run yet

@@ -17,8 +17,8 @@ export interface Inspectable {
   /** Returns the current health of the group. */
   health(): HealthSnapshot;
   /** Takes no new work until `resume`. Resolves when no work is in flight. */
-  drain(): Promise<void>;
-  /** Takes work again after `drain`. */
+  pause(): Promise<void>;
+  /** Takes work again after `pause`. */
   resume(): void;
   /** Tells of changes as they happen, and returns the remover; without it they are told a moment later. */
   on?(kind: "phase" | "loop", listener: () => void): () => void;
@@ -43,7 +43,7 @@ export interface HealthOptions {
   /** How long each check and each mailbox query may take. @default {1_000} */
   readonly checkTimeoutMs?: number;
   /**
-   * The bearer token for drain, resume, redrive and the errors of dead letters. Without it these paths do
+   * The bearer token for pause, resume, redrive and the errors of dead letters. Without it these paths do
    * not exist.
    */
   readonly token?: string;

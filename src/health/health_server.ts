@@ -3,7 +3,7 @@ import { onAbort } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { missingPackages } from "../errors.ts";
 import type { HttpServer, Runtime } from "../runtime.ts";
-import type { Support } from "../lifecycle/resources.ts";
+import type { Resource } from "../lifecycle/resources.ts";
 import type { Broadcast } from "./_broadcast.ts";
 import { healthRoutes, type HonoPackage } from "./_health_routes.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
@@ -31,7 +31,7 @@ export async function loadHono(what: string, runtime: Runtime): Promise<HonoPack
 }
 
 /** Serves the health of a group. It starts before the loops and stops after them. */
-export class HealthServer implements Support {
+export class HealthServer implements Resource {
   readonly name = "health";
   readonly #runtime: Runtime;
   readonly #fetch: (request: Request) => Response | Promise<Response>;

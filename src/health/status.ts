@@ -7,7 +7,7 @@
  */
 
 import type { LeaseCounters } from "../lease/lease.ts";
-import type { Figures } from "../lifecycle/runnable.ts";
+import type { MessageCounts } from "../lifecycle/runnable.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
 
@@ -16,7 +16,7 @@ export interface LoopStatus extends LoopHealth {
   /** The oldest work in flight; `inFlight` counts all of it. */
   readonly work: readonly InFlight[];
   /** The counts of its messages by outcome, where it has any. */
-  readonly figures?: Figures;
+  readonly counts?: MessageCounts;
   /** Acknowledged messages per second, over the last few seconds. */
   readonly perSecond?: number;
   /** What keeping its leases came to. */
@@ -76,7 +76,7 @@ export interface Totals {
   /** The age of the oldest work in flight. */
   readonly oldestMs: number;
   /** The counts of all messages by outcome. */
-  readonly figures: Figures;
+  readonly counts: MessageCounts;
   /** What they acknowledged a second, once that is known. */
   readonly perSecond?: number;
 }
@@ -97,7 +97,7 @@ export interface Status extends HealthSnapshot {
   readonly at: number;
   /** The runtime it runs on, where that is known. */
   readonly runtime?: string;
-  /** Whether a token opens the controls: drain, resume and redrive. */
+  /** Whether a token opens the controls: pause, resume and redrive. */
   readonly controls: boolean;
   /** All loops together, those that were left out included. */
   readonly totals: Totals;

@@ -1,7 +1,7 @@
 import { settlesWithin } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import type { LeaseKeepingPlan } from "../mailbox/lease_keeping.ts";
+import type { OffThreadPlan } from "../mailbox/engine.ts";
 import { knownRuntime, type ModuleThread } from "../runtime.ts";
 import type { ActiveLease, LeaseMirror, LeaseTerms } from "./lease.ts";
 
@@ -14,7 +14,7 @@ export type ThreadCommand =
   | {
     readonly kind: "join";
     readonly group: number;
-    readonly plan: LeaseKeepingPlan;
+    readonly plan: OffThreadPlan;
     readonly terms: LeaseTerms;
   }
   | { readonly kind: "leave"; readonly group: number };
@@ -46,7 +46,7 @@ export class LeaseThread {
   /** Registers leases with these terms. Without an address, or where no thread can run: undefined. */
   static async join(
     address: string | undefined,
-    plan: LeaseKeepingPlan,
+    plan: OffThreadPlan,
     terms: LeaseTerms,
     log: Log,
   ): Promise<LeaseGroup | undefined> {
@@ -64,7 +64,7 @@ export class LeaseThread {
     return await current.#join(plan, terms, log);
   }
 
-  async #join(plan: LeaseKeepingPlan, terms: LeaseTerms, log: Log): Promise<LeaseGroup> {
+  async #join(plan: OffThreadPlan, terms: LeaseTerms, log: Log): Promise<LeaseGroup> {
     const group = new LeaseGroup(this, ++this.#lastGroup);
     this.#groups.add(group);
     const joining = this.#thread.post(

@@ -2,17 +2,17 @@
 
 import { systemClock } from "../clock.ts";
 import {
-  addressOf,
-  type LeaseKeeping,
-  type LeaseKeepingModule,
-  type LeaseKeepingPlan,
-} from "../mailbox/lease_keeping.ts";
+  type OffThreadExtender,
+  type OffThreadModule,
+  type OffThreadPlan,
+} from "../mailbox/engine.ts";
+import { threadModuleUrl } from "../runtime.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
 import type { LeaseTerms } from "./lease.ts";
 import { LeaseTable, SHORT_INTERVAL_MS, SLOTS, type ThreadCommand } from "./_lease_thread.ts";
 
 /** The address that the thread loads this module from. */
-export const address: string | undefined = addressOf(import.meta.url, "_lease_thread_main");
+export const address: string | undefined = threadModuleUrl(import.meta.url, "_lease_thread_main");
 
 /** How often the thread reads a lease before it is due. */
 const CHECKS_PER_INTERVAL = 4;
@@ -38,11 +38,11 @@ interface Due {
 class GroupExtender {
   readonly terms: LeaseTerms;
   readonly #options: unknown;
-  readonly #loading: Promise<LeaseKeepingModule>;
-  #opening: Promise<LeaseKeeping> | undefined;
+  readonly #loading: Promise<OffThreadModule>;
+  #opening: Promise<OffThreadExtender> | undefined;
   #busy = false;
 
-  constructor(plan: LeaseKeepingPlan, terms: LeaseTerms) {
+  constructor(plan: OffThreadPlan, terms: LeaseTerms) {
     this.#options = plan.options;
     this.terms = terms;
     this.#loading = import(plan.module);
@@ -75,9 +75,9 @@ class GroupExtender {
     await (await this.#opening?.catch(() => undefined))?.close();
   }
 
-  async #open(): Promise<LeaseKeeping> {
+  async #open(): Promise<OffThreadExtender> {
     try {
-      return await (await this.#loading).openLeaseKeeping(this.#options);
+      return await (await this.#loading).openExtender(this.#options);
     } catch (error) {
       this.#opening = undefined;
       throw error;

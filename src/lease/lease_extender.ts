@@ -191,7 +191,7 @@ export class Leases {
     const { enabled, offThread, clock } = this.#options;
     // The thread runs on the system's clock.
     const wanted = enabled && offThread && clock === systemClock;
-    return wanted && this.#mailbox?.leaseKeeping !== undefined ? this.#join() : undefined;
+    return wanted && this.#mailbox?.offThread !== undefined ? this.#join() : undefined;
   }
 
   /** Extends the lease of a message until it is stopped or disposed of. */
@@ -218,7 +218,7 @@ export class Leases {
   }
 
   async #join(): Promise<void> {
-    const plan = await this.#mailbox!.leaseKeeping!();
+    const plan = await this.#mailbox!.offThread!();
     if (plan === undefined) return;
     const { address } = await import("./_lease_thread_main.ts");
     const group = await LeaseThread.join(address, plan, this.#terms, this.#owner.log);

@@ -6,13 +6,13 @@ import { isTracing } from "../telemetry/open_telemetry.ts";
 import { Deadline } from "./deadline.ts";
 import { DrainReport } from "./drain_report.ts";
 import type { GroupEvents, Phase, PhaseEvent, Problem, StopReason } from "./group_events.ts";
-import { type GroupConfig, RestartBudget, watchdogOf, watchdogSupport } from "./group_options.ts";
+import { type GroupConfig, RestartBudget, watchdogOf, watchdogResource } from "./group_options.ts";
 import { runInside } from "./_inside.ts";
-import { Member, stopByPriority } from "./_member.ts";
+import { Member, stopInOrder } from "./_member.ts";
 import type { RunOptions } from "./runnable.ts";
 import type { RunEnd, StopProgress } from "./health_snapshot.ts";
 import { linkToProcess, type ProcessLink } from "./_process_link.ts";
-import { type Support, SupportStack } from "./resources.ts";
+import { type Resource, ResourceStack } from "./resources.ts";
 import type { Watchdog } from "./watchdog.ts";
 
 /** Options of one run of a group. */
@@ -20,8 +20,8 @@ export interface GroupRunOptions extends RunOptions {
   readonly installSignals: boolean;
   /** The process ends after this run: the run also waits for the other shutdown callbacks. */
   readonly endsProcess: boolean;
-  /** Starts before all other support, and stops after it. */
-  readonly foundation: readonly Support[];
+  /** Starts before all other resources, and stops after it. */
+  readonly foundation: readonly Resource[];
 }
 
 /**
@@ -31,11 +31,11 @@ export interface GroupRunOptions extends RunOptions {
  * starting ─▶ running ─▶ unready ─▶ draining ─▶ cancelling ─▶ stopped
  * ```
  *
- * The first request to stop sets the only deadline. Loops stop by priority, lowest first. Each stage
- * leaves a reserve for the later ones. Support stops last.
+ * The first request to stop sets the only deadline. Loops stop by stopOrder, lowest first. Each stage
+ * leaves a reserve for the later ones. Resources stops last.
  */
 export class GroupRun {
-  /** Resolves when loops and support have stopped, or the deadline has passed. */
+  /** Resolves when loops and resources have stopped, or the deadline has passed. */
   readonly finished: Promise<void>;
   readonly members: readonly Member[];
   readonly phases: PhaseEvent[] = [];
@@ -43,7 +43,7 @@ export class GroupRun {
   readonly #options: GroupRunOptions;
   readonly #emitter: Emitter<GroupEvents>;
   readonly #watchdog: Watchdog | undefined;
-  readonly #support: SupportStack;
+  readonly #resources: ResourceStack;
   readonly #ended = deferred();
   readonly #stop = new AbortController();
   readonly #stopRequested = deferred();
@@ -56,7 +56,7 @@ export class GroupRun {
   #stopping = false;
   #over = false;
   #forcedBy: SignalName | undefined;
-  /** How the run ended. Set when only the support that serves health still runs. */
+  /** How the run ended. Set when only the resources that serves health still runs. */
   end: RunEnd | undefined;
   #link: ProcessLink | undefined;
 
@@ -78,9 +78,9 @@ export class GroupRun {
       onStall: (stalled) => emitter.emit("stall", { stalled }),
       runtime: config.runtime(),
     });
-    const watchdog = watchdogSupport(this.#watchdog, options.endsProcess);
-    const support = [...options.foundation, ...watchdog, ...config.support];
-    this.#support = new SupportStack(support, clock, onProblem);
+    const watchdog = watchdogResource(this.#watchdog, options.endsProcess);
+    const resources = [...options.foundation, ...watchdog, ...config.resources];
+    this.#resources = new ResourceStack(resources, clock, onProblem);
   }
 
   get reason(): StopReason {
@@ -99,7 +99,7 @@ export class GroupRun {
     return { reason, kind, elapsedMs, remainingMs, timeoutMs };
   }
 
-  /** True when the run is over and no loop, support or callback is left running. */
+  /** True when the run is over and no loop, resources or callback is left running. */
   get clean(): boolean {
     return this.#over && this.#unfinished.length === 0 &&
       this.members.every(({ state }) => state !== "hung");
@@ -167,7 +167,7 @@ export class GroupRun {
   }
 
   async #start(): Promise<void> {
-    const started = runInside(this, () => this.#support.start(this.#stop.signal));
+    const started = runInside(this, () => this.#resources.start(this.#stop.signal));
     try {
       await Promise.race([started, this.#stopRequested.promise]);
     } catch (error) {
@@ -180,7 +180,7 @@ export class GroupRun {
   }
 
   #launch(): void {
-    this.#enter("running", "support is ready");
+    this.#enter("running", "resources is ready");
     const { installSignals: _, endsProcess: __, foundation: ___, signal: ____, ...options } =
       this.#options;
     for (const member of this.members) runInside(this, () => member.run(options));
@@ -193,7 +193,7 @@ export class GroupRun {
       await this.#unreadyDelay();
       if (this.phase === "unready") this.#enter("draining", this.#reason.text);
     }
-    await stopByPriority(this.members, this.#deadline, clock, (members) => {
+    await stopInOrder(this.members, this.#deadline, clock, (members) => {
       this.#cancel(members, "deadline", "the time is nearly up");
     });
     for (const member of this.members) this.#unfinished.push(...member.giveUp());
@@ -234,7 +234,7 @@ export class GroupRun {
     this.#unfinished.push(...await this.#stopSupport());
   }
 
-  /** Records the spans of the stop before the support stops, to which the exporter may belong. */
+  /** Records the spans of the stop before the resources stops, to which the exporter may belong. */
   async #traceStop(): Promise<void> {
     if (!isTracing()) return;
     const { clock } = this.#config;
@@ -249,7 +249,7 @@ export class GroupRun {
   }
 
   #stopSupport(keep = 0): Promise<readonly string[]> {
-    return runInside(this, () => this.#support.stop(this.#deadline, keep));
+    return runInside(this, () => this.#resources.stop(this.#deadline, keep));
   }
 
   #onForce({ signal, text }: StopReason): void {

@@ -5,7 +5,7 @@ import { type Deadline, endsWithin } from "./deadline.ts";
 import type { LoopReport } from "./drain_report.ts";
 import type { LoopState } from "./group_events.ts";
 import type { RestartBudget } from "./group_options.ts";
-import { NO_FIGURES, type Runnable, type RunOptions } from "./runnable.ts";
+import { NO_COUNTS, type Runnable, type RunOptions } from "./runnable.ts";
 
 /** Callbacks from a member to its group. */
 export interface MemberEvents {
@@ -101,7 +101,7 @@ export class Member {
 
   /** Returns the loop's part of the report. */
   report(): LoopReport {
-    const { name, inFlight = [], figures = NO_FIGURES } = this.loop;
+    const { name, inFlight = [], counts = NO_COUNTS } = this.loop;
     return {
       name,
       state: this.#state,
@@ -109,7 +109,7 @@ export class Member {
       restarts: this.restarts,
       ...(this.#state === "failed" ? { error: this.error } : {}),
       inFlight: this.#state === "hung" ? inFlight : [],
-      figures,
+      counts,
     };
   }
 
@@ -152,18 +152,18 @@ export class Member {
 }
 
 /**
- * Stops the members, lower priorities first and equal ones together. Each gets the smaller of its own
+ * Stops the members, lower orders first and equal ones together. Each gets the smaller of its own
  * timeout and the time left. A hung stage leaves a reserve for each later stage. When only the reserve
  * is left, `cancel` is called with the members that still run.
  */
-export async function stopByPriority(
+export async function stopInOrder(
   members: readonly Member[],
   deadline: Deadline,
   clock: Clock,
   cancel: (members: readonly Member[]) => void,
 ): Promise<void> {
-  const priorities = groupBy(members, ({ loop }) => loop.priority ?? 0);
-  const tiers = [...priorities].sort(([a], [b]) => a - b).map(([, tier]) => tier);
+  const orders = groupBy(members, ({ loop }) => loop.stopOrder ?? 0);
+  const tiers = [...orders].sort(([a], [b]) => a - b).map(([, tier]) => tier);
   for (const [index, tier] of tiers.entries()) {
     const budgetMs = deadline.budgetMs(tiers.length - index);
     const active = tier.filter((member) => member.active);

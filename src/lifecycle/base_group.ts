@@ -18,7 +18,7 @@ import {
   type RunOptions,
   type ShutdownOptions,
 } from "./runnable.ts";
-import type { Support } from "./resources.ts";
+import type { Resource } from "./resources.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "./watchdog.ts";
 
 /** Options of {@linkcode LoopGroup.run}. All but `installSignals` are passed to every loop. */
@@ -52,7 +52,7 @@ export class BaseGroup implements AsyncDisposable {
   #run: GroupRun | undefined;
   #stopped = false;
   #stopNext = false;
-  #drained = false;
+  #paused = false;
   readonly #outcomes: Record<Outcome, number> = {
     drained: 0,
     timed_out: 0,
@@ -95,7 +95,7 @@ export class BaseGroup implements AsyncDisposable {
     const { members = idle, phases = [], stopProgress: stop, end } = this.#run ?? {};
     return healthOf({
       phases: phases.map(({ phase }) => phase),
-      drained: this.#drained,
+      paused: this.#paused,
       ...{ thresholdMs, members, stop, end },
     });
   }
@@ -181,14 +181,14 @@ export class BaseGroup implements AsyncDisposable {
   }
 
   /** Takes no new work and is not ready until `resume`. Resolves when no work is in flight. */
-  async drain(): Promise<void> {
-    this.#drained = true;
-    await Promise.all(this.loops.map((loop) => loop.drain?.()));
+  async pause(): Promise<void> {
+    this.#paused = true;
+    await Promise.all(this.loops.map((loop) => loop.pause?.()));
   }
 
-  /** Takes work again after `drain`. */
+  /** Takes work again after `pause`. */
   resume(): void {
-    this.#drained = false;
+    this.#paused = false;
     for (const loop of this.loops) loop.resume?.();
   }
 
@@ -197,8 +197,8 @@ export class BaseGroup implements AsyncDisposable {
     await this.shutdown();
   }
 
-  /** Returns the support that starts before all other support and stops after it. */
-  protected foundation(): readonly Support[] {
+  /** Returns the resources that starts before all other resources and stops after it. */
+  protected foundation(): readonly Resource[] {
     return [];
   }
 

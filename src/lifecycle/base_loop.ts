@@ -5,8 +5,8 @@ import { CancelledError, TerminatingError } from "../errors.ts";
 import { endsWithin } from "./deadline.ts";
 import { isInside, runInside } from "./_inside.ts";
 import {
-  checkPriority,
   checkRunOptions,
+  checkStopOrder,
   DEFAULT_SHUTDOWN_TIMEOUT_MS,
   type InFlight,
   type Runnable,
@@ -17,8 +17,8 @@ import { Heartbeat } from "./watchdog.ts";
 
 /** Options that every loop takes. */
 export interface LoopOptions {
-  /** Loops with a lower priority stop first, equal ones together. @default {0} */
-  readonly priority?: number;
+  /** Loops with a lower stopOrder stop first, equal ones together. @default {0} */
+  readonly stopOrder?: number;
   /** The timeout of its stop, within that of its group. @default {the group's; 30_000 without a group} */
   readonly shutdownTimeoutMs?: number;
   /** The source of time and timers. @default {systemClock} */
@@ -71,8 +71,8 @@ class Run {
 export abstract class BaseLoop implements Runnable {
   /** The name in reports and health, unique in a group. */
   readonly name: string;
-  /** Loops with a lower priority stop first, equal ones together. */
-  readonly priority: number;
+  /** Loops with a lower stopOrder stop first, equal ones together. */
+  readonly stopOrder: number;
   /** The timeout of its stop, within that of its group. */
   readonly shutdownTimeoutMs: number | undefined;
   /** The heartbeat that the watchdog checks. */
@@ -92,7 +92,7 @@ export abstract class BaseLoop implements Runnable {
       throw new TypeError(`Invalid loop name: expected a non-empty string, got ${show(name)}`);
     }
     this.name = name;
-    this.priority = checkPriority(options.priority ?? 0);
+    this.stopOrder = checkStopOrder(options.stopOrder ?? 0);
     this.shutdownTimeoutMs = options.shutdownTimeoutMs;
     checkDuration("shutdownTimeoutMs", options.shutdownTimeoutMs ?? Infinity);
     this.clock = options.clock ?? systemClock;
@@ -176,12 +176,12 @@ export abstract class BaseLoop implements Runnable {
    * Takes no new work until `resume`. Resolves when no work is in flight; immediately when called from
    * inside the loop, such as by its handler.
    */
-  async drain(): Promise<void> {
+  async pause(): Promise<void> {
     this.#resumed ??= deferred();
     if (this.#inFlight.size > 0 && !this.callerIsInside) await (this.#quiet ??= deferred()).promise;
   }
 
-  /** Takes work again after `drain`. */
+  /** Takes work again after `pause`. */
   resume(): void {
     this.#resumed?.resolve();
     this.#resumed = undefined;
@@ -192,7 +192,7 @@ export abstract class BaseLoop implements Runnable {
     await this.shutdown();
   }
 
-  /** Resolves when the loop may take work: after `resume` while it is drained. Also resolves on a stop. */
+  /** Resolves when the loop may take work: after `resume` while it is paused. Also resolves on a stop. */
   protected async admission(stopping: AbortSignal): Promise<void> {
     while (this.#resumed !== undefined && !stopping.aborted) {
       this.heartbeat.rest();
@@ -209,8 +209,8 @@ export abstract class BaseLoop implements Runnable {
     return this.#run !== undefined && isInside(this.#run);
   }
 
-  /** True between `drain` and `resume`. */
-  protected get drained(): boolean {
+  /** True between `pause` and `resume`. */
+  protected get paused(): boolean {
     return this.#resumed !== undefined;
   }
 

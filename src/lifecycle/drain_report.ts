@@ -1,7 +1,7 @@
 import { errorText } from "../errors.ts";
 import { exitCodeOf, type SignalName } from "../runtime.ts";
 import type { LoopState, PhaseEvent, Problem, StopReason } from "./group_events.ts";
-import { type Figures, type InFlight, isBalanced, sumFigures } from "./runnable.ts";
+import { type InFlight, isBalanced, type MessageCounts, sumCounts } from "./runnable.ts";
 
 /** How a run ended. When several apply, the first in this order is reported. */
 export type Outcome = "forced" | "failed" | "timed_out" | "drained";
@@ -21,7 +21,7 @@ export interface LoopReport {
   /** The work still in flight at the deadline. */
   readonly inFlight: readonly InFlight[];
   /** The counts of its messages by outcome. */
-  readonly figures: Figures;
+  readonly counts: MessageCounts;
 }
 
 /** The data of a {@linkcode DrainReport}. */
@@ -38,7 +38,7 @@ export interface DrainReportInit {
   readonly phases: readonly PhaseEvent[];
   /** One report per loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
-  /** Support and shutdown callbacks that still ran at the deadline, and what ended loops left unfinished. */
+  /** Resources and shutdown callbacks that still ran at the deadline, and what ended loops left unfinished. */
   readonly unfinished: readonly string[];
   /** Errors that did not end the run. */
   readonly problems: readonly Problem[];
@@ -67,7 +67,7 @@ export class DrainReport implements DrainReportInit {
   readonly phases: readonly PhaseEvent[];
   /** One report per loop, in the order of the group. */
   readonly loops: readonly LoopReport[];
-  /** Support and shutdown callbacks that still ran at the deadline, and what ended loops left unfinished. */
+  /** Resources and shutdown callbacks that still ran at the deadline, and what ended loops left unfinished. */
   readonly unfinished: readonly string[];
   /** Errors that did not end the run. */
   readonly problems: readonly Problem[];
@@ -111,13 +111,13 @@ export class DrainReport implements DrainReportInit {
   }
 
   /** The counts of the messages of all loops by outcome. */
-  get figures(): Figures {
-    return sumFigures(this.loops.map(({ figures }) => figures));
+  get counts(): MessageCounts {
+    return sumCounts(this.loops.map(({ counts }) => counts));
   }
 
   /** True when every received message is accounted for. */
   get balanced(): boolean {
-    return isBalanced(this.figures);
+    return isBalanced(this.counts);
   }
 
   /** Returns the report as plain data, with errors as text. */
@@ -126,7 +126,7 @@ export class DrainReport implements DrainReportInit {
       ...this as DrainReportInit,
       outcome: this.outcome,
       exitCode: this.exitCode,
-      figures: this.figures,
+      counts: this.counts,
       loops: this.loops.map(withErrorText),
       problems: this.problems.map(withErrorText),
     };
@@ -170,7 +170,7 @@ function loopLine(loop: LoopReport): string {
   if (loop.error !== undefined) parts.push(`with ${errorText(loop.error)}`);
   const work = loop.inFlight.map(({ id, ageMs }) => `${id} (${seconds(ageMs)})`);
   if (work.length > 0) parts.push(`on ${work.join(", ")}`);
-  const { received, ...settled } = loop.figures;
+  const { received, ...settled } = loop.counts;
   if (received === 0) return parts.join(" ");
   const counts = Object.entries(settled).filter(([, count]) => count > 0)
     .map(([name, count]) => `${count} ${words(name)}`);

@@ -5,7 +5,7 @@ import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 import { checkRunnable, DEFAULT_SHUTDOWN_TIMEOUT_MS, type Runnable } from "./runnable.ts";
-import type { Support } from "./resources.ts";
+import type { Resource } from "./resources.ts";
 import {
   DEFAULT_WATCHDOG_INTERVAL_MS,
   DEFAULT_WATCHDOG_THRESHOLD_MS,
@@ -72,7 +72,7 @@ export interface BaseGroupOptions {
   /** How often the watchdog checks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
   /** Resources that start in order before the loops and stop in reverse order after them. */
-  readonly support?: readonly Support[];
+  readonly resources?: readonly Resource[];
   /**
    * Provides signals, exit and servers. Tests pass a fake one.
    *
@@ -94,7 +94,7 @@ export interface GroupConfig {
   readonly restart: RestartOptions;
   readonly watchdogThresholdMs: number | null;
   readonly watchdogIntervalMs: number;
-  readonly support: readonly Support[];
+  readonly resources: readonly Resource[];
   /** Called when a run begins, so that a group can be created without a runtime. */
   readonly runtime: () => Runtime;
   readonly clock: Clock;
@@ -121,7 +121,7 @@ export function groupConfig(loops: readonly Runnable[], options: BaseGroupOption
       ? DEFAULT_WATCHDOG_THRESHOLD_MS
       : watchdogThresholdMs,
     watchdogIntervalMs: options.watchdogIntervalMs ?? DEFAULT_WATCHDOG_INTERVAL_MS,
-    support: checkSupport(options.support ?? []),
+    resources: checkResources(options.resources ?? []),
     runtime: () => runtime ?? defaultRuntime(),
     clock: options.clock ?? systemClock,
     log: safeLog(options.log),
@@ -148,11 +148,11 @@ export function watchdogOf(
   return new Watchdog({ ...options, ...more });
 }
 
-/** Returns the watchdog as support. It needs no stop when the process ends, which ends its thread. */
-export function watchdogSupport(
+/** Returns the watchdog as a resource. It needs no stop when the process ends, which ends its thread. */
+export function watchdogResource(
   watchdog: Watchdog | undefined,
   endsProcess: boolean,
-): readonly Support[] {
+): readonly Resource[] {
   if (watchdog === undefined) return [];
   if (!endsProcess) return [watchdog];
   return [{ name: watchdog.name, start: () => watchdog.start(), stop() {} }];
@@ -167,13 +167,13 @@ function checkLoops(loops: readonly Runnable[]): readonly Runnable[] {
   return checked;
 }
 
-function checkSupport(support: readonly Support[]): readonly Support[] {
-  for (const [index, { name, stop }] of support.entries()) {
+function checkResources(resources: readonly Resource[]): readonly Resource[] {
+  for (const [index, { name, stop }] of resources.entries()) {
     if (typeof name === "string" && typeof stop === "function") continue;
-    throw new TypeError(`support[${index}] needs a \`name\` and a \`stop\` function`);
+    throw new TypeError(`resources[${index}] needs a \`name\` and a \`stop\` function`);
   }
-  checkUnique("support", support);
-  return [...support];
+  checkUnique("resource", resources);
+  return [...resources];
 }
 
 function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {

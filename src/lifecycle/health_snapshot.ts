@@ -41,14 +41,14 @@ export type RunEnd = Pick<DrainReport, "outcome" | "exitCode">;
 export interface HealthSnapshot {
   /** False when the process should be replaced. Stays true while draining. */
   readonly live: boolean;
-  /** False when no new work should be sent here: starting, drained, stopping, or a loop is not ready. */
+  /** False when no new work should be sent here: starting, paused, stopping, or a loop is not ready. */
   readonly ready: boolean;
   /** The phase of the run; `starting` before the first run. */
   readonly phase: Phase;
   /** The phases that the run has entered so far, in order. A stop may skip some. */
   readonly phases: readonly Phase[];
-  /** True between `drain` and `resume`. */
-  readonly drained: boolean;
+  /** True between `pause` and `resume`. */
+  readonly paused: boolean;
   /** The progress of the stop, once it has begun. */
   readonly stop?: StopProgress;
   /** How the run ended. Set when only the health server still runs. */
@@ -73,7 +73,7 @@ const WORKING: readonly Phase[] = ["starting", "running", "unready"];
 /** The status of a group. */
 export interface GroupStatus {
   readonly phases: readonly Phase[];
-  readonly drained: boolean;
+  readonly paused: boolean;
   readonly thresholdMs: number;
   readonly members: readonly LoopStatus[];
   readonly stop?: StopProgress | undefined;
@@ -82,17 +82,17 @@ export interface GroupStatus {
 
 /** Returns the health of a group. */
 export function healthOf(group: GroupStatus): HealthSnapshot {
-  const { phases, drained, thresholdMs, stop, end } = group;
+  const { phases, paused, thresholdMs, stop, end } = group;
   const phase = phases.at(-1) ?? "starting";
   const loops = group.members.map((member) => loopHealth(member, phase, thresholdMs));
   return {
     live: loops.every(({ heartbeatAgeMs = 0 }) => heartbeatAgeMs <= thresholdMs),
     // The others run on after a failure only with `onFailure: "ignore"`.
-    ready: phase === "running" && !drained &&
+    ready: phase === "running" && !paused &&
       loops.every(({ ready, state }) => ready || state === "failed"),
     phase,
     phases,
-    drained,
+    paused,
     ...(stop === undefined ? {} : { stop }),
     ...(end === undefined ? {} : { end }),
     loops,

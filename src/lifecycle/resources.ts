@@ -5,9 +5,9 @@ import type { Deadline } from "./deadline.ts";
 
 /**
  * A resource that the loops need: a database, a health server, a metrics exporter. A group starts its
- * support in order before the loops and stops it in reverse order after them, within the same deadline.
+ * resources in order before the loops and stops them in reverse order after them, within the same deadline.
  */
-export interface Support {
+export interface Resource {
   /** Its name in the report when it fails or hangs. */
   readonly name: string;
   /** Prepares the resource for the loops. `signal` aborts when a stop begins meanwhile. */
@@ -16,39 +16,39 @@ export interface Support {
   stop(context: { readonly signal: AbortSignal }): unknown;
 }
 
-/** Support whose `start` was called, and the result of that call. */
+/** A resource whose `start` was called, and the result of that call. */
 interface Started {
-  readonly support: Support;
+  readonly resource: Resource;
   readonly ready: Promise<unknown>;
 }
 
-/** Starts support in order, and stops the started support in reverse order. */
-export class SupportStack {
-  readonly #support: readonly Support[];
+/** Starts resources in order, and stops the started resources in reverse order. */
+export class ResourceStack {
+  readonly #resources: readonly Resource[];
   readonly #clock: Clock;
   readonly #onProblem: (what: string, error: unknown) => void;
   readonly #started: Started[] = [];
 
   constructor(
-    support: readonly Support[],
+    resources: readonly Resource[],
     clock: Clock,
     onProblem: (what: string, error: unknown) => void,
   ) {
-    this.#support = support;
+    this.#resources = resources;
     this.#clock = clock;
     this.#onProblem = onProblem;
   }
 
   /** Starts one after another until all have started, one fails, or `signal` aborts. */
   async start(signal: AbortSignal): Promise<void> {
-    for (const support of this.#support) {
+    for (const resource of this.#resources) {
       if (signal.aborted) return;
-      const ready = Promise.resolve().then(() => support.start?.({ signal }));
-      this.#started.push({ support, ready });
+      const ready = Promise.resolve().then(() => resource.start?.({ signal }));
+      this.#started.push({ resource, ready });
       try {
         await ready;
       } catch (error) {
-        throw new Error(`Support "${support.name}" could not start: ${errorText(error)}`, {
+        throw new Error(`Resource "${resource.name}" could not start: ${errorText(error)}`, {
           cause: error,
         });
       }
@@ -56,7 +56,7 @@ export class SupportStack {
   }
 
   /**
-   * Stops all started support except the first `keep`. Each leaves a reserve for the later ones. Returns
+   * Stops all started resources except the first `keep`. Each leaves a reserve for the later ones. Returns
    * the names of those that did not end in time.
    */
   async stop(deadline: Deadline, keep = 0): Promise<readonly string[]> {
@@ -67,21 +67,21 @@ export class SupportStack {
       const stopped = this.#stopOne(entry, expired.signal);
       if (await settlesWithin(stopped, deadline.budgetMs(left - 1), this.#clock)) continue;
       expired.abort();
-      hung.push(`support "${entry.support.name}"`);
+      hung.push(`resource "${entry.resource.name}"`);
     }
     return hung;
   }
 
-  async #stopOne({ support, ready }: Started, signal: AbortSignal): Promise<void> {
+  async #stopOne({ resource, ready }: Started, signal: AbortSignal): Promise<void> {
     try {
       await ready;
     } catch {
       return; // it never started, and `start` has reported why
     }
     try {
-      await support.stop({ signal });
+      await resource.stop({ signal });
     } catch (error) {
-      this.#onProblem(`support "${support.name}" failed to stop`, error);
+      this.#onProblem(`resource "${resource.name}" failed to stop`, error);
     }
   }
 }

@@ -45,7 +45,7 @@ export interface InFlight {
  * The counts of the messages of a run by outcome. Every received message ends in exactly one of the other
  * counts, so `received` is their sum once the run has stopped.
  */
-export interface Figures {
+export interface MessageCounts {
   /** Received from the mailbox. */
   readonly received: number;
   /** Finished and deleted. */
@@ -61,7 +61,7 @@ export interface Figures {
 }
 
 /** The counts of a run that received no message. */
-export const NO_FIGURES: Figures = {
+export const NO_COUNTS: MessageCounts = {
   received: 0,
   acknowledged: 0,
   released: 0,
@@ -71,17 +71,17 @@ export const NO_FIGURES: Figures = {
 };
 
 /** Adds up the counts of several loops. */
-export function sumFigures(all: Iterable<Figures>): Figures {
-  const sum = { ...NO_FIGURES };
-  for (const figures of all) {
-    for (const key of Object.keys(sum) as (keyof Figures)[]) sum[key] += figures[key];
+export function sumCounts(all: Iterable<MessageCounts>): MessageCounts {
+  const sum = { ...NO_COUNTS };
+  for (const counts of all) {
+    for (const key of Object.keys(sum) as (keyof MessageCounts)[]) sum[key] += counts[key];
   }
   return sum;
 }
 
 /** Returns true when every received message is accounted for. */
-export function isBalanced(figures: Figures): boolean {
-  const { received, ...settled } = figures;
+export function isBalanced(counts: MessageCounts): boolean {
+  const { received, ...settled } = counts;
   return received === Object.values(settled).reduce((sum, count) => sum + count, 0);
 }
 
@@ -102,8 +102,8 @@ export interface Runnable extends AsyncDisposable {
   /** Requests a graceful stop and waits. Returns false when the time ran out first. */
   shutdown(options?: ShutdownOptions): Promise<boolean>;
 
-  /** Loops with a lower priority stop first, equal ones together. @default {0} */
-  readonly priority?: number | undefined;
+  /** Loops with a lower stopOrder stop first, equal ones together. @default {0} */
+  readonly stopOrder?: number | undefined;
   /** The timeout of its stop, within that of its group. */
   readonly shutdownTimeoutMs?: number | undefined;
   /** False while the loop cannot take work, for example while its engine is unreachable. */
@@ -111,7 +111,7 @@ export interface Runnable extends AsyncDisposable {
   /** The work in flight. */
   readonly inFlight?: readonly InFlight[];
   /** The counts of its messages by outcome. */
-  readonly figures?: Figures;
+  readonly counts?: MessageCounts;
   /**
    * What the last stop left unfinished although the loop has ended, one line each. The report of the group
    * lists it, and the outcome is `timed_out`.
@@ -122,8 +122,8 @@ export interface Runnable extends AsyncDisposable {
   /** Cancels work in flight now instead of near the deadline. */
   cancel?(reason: CancelledError): void;
   /** Takes no new work until `resume`. Resolves when no work is in flight. */
-  drain?(): Promise<void>;
-  /** Takes work again after `drain`. */
+  pause?(): Promise<void>;
+  /** Takes work again after `pause`. */
   resume?(): void;
   /** Releases the messages of handlers that still run, because the process is about to end. */
   abandon?(): Promise<void>;
@@ -144,17 +144,17 @@ export function checkRunnable(value: unknown, where: string): Runnable {
     }
   }
   if (candidate.name === "") throw new TypeError(`${where} has an empty name: give it one`);
-  checkPriority(candidate.priority ?? 0);
+  checkStopOrder(candidate.stopOrder ?? 0);
   checkDuration("shutdownTimeoutMs", candidate.shutdownTimeoutMs ?? Infinity);
   return candidate;
 }
 
-/** Returns `priority` if it is finite. */
-export function checkPriority(priority: number): number {
-  if (!Number.isFinite(priority)) {
-    throw new RangeError(`Invalid priority: expected a finite number, got ${show(priority)}`);
+/** Returns `stopOrder` if it is finite. */
+export function checkStopOrder(stopOrder: number): number {
+  if (!Number.isFinite(stopOrder)) {
+    throw new RangeError(`Invalid stopOrder: expected a finite number, got ${show(stopOrder)}`);
   }
-  return priority;
+  return stopOrder;
 }
 
 /** Throws for invalid run options. */

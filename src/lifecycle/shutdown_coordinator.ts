@@ -62,7 +62,7 @@ const SAME_SIGNAL_MS = 200;
  * ```ts
  * import { ShutdownCoordinator, StepLoop } from "@lastcall/lastcall";
  *
- * const loop = new StepLoop("worker", ({ pause }) => pause(1_000));
+ * const loop = new StepLoop("worker", ({ sleep }) => sleep(1_000));
  * const coordinator = ShutdownCoordinator.install();
  * coordinator.register(loop.shutdown);
  * const run = loop.run();

@@ -4,7 +4,7 @@ import { type Cancel, type Clock, systemClock } from "../clock.ts";
 import { flushLibraryLog, safeLog, useFallbackLog } from "../library_log.ts";
 import { consoleLog, type Log } from "../log.ts";
 import { type BeatRecord, defaultRuntime, type EventLoopWatch, type Runtime } from "../runtime.ts";
-import type { Support } from "./resources.ts";
+import type { Resource } from "./resources.ts";
 
 /**
  * The heartbeat of one loop. The loop beats at every step; a watchdog checks the age.
@@ -80,7 +80,7 @@ const LAST_WRITE_TIMEOUT_MS = 1_000;
  * This class checks the loops. A separate thread checks the event loop, because nothing here runs while
  * it is blocked. Time in which the process was suspended does not count.
  */
-export class Watchdog implements Support {
+export class Watchdog implements Resource {
   /** Its name in reports. */
   readonly name = "watchdog";
   readonly #thresholdMs: number;

@@ -21,9 +21,9 @@ import {
   openTelemetry,
 } from "../telemetry/open_telemetry.ts";
 import { fail, messagingAttributes } from "../telemetry/spans.ts";
-import { contextOf } from "../telemetry/trace_context.ts";
-import type { Handler, MessageContext, OnBury } from "./handler.ts";
-import { describeIssues, type StandardSchema, ValidatedMessage } from "./schema.ts";
+import { contextOf, traceIn } from "../telemetry/trace_context.ts";
+import type { Handler, MessageContext, OnDeadLetter } from "./handler.ts";
+import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
 
 /** The options of a `MailboxLoop`, checked and complete, and what its run uses of the loop. */
 export interface MailboxRunConfig<T, R> {
@@ -33,7 +33,7 @@ export interface MailboxRunConfig<T, R> {
   readonly prefetch: number;
   readonly extender: LeaseExtender;
   readonly policy: DeadLetterPolicy | undefined;
-  readonly onBury: OnBury<T, R> | undefined;
+  readonly onDeadLetter: OnDeadLetter<T, R> | undefined;
   readonly schema: StandardSchema<T> | undefined;
   readonly minBackoffMs: number;
   readonly maxBackoffMs: number;
@@ -58,7 +58,7 @@ const OUTCOMES = {
   acknowledge: "acknowledged",
   release: "released",
   nack: "nacked",
-  deadLetter: "buried",
+  deadLetter: "dead_lettered",
 } as const;
 
 /** Validates the body, calls the handler, and decides how to settle the message. Never rejects. */
@@ -76,7 +76,7 @@ export async function handle<T, R>(
       if (result.issues !== undefined) {
         return deadLetter({ reason: "schema", error: describeIssues(result.issues) });
       }
-      input = new ValidatedMessage(message, result.value);
+      input = withBody(message, result.value);
     }
     await config.handler(input, context);
     return { kind: "acknowledge" };
@@ -101,18 +101,15 @@ function afterFailure<T, R>(
   if (context.reason !== undefined) return { kind: "release" };
   const backoff = backoffMs(deliveryCount, minBackoffMs, maxBackoffMs);
   if (isRetryLaterError(error)) {
-    const visibilityTimeoutMs = Math.min(error.delayMs ?? backoff, MAX_VISIBILITY_MS);
-    log.debug(`message ${id} is tried again later`, { error, visibilityTimeoutMs });
-    return { kind: "nack", options: { visibilityTimeoutMs, spendsAttempt: false }, error };
+    const delayMs = Math.min(error.delayMs ?? backoff, MAX_VISIBILITY_MS);
+    log.debug(`message ${id} is tried again later`, { error, delayMs });
+    return { kind: "nack", options: { delayMs, countsAttempt: false }, error };
   }
   const reason = policy?.afterFailure(error, deliveryCount);
   if (reason !== undefined) return deadLetter(reason, error);
-  log.warn(`message ${id} failed, attempt ${deliveryCount}`, {
-    error,
-    visibilityTimeoutMs: backoff,
-  });
-  const spendsAttempt = policy === undefined || !policy.excuses(error);
-  return { kind: "nack", options: { visibilityTimeoutMs: backoff, spendsAttempt }, error };
+  log.warn(`message ${id} failed, attempt ${deliveryCount}`, { error, delayMs: backoff });
+  const countsAttempt = policy === undefined || !policy.excuses(error);
+  return { kind: "nack", options: { delayMs: backoff, countsAttempt }, error };
 }
 
 function deadLetter(
@@ -153,7 +150,7 @@ async function traced<T, R>(
   message: Message<T, R>,
   work: () => Promise<Decision>,
 ): Promise<Decision> {
-  const parent = contextOf(api, message.trace);
+  const parent = contextOf(api, traceIn(message.headers));
   const span = api.trace.getTracer("lastcall").startSpan(`process ${mailbox}`, {
     kind: api.SpanKind.CONSUMER,
     attributes: {

@@ -1,6 +1,6 @@
 import type { Lease } from "../lease/lease.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
-import type { Figures } from "../lifecycle/runnable.ts";
+import type { MessageCounts } from "../lifecycle/runnable.ts";
 import type { Message, Settlement } from "../mailbox/mailbox.ts";
 import type { MessageContext } from "./handler.ts";
 
@@ -37,7 +37,7 @@ export class Ledger<T, R> {
     return this.#open;
   }
 
-  get figures(): Figures {
+  get counts(): MessageCounts {
     const { lost, ...counts } = this.#counts;
     return { received: this.#received, ...counts, leftToExpire: lost + this.#open.size };
   }

@@ -3,7 +3,7 @@ import { EventLoopYield } from "../_event_loop_yield.ts";
 import type { CancelledError } from "../errors.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
-import type { Figures, RunOptions } from "../lifecycle/runnable.ts";
+import type { MessageCounts, RunOptions } from "../lifecycle/runnable.ts";
 import {
   type DeadLetterReason,
   type Mailbox,
@@ -77,8 +77,8 @@ export class MailboxRun<T, R> {
     return this.#receiver.ready;
   }
 
-  get figures(): Figures {
-    return this.#ledger.figures;
+  get counts(): MessageCounts {
+    return this.#ledger.counts;
   }
 
   async execute(): Promise<void> {
@@ -194,7 +194,7 @@ export class MailboxRun<T, R> {
   }
 
   async #releaseSuspect(item: Item<T, R>): Promise<void> {
-    const options = { spendsAttempt: false };
+    const options = { countsAttempt: false };
     const outcome = await this.#settler.settle(item.message, { kind: "nack", options });
     await item.lease.stop(); // afterwards: a lease that expired before would spend the attempt
     this.#finish(item, outcome === "nacked" ? "released" : outcome);
@@ -252,12 +252,12 @@ export class MailboxRun<T, R> {
 
   /** Calls the hook while the message is leased, however long the hook takes. */
   async #beforeDeadLetter({ message, lease }: Item<T, R>, reason: DeadLetterReason): Promise<void> {
-    const { log, onBury } = this.#config;
-    if (onBury === undefined || message.finalized || lease.lost) return;
+    const { log, onDeadLetter } = this.#config;
+    if (onDeadLetter === undefined || message.finalized || lease.lost) return;
     try {
-      await onBury(message, reason);
+      await onDeadLetter(message, reason);
     } catch (error) {
-      log.error(`onBury failed for message ${message.id}; it is dead-lettered all the same`, {
+      log.error(`onDeadLetter failed for message ${message.id}; it is dead-lettered all the same`, {
         error,
       });
     }

@@ -84,7 +84,7 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
           : lost();
       case "deadLetter": {
         const { reason } = decision;
-        if (!await this.#attempt("dead-letter", () => message.bury(reason))) return lost();
+        if (!await this.#attempt("dead-letter", () => message.deadLetter(reason))) return lost();
         this.#log.error(`message ${message.id} dead-lettered: ${reason.reason}`, { ...reason });
         return "deadLettered";
       }

@@ -98,7 +98,7 @@ export class Answering<R> {
     }
     if (refused === undefined) return;
     try {
-      await message.bury(refused.reason);
+      await message.deadLetter(refused.reason);
     } catch (error) {
       throw this.#later(`Message ${message.id} could not be dead-lettered`, error, times);
     }

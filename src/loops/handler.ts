@@ -35,7 +35,7 @@ export type Handler<T, R = unknown> = (
 ) => Promise<unknown> | unknown;
 
 /** Called with a message that is about to be dead-lettered. */
-export type OnBury<T, R = unknown> = (
+export type OnDeadLetter<T, R = unknown> = (
   message: Message<T, R>,
   reason: DeadLetterReason,
 ) => Promise<unknown> | unknown;

@@ -2,12 +2,12 @@ import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { checkCount, checkOneOf } from "../_checks.ts";
 import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
-import { type Figures, NO_FIGURES, type RunOptions } from "../lifecycle/runnable.ts";
+import { type MessageCounts, NO_COUNTS, type RunOptions } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letters.ts";
 import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
-import type { Handler, OnBury } from "./handler.ts";
+import type { Handler, OnDeadLetter } from "./handler.ts";
 import type { MailboxRunConfig } from "./_handle.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
 import type { StandardSchema } from "./schema.ts";
@@ -31,7 +31,7 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   /** When a message is dead-lettered. @default {never: it is retried forever} */
   readonly deadLetter?: DeadLetterPolicy | DeadLetterOptions;
   /** Called before a message is dead-lettered, for example to notify its sender. Its errors are logged. */
-  readonly onBury?: OnBury<T, R>;
+  readonly onDeadLetter?: OnDeadLetter<T, R>;
   /** The schema of bodies. A message that does not match is dead-lettered with the issues. */
   readonly schema?: StandardSchema<T>;
   /** The pause before a failed message is retried. @default {from 1 s to 5 min} */
@@ -61,7 +61,7 @@ const DEFAULT_BACKOFF: Required<BackoffOptions> = { minMs: 1_000, maxMs: 300_000
  *   handler: (message, { attempt }) => console.log(message.body, "attempt", attempt),
  * });
  * const report = await new LoopGroup([loop]).run({ maxIterations: 1 });
- * console.assert(report.figures.acknowledged === 2);
+ * console.assert(report.counts.acknowledged === 2);
  * ```
  */
 export class MailboxLoop<T, R = unknown> extends BaseLoop {
@@ -70,7 +70,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
 
   /** Checks the options. Nothing starts before `run`. */
   constructor(options: MailboxLoopOptions<T, R>) {
-    const { mailbox, handler, lease = {}, deadLetter, onBury, schema } = options;
+    const { mailbox, handler, lease = {}, deadLetter, onDeadLetter, schema } = options;
     if (typeof mailbox?.receive !== "function") {
       throw new TypeError("Invalid mailbox: expected one with a `receive` function");
     }
@@ -78,7 +78,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     if (typeof handler !== "function") {
       throw new TypeError(`Invalid handler of loop "${this.name}": expected a function`);
     }
-    if (onBury !== undefined) checkOneOf("onBury", typeof onBury, ["function"]);
+    if (onDeadLetter !== undefined) checkOneOf("onDeadLetter", typeof onDeadLetter, ["function"]);
     if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
       throw new TypeError(`Invalid schema of loop "${this.name}": expected a Standard Schema`);
     }
@@ -96,22 +96,22 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       policy: deadLetter instanceof DeadLetterPolicy || deadLetter === undefined
         ? deadLetter
         : new DeadLetterPolicy(deadLetter),
-      onBury,
+      onDeadLetter,
       schema,
       minBackoffMs: backoff.minMs,
       maxBackoffMs: backoff.maxMs,
       clock: this.clock,
       heartbeat: this.heartbeat,
       log,
-      admission: (stopping) => this.drained ? this.admission(stopping) : undefined,
+      admission: (stopping) => this.paused ? this.admission(stopping) : undefined,
       track: (work) => this.track(work),
       untrack: (work) => this.untrack(work),
     };
   }
 
   /** The counts of the messages of this run, or of the last one, by outcome. */
-  get figures(): Figures {
-    return this.#current?.figures ?? NO_FIGURES;
+  get counts(): MessageCounts {
+    return this.#current?.counts ?? NO_COUNTS;
   }
 
   /** False while messages cannot be received, or the mailbox reports a problem. */
@@ -130,10 +130,10 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
   }
 
   /** Receives no messages until `resume`, and ends a waiting receive. Resolves when none is in flight. */
-  override async drain(): Promise<void> {
-    const drained = super.drain();
+  override async pause(): Promise<void> {
+    const paused = super.pause();
     this.#current?.endWait();
-    await drained;
+    await paused;
   }
 
   /** Releases the messages of handlers that still run, because the process is about to end. */

@@ -3,7 +3,8 @@ import { type Clock, systemClock } from "../clock.ts";
 import type { Lease } from "../lease/lease.ts";
 import { LeaseExtender } from "../lease/lease_extender.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
-import type { DeadLetter, Mailbox, Message } from "../mailbox/mailbox.ts";
+import { readEnvelope } from "../mailbox/envelope.ts";
+import type { DeadLetter, Mailbox, Message, SendOptions } from "../mailbox/mailbox.ts";
 
 /** Options of {@linkcode redrive}. */
 export interface RedriveOptions<T> {
@@ -69,10 +70,9 @@ export async function redrive<T>(
 
 /** Resolves when the message is stored: with its old id, or with a new one if that is taken. */
 async function sendBack<T>(mailbox: Mailbox<T>, letter: DeadLetter<T>): Promise<void> {
-  const { id, replyTo, body, trace, checkpoint } = letter;
-  const options = {
-    ...(replyTo === undefined ? {} : { replyTo }),
-    ...(trace === undefined ? {} : { trace }),
+  const { id, body, checkpoint } = letter;
+  const options: SendOptions = {
+    ...readEnvelope(letter),
     ...(checkpoint === undefined ? {} : { checkpoint }),
   };
   let isDuplicate = false;

@@ -1,5 +1,4 @@
-import type { TraceContext } from "../telemetry/trace_context.ts";
-import type { DeadLetterReason, Message, NackOptions, Settlement } from "../mailbox/mailbox.ts";
+import type { Message } from "../mailbox/mailbox.ts";
 
 /** A validator that implements the Standard Schema specification. */
 export interface StandardSchema<Output = unknown> {
@@ -32,90 +31,13 @@ export function describeIssues(issues: readonly SchemaIssue[]): string {
   }).join("; ");
 }
 
-/** A message with the body that the schema returned. */
-export class ValidatedMessage<T, R> implements Message<T, R> {
-  readonly body: T;
-  readonly #message: Message<unknown, R>;
-
-  constructor(message: Message<unknown, R>, body: T) {
-    this.#message = message;
-    this.body = body;
-  }
-
-  get id(): string {
-    return this.#message.id;
-  }
-
-  get receiptHandle(): string {
-    return this.#message.receiptHandle;
-  }
-
-  get deliveryCount(): number {
-    return this.#message.deliveryCount;
-  }
-
-  get enqueuedAt(): number {
-    return this.#message.enqueuedAt;
-  }
-
-  get replyTo(): string | undefined {
-    return this.#message.replyTo;
-  }
-
-  get trace(): TraceContext | undefined {
-    return this.#message.trace;
-  }
-
-  get checkpoint(): unknown {
-    return this.#message.checkpoint;
-  }
-
-  get finalized(): boolean {
-    return this.#message.finalized;
-  }
-
-  /** The mark of the lease is on the original message. */
-  get leased(): boolean {
-    return (this.#message as { leased?: boolean }).leased === true;
-  }
-
-  set leased(leased: boolean) {
-    (this.#message as { leased?: boolean }).leased = leased;
-  }
-
-  get settlement(): Settlement | undefined {
-    return this.#message.settlement;
-  }
-
-  get settling(): Promise<void> | undefined {
-    return this.#message.settling;
-  }
-
-  acknowledge(): Promise<void> {
-    return this.#message.acknowledge();
-  }
-
-  nack(options?: NackOptions): Promise<void> {
-    return this.#message.nack(options);
-  }
-
-  release(): Promise<void> {
-    return this.#message.release();
-  }
-
-  bury(reason: DeadLetterReason): Promise<void> {
-    return this.#message.bury(reason);
-  }
-
-  extendVisibility(ms: number): Promise<void> {
-    return this.#message.extendVisibility(ms);
-  }
-
-  saveCheckpoint(progress: unknown): Promise<void> {
-    return this.#message.saveCheckpoint(progress);
-  }
-
-  reply(body: R): Promise<string> {
-    return this.#message.reply(body);
-  }
+/** Returns the message with another body. Everything else is that of the message. */
+export function withBody<T, R>(message: Message<unknown, R>, body: T): Message<T, R> {
+  return new Proxy(message, {
+    get(target, name) {
+      if (name === "body") return body;
+      const value = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  }) as Message<T, R>;
 }

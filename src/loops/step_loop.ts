@@ -9,7 +9,7 @@ export interface StepContext extends LoopContext {
   /**
    * Waits `ms` milliseconds, or until a stop begins. The step counts as idle meanwhile.
    */
-  readonly pause: (ms: number) => Promise<void>;
+  readonly sleep: (ms: number) => Promise<void>;
 }
 
 /** One step of a loop. Return `false` to end the loop; throw to fail it. */
@@ -23,9 +23,9 @@ export type Step = (context: StepContext) => Promise<void | boolean> | void | bo
  * ```ts
  * import { LoopGroup, StepLoop } from "@lastcall/lastcall";
  *
- * const ticker = new StepLoop("ticker", async ({ iteration, pause }) => {
+ * const ticker = new StepLoop("ticker", async ({ iteration, sleep }) => {
  *   console.log("tick", iteration);
- *   await pause(10);
+ *   await sleep(10);
  * });
  * const report = await new LoopGroup([ticker]).run({ maxIterations: 3 });
  * console.assert(report.exitCode === 0);
@@ -59,19 +59,19 @@ export class StepLoop extends BaseLoop {
     }
   }
 
-  /** Runs one step. Returns false when it was the last. A pausing step is not in flight. */
+  /** Runs one step. Returns false when it was the last. A sleeping step is not in flight. */
   async #take(context: LoopContext, iteration: number): Promise<boolean> {
     const { signal, stopping } = context;
     const begin = () => this.track({ id: `step ${iteration}`, since: this.clock.monotonic() });
     let work = begin();
     let over = false;
-    const pause = async (ms: number) => {
+    const sleep = async (ms: number) => {
       this.untrack(work);
       await this.#rest(ms, stopping);
       if (!over) work = begin();
     };
     try {
-      return await this.#step({ ...context, iteration, pause }) !== false;
+      return await this.#step({ ...context, iteration, sleep }) !== false;
     } catch (error) {
       if (!signal.aborted) throw error;
       return false;

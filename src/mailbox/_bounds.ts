@@ -1,8 +1,7 @@
 import { show } from "../_checks.ts";
-import { isTraceContext, type TraceContext } from "../telemetry/trace_context.ts";
-import type { StoredReplyAddress } from "./engine.ts";
+import { isStorable } from "./envelope.ts";
 import { InvalidParameterError } from "./errors.ts";
-import { MAX_BATCH, MAX_VISIBILITY_MS, type ReplyAddress } from "./mailbox.ts";
+import { MAX_BATCH, MAX_VISIBILITY_MS } from "./mailbox.ts";
 
 /** Refuses a visibility timeout that no engine takes. */
 export function checkVisibility(value: number): number {
@@ -44,37 +43,9 @@ export function checkMailboxName(name: string): string {
 
 /** Refuses an id that some engine could not store, or would store as another. */
 export function checkId(id: string): string {
-  if (typeof id === "string" && isStorable(id)) return id;
+  if (isStorable(id)) return id;
   throw new InvalidParameterError(
     `Invalid id: expected a text without NUL and unpaired surrogates, got ${show(id)}`,
-  );
-}
-
-/** Refuses a reply address that no reply could be sent to. */
-export function checkReplyTo<R>(
-  replyTo: ReplyAddress<R> | undefined,
-): StoredReplyAddress | undefined {
-  if (replyTo === undefined) return undefined;
-  const name: unknown = typeof replyTo === "object" ? replyTo?.name : replyTo;
-  if (typeof name === "string" && isStorable(name)) return replyTo as StoredReplyAddress;
-  throw new InvalidParameterError(
-    `Invalid replyTo: expected a mailbox or its name, without NUL and unpaired surrogates, got ${
-      show(replyTo)
-    }`,
-  );
-}
-
-/** PostgreSQL and some drivers of SQLite store no NUL; UTF-8 has no surrogates. */
-function isStorable(text: string): boolean {
-  return !/\0|\p{Cs}/u.test(text);
-}
-
-/** Refuses a trace that nobody could go on with. */
-export function checkTrace(trace: TraceContext): TraceContext {
-  if (isTraceContext(trace)) return trace;
-  throw new InvalidParameterError(
-    'Invalid trace: expected a traceparent like "00-<32 hex digits>-<16>-<2>", and a tracestate of ' +
-      `at most 512 characters if any, got ${show((trace as TraceContext | null)?.traceparent)}`,
   );
 }
 

@@ -4,21 +4,22 @@ import { type Cancel, type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import type { Codec } from "./codec.ts";
-import { deadLetterOf } from "./dead_letters.ts";
-import type { Delivery, Engine, Maybe, Pulled } from "./engine.ts";
+import { deadLetterOf, letterEntry } from "./dead_letters.ts";
+import type { Delivery, Engine, Maybe, Received } from "./engine.ts";
+import { type Envelope, openEnvelope, readEnvelope } from "./envelope.ts";
 import { EngineMessage } from "./_engine_message.ts";
 import type { MailboxOptions, Message } from "./mailbox.ts";
 
 /** How long an aborted receive waits for the answer of the engine. */
 const LATE_MS = 1_000;
 
-/** The result of one pull, as messages. */
-export interface Received<T, R> {
+/** The result of one receive, as messages. */
+export interface Opened<T, R> {
   readonly messages: Message<T, R>[];
   readonly nextDueMs: number;
 }
 
-/** Pulls deliveries from an engine and makes messages of them. */
+/** Receives deliveries from an engine and makes messages of them. */
 export class DeliveryReader<T, R, B> {
   readonly #name: string;
   readonly #engine: Engine<B>;
@@ -27,7 +28,7 @@ export class DeliveryReader<T, R, B> {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #closing: AbortSignal;
-  readonly #pulls = new Set<Promise<unknown>>();
+  readonly #pending = new Set<Promise<unknown>>();
 
   constructor(
     name: string,
@@ -50,27 +51,27 @@ export class DeliveryReader<T, R, B> {
     max: number,
     visibilityMs: number,
     signal: AbortSignal | undefined,
-  ): Maybe<Received<T, R>> {
+  ): Maybe<Opened<T, R>> {
     if (this.#closing.aborted || signal?.aborted) return { messages: [], nextDueMs: Infinity };
-    const pulled = this.#engine.pull(max, visibilityMs);
-    if (!(pulled instanceof Promise)) return this.#open(pulled);
-    const receiving = this.#withinPatience(this.#openOrRelease(pulled, signal), signal);
-    this.#pulls.add(receiving);
-    const end = () => void this.#pulls.delete(receiving);
+    const answer = this.#engine.receive(max, visibilityMs);
+    if (!(answer instanceof Promise)) return this.#open(answer);
+    const receiving = this.#withinPatience(this.#openOrRelease(answer, signal), signal);
+    this.#pending.add(receiving);
+    const end = () => void this.#pending.delete(receiving);
     receiving.then(end, end);
     return receiving;
   }
 
-  /** Resolves when no pull is running; after a close, that is soon. */
+  /** Resolves when no call is pending; after a close, that is soon. */
   async idle(): Promise<void> {
-    await Promise.allSettled(this.#pulls);
+    await Promise.allSettled(this.#pending);
   }
 
   async #openOrRelease(
-    pulled: Promise<Pulled<B>>,
+    receiving: Promise<Received<B>>,
     signal: AbortSignal | undefined,
-  ): Promise<Received<T, R>> {
-    const answer = await pulled;
+  ): Promise<Opened<T, R>> {
+    const answer = await receiving;
     if (!this.#closing.aborted && !signal?.aborted) return await this.#open(answer);
     try {
       if (answer.deliveries.length > 0) await this.#engine.release(answer.deliveries);
@@ -85,10 +86,10 @@ export class DeliveryReader<T, R, B> {
 
   /** Gives up on an engine that does not answer after an abort, and releases what it delivers later. */
   async #withinPatience(
-    receiving: Promise<Received<T, R>>,
+    receiving: Promise<Opened<T, R>>,
     signal: AbortSignal | undefined,
-  ): Promise<Received<T, R>> {
-    const gaveUp = deferred<Received<T, R>>();
+  ): Promise<Opened<T, R>> {
+    const gaveUp = deferred<Opened<T, R>>();
     let cancel: Cancel | undefined;
     const unlinks = [signal, this.#closing].map((abort) =>
       onAbort(abort, () => {
@@ -106,7 +107,7 @@ export class DeliveryReader<T, R, B> {
     }
   }
 
-  async #releaseLate(receiving: Promise<Received<T, R>>): Promise<void> {
+  async #releaseLate(receiving: Promise<Opened<T, R>>): Promise<void> {
     try {
       const { messages } = await receiving;
       for (const message of messages) await message.release();
@@ -116,7 +117,7 @@ export class DeliveryReader<T, R, B> {
   }
 
   /** Makes messages of deliveries. Dead-letters the ones whose body cannot be decoded. */
-  #open({ deliveries, nextDueMs }: Pulled<B>): Maybe<Received<T, R>> {
+  #open({ deliveries, nextDueMs }: Received<B>): Maybe<Opened<T, R>> {
     if (deliveries.length === 0) return { messages: [], nextDueMs };
     const messages: Message<T, R>[] = [];
     const unreadable: Promise<void>[] = [];
@@ -133,17 +134,19 @@ export class DeliveryReader<T, R, B> {
 
   #message(delivery: Delivery<B>): Message<T, R> {
     const codec = this.#codec;
-    const traced = codec.unwrap?.(delivery.body);
-    const body = codec.decode(traced === undefined ? delivery.body : traced.body) as T;
-    return new EngineMessage(delivery, body, this.#engine, codec, this.#options, traced?.trace);
+    const { envelope, body } = openEnvelope(codec, delivery);
+    const decoded = codec.decode(body) as T;
+    return new EngineMessage(delivery, decoded, this.#engine, codec, this.#options, envelope);
   }
 
   async #deadLetterUnreadable(delivery: Delivery<B>, error: unknown): Promise<void> {
     const raw = this.#codec.text(delivery.body);
     const reason = { reason: "unreadable", error: errorText(error) };
     try {
-      const letter = deadLetterOf(delivery, { raw }, undefined, reason, this.#clock.now());
-      await this.#engine.bury(delivery, this.#codec.encode(letter));
+      const envelope = this.#envelopeOf(delivery);
+      const now = this.#clock.now();
+      const letter = deadLetterOf(delivery, { raw }, envelope, undefined, reason, now);
+      await this.#engine.deadLetter(delivery, letterEntry(this.#codec, letter, envelope));
       this.#log.warn(`message ${delivery.id} of "${this.#name}" is unreadable: dead-lettered`, {
         error,
       });
@@ -151,6 +154,14 @@ export class DeliveryReader<T, R, B> {
       this.#log.error(`message ${delivery.id} of "${this.#name}" could not be dead-lettered`, {
         error,
       });
+    }
+  }
+
+  #envelopeOf(delivery: Delivery<B>): Envelope {
+    try {
+      return openEnvelope(this.#codec, delivery).envelope;
+    } catch {
+      return readEnvelope({}); // the meta is what cannot be decoded
     }
   }
 }

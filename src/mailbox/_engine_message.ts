@@ -1,10 +1,10 @@
 import { type Deferred, deferred } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
-import type { TraceContext } from "../telemetry/trace_context.ts";
-import { checkVisibility } from "./_bounds.ts";
+import { checkDelay, checkVisibility } from "./_bounds.ts";
 import type { Codec } from "./codec.ts";
-import { deadLetterOf } from "./dead_letters.ts";
+import { deadLetterOf, letterEntry } from "./dead_letters.ts";
 import type { Delivery, Engine, Maybe } from "./engine.ts";
+import { type Envelope, type MessageHeaders, type ReplyMailbox, replyName } from "./envelope.ts";
 import {
   MessageFinalizedError,
   ReceiptHandleExpiredError,
@@ -15,7 +15,6 @@ import type {
   MailboxOptions,
   Message,
   NackOptions,
-  ReplyMailbox,
   Settlement,
 } from "./mailbox.ts";
 
@@ -26,14 +25,14 @@ import type {
 export class EngineMessage<T, R, B> implements Message<T, R> {
   readonly delivery: Delivery<B>;
   readonly body: T;
-  readonly trace: TraceContext | undefined;
+  readonly #envelope: Envelope;
   /** Set while a lease extender extends it. */
   leased = false;
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
   /** The checkpoint that this delivery saved; `delivery` has the one before. */
-  #progress: B | undefined;
+  #checkpoint: B | undefined;
   #state: "open" | "settling" | Settlement = "open";
   #settled: Deferred<void> | undefined;
 
@@ -43,11 +42,11 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     engine: Engine<B>,
     codec: Codec<B>,
     options: MailboxOptions,
-    trace: TraceContext | undefined,
+    envelope: Envelope,
   ) {
     this.delivery = delivery;
     this.body = body;
-    this.trace = trace;
+    this.#envelope = envelope;
     this.#engine = engine;
     this.#codec = codec;
     this.#options = options;
@@ -58,7 +57,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   }
 
   get receiptHandle(): string {
-    return this.delivery.receipt;
+    return this.delivery.receiptHandle;
   }
 
   get deliveryCount(): number {
@@ -70,12 +69,16 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   }
 
   get replyTo(): string | undefined {
-    const { replyTo } = this.delivery;
-    return typeof replyTo === "object" ? replyTo.name : replyTo;
+    const { replyTo } = this.#envelope;
+    return replyTo === undefined ? undefined : replyName(replyTo);
+  }
+
+  get headers(): MessageHeaders {
+    return this.#envelope.headers;
   }
 
   get checkpoint(): unknown {
-    const checkpoint = this.#progress ?? this.delivery.checkpoint;
+    const checkpoint = this.#checkpoint ?? this.delivery.checkpoint;
     return checkpoint === undefined ? undefined : this.#codec.decode(checkpoint);
   }
 
@@ -96,22 +99,24 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     await this.#settle("acknowledge", "acknowledged", acknowledge);
   }
 
-  async nack({ visibilityTimeoutMs = 0, spendsAttempt = true }: NackOptions = {}): Promise<void> {
-    const delayMs = checkVisibility(visibilityTimeoutMs);
-    const retry = () => this.#engine.retry([this.delivery], delayMs, spendsAttempt);
-    await this.#settle("nack", "nacked", retry);
+  async nack({ delayMs = 0, countsAttempt = true }: NackOptions = {}): Promise<void> {
+    const delay = checkDelay(delayMs);
+    const nack = () => this.#engine.nack([this.delivery], delay, countsAttempt);
+    await this.#settle("nack", "nacked", nack);
   }
 
   async release(): Promise<void> {
     await this.#settle("release", "released", () => this.#engine.release([this.delivery]));
   }
 
-  async bury(reason: DeadLetterReason): Promise<void> {
-    const { body, delivery, trace } = this;
+  async deadLetter(reason: DeadLetterReason): Promise<void> {
+    const { body, delivery } = this;
+    const envelope = this.#envelope;
+    const checkpoint = this.#readableCheckpoint();
     const now = (this.#options.clock ?? systemClock).now();
-    const letter = deadLetterOf(delivery, { body }, this.#readableCheckpoint(), reason, now, trace);
-    const encoded = this.#codec.encode(letter);
-    const deadLetter = async () => [await this.#engine.bury(delivery, encoded)];
+    const letter = deadLetterOf(delivery, { body }, envelope, checkpoint, reason, now);
+    const entry = letterEntry(this.#codec, letter, envelope);
+    const deadLetter = async () => [await this.#engine.deadLetter(delivery, entry)];
     await this.#settle("dead-letter", "deadLettered", deadLetter);
   }
 
@@ -122,14 +127,14 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     if (!extended) throw this.#expired("extend");
   }
 
-  async saveCheckpoint(progress: unknown): Promise<void> {
-    const encoded = this.#codec.encode(progress);
+  async saveCheckpoint(checkpoint: unknown): Promise<void> {
+    const encoded = this.#codec.encode(checkpoint);
     this.#codec.checkSize?.(encoded);
     this.checkSettleable();
     if (!await this.#engine.checkpoint(this.delivery, encoded)) {
-      throw this.#expired("save the progress of");
+      throw this.#expired("save a checkpoint of");
     }
-    this.#progress = encoded;
+    this.#checkpoint = encoded;
   }
 
   async reply(body: R): Promise<string> {
@@ -163,13 +168,13 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     try {
       return this.checkpoint;
     } catch {
-      const checkpoint = this.#progress ?? this.delivery.checkpoint;
+      const checkpoint = this.#checkpoint ?? this.delivery.checkpoint;
       return checkpoint === undefined ? undefined : this.#codec.text(checkpoint);
     }
   }
 
   async #replyMailbox(): Promise<ReplyMailbox<R>> {
-    const { replyTo } = this.delivery;
+    const { replyTo } = this.#envelope;
     if (replyTo === undefined) {
       throw new ReplyNotAvailableError(`Message ${this.id} has no reply address`);
     }

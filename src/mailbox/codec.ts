@@ -1,12 +1,16 @@
 import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
-import {
-  isTraceContext,
-  plainTrace,
-  type TraceContext,
-  type TracedBody,
-} from "../telemetry/trace_context.ts";
+import { traceIn } from "../telemetry/trace_context.ts";
+import { type Envelope, type MessageHeaders, plainEnvelope } from "./envelope.ts";
 import { InvalidParameterError, SerializationError } from "./errors.ts";
+
+/** A body that version 0.1 stored together with a trace. */
+export interface TracedBody<B> {
+  /** The encoded body. */
+  readonly body: B;
+  /** The trace, as headers. */
+  readonly headers: MessageHeaders;
+}
 
 /** Encodes bodies for an engine, and decodes them. Both throw when they cannot. */
 export interface Codec<B> {
@@ -16,15 +20,14 @@ export interface Codec<B> {
   decode(stored: B): unknown;
   /** Returns the stored body as text, for a dead letter that cannot be decoded. */
   text(stored: B): string;
-  /** Throws when a body is too large to send. Dead letters may be larger. */
-  checkSize?(stored: B): void;
-  /**
-   * Adds a trace to an encoded body. It is called for every body, also without a trace, so that a body that
-   * looks wrapped can be wrapped. A codec without `wrap` and `unwrap` carries no traces.
-   */
-  wrap?(stored: B, trace: TraceContext | undefined): B;
-  /** Separates body and trace; undefined for a body that was not wrapped. */
-  unwrap?(stored: B): TracedBody<B> | undefined;
+  /** Throws when body and meta together are too large to send. Dead letters may be larger. */
+  checkSize?(body: B, meta?: B): void;
+  /** Encodes the envelope of a message. */
+  encodeMeta(envelope: Envelope): B;
+  /** Decodes what `encodeMeta` returned. */
+  decodeMeta(meta: B): object;
+  /** Separates a body and its trace, as version 0.1 stored them; undefined for any other body. */
+  readTraced?(body: B): TracedBody<B> | undefined;
 }
 
 /** The default limit of {@linkcode jsonCodec}, that of SQS. */
@@ -41,33 +44,38 @@ export function jsonCodec(
   checkCount("maxBodyBytes", maxBytes, 1);
   return {
     encode: stringify,
-    decode(stored) {
-      try {
-        return JSON.parse(stored);
-      } catch (error) {
-        throw new SerializationError(`The stored body is not JSON: ${errorText(error)}`, {
-          cause: error,
-        });
-      }
-    },
+    decode: (stored) => parseJson("body", stored),
     text: (stored) => stored,
-    wrap: wrapJson,
-    unwrap: unwrapJson,
-    checkSize(stored) {
+    encodeMeta: (envelope) => JSON.stringify(plainEnvelope(envelope)),
+    decodeMeta: (meta) => Object(parseJson("meta", meta)),
+    readTraced,
+    checkSize(body, meta = "") {
       // A UTF-16 unit takes at most three bytes, so most bodies need no measuring.
-      if (stored.length * 3 <= maxBytes) return;
-      const bytes = new TextEncoder().encode(stored).byteLength;
+      if ((body.length + meta.length) * 3 <= maxBytes) return;
+      const bytes = new TextEncoder().encode(body + meta).byteLength;
       if (bytes <= maxBytes) return;
       const raise = bytes > engineMaxBytes
         ? ""
         : ", or raise maxBodyBytes, an option of the mailbox and a parameter of its URL " +
           `(?maxBodyBytes=${bytes})`;
       throw new InvalidParameterError(
-        `The body has ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
+        `The body${
+          meta === "" ? "" : " and its headers"
+        } have ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
           `a reference${raise}`,
       );
     },
   };
+}
+
+function parseJson(what: "body" | "meta", stored: string): unknown {
+  try {
+    return JSON.parse(stored);
+  } catch (error) {
+    throw new SerializationError(`The stored ${what} is not JSON: ${errorText(error)}`, {
+      cause: error,
+    });
+  }
 }
 
 function stringify(value: unknown): string {
@@ -90,62 +98,26 @@ export const identityCodec: Codec<unknown> = {
   encode: (value) => value,
   decode: (stored) => stored,
   text: (stored) => String(stored),
-  wrap: wrapInMemory,
-  unwrap: unwrapInMemory,
+  encodeMeta: (envelope) => envelope,
+  decodeMeta: (meta) => Object(meta),
 };
 
-/** The beginning of a stored body with a trace. */
-const HEAD = '{"lastcall:trace":';
+/** The beginning of a body that version 0.1 stored together with a trace. */
+const TRACED_HEAD = '{"lastcall:trace":';
 /** Ends the trace; inside the trace the quote would be escaped. */
-const BODY = '},"body":';
+const TRACED_BODY = '},"body":';
 
-/** Adds the trace; the result is JSON. A body that begins with `HEAD` is always wrapped. */
-export function wrapJson(json: string, trace: TraceContext | undefined): string {
-  if (trace === undefined && !json.startsWith(HEAD)) return json;
-  const written = trace === undefined ? "{}" : JSON.stringify(plainTrace(trace));
-  return `${HEAD}${written.slice(0, -1)}${BODY}${json}}`;
-}
-
-/** Returns undefined for a body that only looks wrapped: a program without traces stored it. */
-export function unwrapJson(text: string): TracedBody<string> | undefined {
-  if (!text.startsWith(HEAD) || !text.endsWith("}")) return undefined;
-  const end = text.indexOf(BODY, HEAD.length);
+/** Returns undefined for a body that only looks like one with a trace. */
+function readTraced(text: string): TracedBody<string> | undefined {
+  if (!text.startsWith(TRACED_HEAD) || !text.endsWith("}")) return undefined;
+  const end = text.indexOf(TRACED_BODY, TRACED_HEAD.length);
   if (end < 0) return undefined;
-  const trace = parse(`${text.slice(HEAD.length, end)}}`);
-  const body = text.slice(end + BODY.length, -1);
-  if (isTraceContext(trace)) return { body, trace: plainTrace(trace) };
-  return isEmpty(trace) ? { body } : undefined;
-}
-
-function parse(json: string): unknown {
+  const body = text.slice(end + TRACED_BODY.length, -1);
   try {
-    return JSON.parse(json);
+    const headers = JSON.parse(`${text.slice(TRACED_HEAD.length, end)}}`);
+    const isTrace = Object.keys(headers).length === 0 || traceIn(headers) !== undefined;
+    return isTrace ? { body, headers } : undefined;
   } catch {
-    return undefined; // no trace of ours
+    return undefined; // not written by version 0.1
   }
-}
-
-function isEmpty(value: unknown): boolean {
-  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
-}
-
-/** A body in memory with its trace. The class is private, so no body can look like it. */
-class BodyWithTrace implements TracedBody<unknown> {
-  readonly body: unknown;
-  readonly trace: TraceContext;
-
-  constructor(body: unknown, trace: TraceContext) {
-    this.body = body;
-    this.trace = trace;
-  }
-}
-
-/** Adds the trace to a body in memory. */
-function wrapInMemory(body: unknown, trace: TraceContext | undefined): unknown {
-  return trace === undefined ? body : new BodyWithTrace(body, plainTrace(trace));
-}
-
-/** Separates a body in memory and its trace. */
-function unwrapInMemory(stored: unknown): TracedBody<unknown> | undefined {
-  return stored instanceof BodyWithTrace ? stored : undefined;
 }

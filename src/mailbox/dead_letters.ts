@@ -1,7 +1,8 @@
 import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
-import type { TraceContext } from "../telemetry/trace_context.ts";
-import type { Delivery } from "./engine.ts";
+import type { Codec } from "./codec.ts";
+import type { Entry, StoredMessage } from "./engine.ts";
+import { encodeEnvelope, type Envelope, type MessageHeaders, plainEnvelope } from "./envelope.ts";
 import type { DeadLetter, DeadLetterReason } from "./mailbox.ts";
 
 /** An error class, for `instanceof`. */
@@ -84,25 +85,46 @@ export class DeadLetterPolicy {
 
 /** Builds the dead letter of a delivery. */
 export function deadLetterOf<T>(
-  delivery: Delivery<unknown>,
+  { id, deliveryCount, enqueuedAt }: StoredMessage<unknown>,
   content: { readonly body: T } | { readonly raw: string },
+  envelope: Envelope,
   checkpoint: unknown,
   reason: DeadLetterReason,
   deadAt: number,
-  trace?: TraceContext,
 ): DeadLetter<T> {
-  const { id, deliveryCount, enqueuedAt, replyTo } = delivery;
-  const address = typeof replyTo === "object" ? replyTo.name : replyTo;
   return {
     id,
     ...content,
+    ...plainEnvelope(envelope),
     ...reason,
     deliveryCount,
     enqueuedAt,
     deadAt,
-    ...(address === undefined ? {} : { replyTo: address }),
     ...(checkpoint === undefined ? {} : { checkpoint }),
-    ...(trace === undefined ? {} : { trace }),
+  };
+}
+
+/** Encodes a dead letter for the engine. It has the envelope of its message, so that it can be replied to. */
+export function letterEntry<B>(
+  codec: Codec<B>,
+  letter: DeadLetter<unknown>,
+  envelope: Envelope,
+): Entry<B> {
+  const body = codec.encode(letter);
+  const meta = encodeEnvelope(codec, envelope, body);
+  return { id: letter.id, body, meta, delayMs: 0, dedup: false };
+}
+
+/** Wraps the codec of a mailbox for its dead letters, and reads those of version 0.1. */
+export function letterCodec<B>(codec: Codec<B>): Codec<B> {
+  return {
+    ...codec,
+    decode(stored) {
+      const letter = codec.decode(stored);
+      if (typeof letter !== "object" || letter === null || "headers" in letter) return letter;
+      const { trace = {}, ...rest } = letter as { readonly trace?: MessageHeaders };
+      return { ...rest, headers: trace };
+    },
   };
 }
 

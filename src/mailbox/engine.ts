@@ -5,50 +5,51 @@
  * @module
  */
 
-import type { Capabilities, ReplyMailbox } from "./mailbox.ts";
+import type { Capabilities } from "./mailbox.ts";
 
 /** A result that an engine in memory returns without a promise. */
 export type Maybe<T> = T | Promise<T>;
 
-/** The reply address. Engines that store on disk or on a server store its name. */
-export type StoredReplyAddress = string | ReplyMailbox<never>;
-
-/** A message to store. `B` is the type of encoded bodies. */
+/** A message to store. `B` is the type of encoded values. */
 export interface Entry<B> {
   /** Unique in the mailbox. Chosen by the sender, or generated. */
   readonly id: string;
   /** The encoded body. */
   readonly body: B;
+  /** The encoded envelope. The engine stores it with the body and does not read it. */
+  readonly meta?: B | undefined;
   /** How long the message stays hidden, in milliseconds. */
   readonly delayMs: number;
-  /** Where replies go. */
-  readonly replyTo?: StoredReplyAddress | undefined;
   /** True when the sender chose the id: a second message with it must not be stored. */
   readonly dedup: boolean;
   /** The checkpoint that the first delivery gets. */
   readonly checkpoint?: B | undefined;
 }
 
-/** A delivered message. The engine gets the same object back when it is settled. */
-export interface Delivery<B> {
+/** A message that the engine stores, in any state. */
+export interface StoredMessage<B> {
   /** The id of the message. */
   readonly id: string;
   /** The encoded body. */
   readonly body: B;
-  /** Unique for each delivery. */
-  readonly receipt: string;
-  /** The number of this delivery, from 1. */
+  /** The encoded envelope, as it was sent. */
+  readonly meta?: B | undefined;
+  /** How often the message was delivered. For a delivery: its number, from 1. */
   readonly deliveryCount: number;
   /** When the message was sent, by the engine's clock, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
-  /** Where replies go. */
-  readonly replyTo?: StoredReplyAddress | undefined;
   /** The last saved checkpoint. */
   readonly checkpoint?: B | undefined;
 }
 
-/** The result of a pull. */
-export interface Pulled<B> {
+/** A delivered message. The engine gets the same object back when it is settled. */
+export interface Delivery<B> extends StoredMessage<B> {
+  /** Unique for each delivery. */
+  readonly receiptHandle: string;
+}
+
+/** The result of a receive. */
+export interface Received<B> {
   /** The oldest visible messages, at most as many as requested. */
   readonly deliveries: readonly Delivery<B>[];
   /** Without messages: the time until the next one becomes visible, or `Infinity`. */
@@ -69,22 +70,24 @@ export interface Engine<B> {
   readonly capabilities: Capabilities;
   /** The name of the engine in the status of a group, such as `Redis`. */
   readonly label?: string | undefined;
+  /** What the engine cannot do at the moment; undefined while it can do everything. */
+  readonly trouble?: string | undefined;
   /**
    * Stores all entries, or throws and stores none. Returns for each entry whether it was stored: false for
    * a duplicate, that is, an entry with `dedup` whose id is in the mailbox.
    */
-  push(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
+  send(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
   /** Delivers the oldest visible messages, at most `max`, and hides them for `visibilityMs`. Does not wait. */
-  pull(max: number, visibilityMs: number): Maybe<Pulled<B>>;
+  receive(max: number, visibilityMs: number): Maybe<Received<B>>;
   /** Removes messages. */
   acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
   /** Extends leases to `visibilityMs` from now. Never shortens a lease. */
   extend(deliveries: readonly Delivery<B>[], visibilityMs: number): Maybe<readonly boolean[]>;
-  /** Returns failed messages to the queue, hidden for `delayMs`. The attempt counts with `spendsAttempt`. */
-  retry(
+  /** Returns failed messages to the queue, hidden for `delayMs`. The attempt counts with `countsAttempt`. */
+  nack(
     deliveries: readonly Delivery<B>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Maybe<readonly boolean[]>;
   /** Returns messages to their position. The first five releases do not count as attempts. */
   release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
@@ -92,11 +95,11 @@ export interface Engine<B> {
    * Removes a message and stores `letter` in the dead letters, in one step. Stores it also when the dead
    * letters have one with the same id: ids can be used again.
    */
-  bury(delivery: Delivery<B>, letter: B): Maybe<boolean>;
+  deadLetter(delivery: Delivery<B>, letter: Entry<B>): Maybe<boolean>;
   /** Saves a checkpoint with the message. */
-  checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean>;
+  checkpoint(delivery: Delivery<B>, checkpoint: B): Maybe<boolean>;
   /** Returns the oldest messages, whatever their state. */
-  peek(max: number): Maybe<readonly Omit<Delivery<B>, "receipt">[]>;
+  peek(max: number): Maybe<readonly StoredMessage<B>[]>;
   /** Returns the number of messages, whatever their state. */
   count(): Maybe<number>;
   /** Deletes all messages and returns their number. */
@@ -107,10 +110,37 @@ export interface Engine<B> {
    * being delivered to the removed listener, and never rejects.
    */
   onWake(listener: () => void): () => Maybe<void>;
-  /** Returns the storage of the dead letters. Called once. */
+  /** Returns the storage of the dead letters. Called once. Its `close` is never called. */
   deadLetters(): Engine<B>;
-  /** Closes connections and files. */
+  /** Tells how another thread can extend the leases; undefined where it cannot. */
+  offThread?(): Promise<OffThreadPlan | undefined>;
+  /** Closes the connections and files of the mailbox and its dead letters, after their pending calls. */
   close(): Maybe<void>;
+}
+
+/**
+ * How another thread extends the leases of an engine, where a handler that blocks the event loop does not
+ * stop it. Only for engines that refuse stale receipt handles: the threads do not wait for one another.
+ */
+export interface OffThreadPlan {
+  /** The URL of an {@linkcode OffThreadModule}. */
+  readonly module: string;
+  /** What it is opened with. It is copied to the other thread. */
+  readonly options: unknown;
+}
+
+/** The module that another thread loads. */
+export interface OffThreadModule {
+  /** Called on the other thread, with the options of the plan. */
+  openExtender(options: unknown): Promise<OffThreadExtender>;
+}
+
+/** Extends leases by their receipt handles, over a connection of its own. */
+export interface OffThreadExtender {
+  /** Extends leases to `visibilityMs` from now. Returns for each whether its handle was valid. */
+  extend(receiptHandles: readonly string[], visibilityMs: number): Promise<readonly boolean[]>;
+  /** Closes its connection. */
+  close(): Promise<void>;
 }
 
 /** From the next release on, a release counts as an attempt. */

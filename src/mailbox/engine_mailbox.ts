@@ -4,16 +4,22 @@ import {
   checkId,
   checkMailboxName,
   checkMaxMessages,
-  checkReplyTo,
-  checkTrace,
   checkVisibility,
   checkWait,
 } from "./_bounds.ts";
 import { isTracing } from "../telemetry/open_telemetry.ts";
 import { sending } from "../telemetry/spans.ts";
-import type { TraceContext } from "../telemetry/trace_context.ts";
+import { type Random, systemRandom } from "../random.ts";
 import type { Codec } from "./codec.ts";
-import type { Delivery, Engine, Entry, Maybe } from "./engine.ts";
+import { letterCodec } from "./dead_letters.ts";
+import type { Delivery, Engine, Entry, Maybe, OffThreadPlan, StoredMessage } from "./engine.ts";
+import {
+  encodeEnvelope,
+  envelopeOf,
+  type EnvelopeOptions,
+  type MessageHeaders,
+  openEnvelope,
+} from "./envelope.ts";
 import type { EngineMessage } from "./_engine_message.ts";
 import { DeliveryReader } from "./_delivery_reader.ts";
 import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
@@ -28,11 +34,7 @@ import type {
   SendOptions,
   Settlement,
 } from "./mailbox.ts";
-import type { LeaseKeepingPlan } from "./lease_keeping.ts";
 import { WaitQueue } from "./_wait_queue.ts";
-
-/** Tells how another thread can extend the leases of a queue: the mailbox, or its dead letters. */
-export type PlanLeaseKeeping = (queue: string) => Promise<LeaseKeepingPlan | undefined>;
 
 /**
  * The mailbox on top of an engine. It checks arguments, waits for messages, settles each delivery once,
@@ -51,20 +53,20 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #clock: Clock;
   readonly #reader: DeliveryReader<T, R, B>;
   readonly #waiting: WaitQueue;
-  readonly #planLeaseKeeping: PlanLeaseKeeping | undefined;
+  readonly #ownsEngine: boolean;
   readonly #closing = new AbortController();
   /** One random prefix and a counter: as unique as random ids, in a third of the memory. */
-  readonly #idPrefix = `${crypto.randomUUID()}-`;
+  readonly #idPrefix: string;
   #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
-  /** Starts nothing. With `planLeaseKeeping` another thread can extend the leases. */
+  /** Starts nothing. Dead letters share the engine's connection, which `ownsEngine: false` leaves open. */
   constructor(
     name: string,
     engine: Engine<B>,
     codec: Codec<B>,
     options: MailboxOptions = {},
-    planLeaseKeeping?: PlanLeaseKeeping,
+    { ownsEngine = true }: { readonly ownsEngine?: boolean } = {},
   ) {
     this.name = checkMailboxName(name);
     this.#engine = engine;
@@ -72,10 +74,17 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.engine = engine.label;
     this.#codec = codec;
     this.#options = options;
-    this.#planLeaseKeeping = planLeaseKeeping;
+    this.#ownsEngine = ownsEngine;
+    const random: Random = options.random ?? systemRandom;
+    this.#idPrefix = `${random.id()}-`;
     this.#clock = options.clock ?? systemClock;
     this.#reader = new DeliveryReader(name, engine, codec, options, this.#closing.signal);
     this.#waiting = new WaitQueue(this.#clock, (wake) => engine.onWake(wake));
+  }
+
+  /** What the engine cannot do at the moment; undefined while it can do everything. */
+  get trouble(): string | undefined {
+    return this.#engine.trouble;
   }
 
   /** True after `close`. */
@@ -88,15 +97,15 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#deadLetters ??= new EngineMailbox(
       `${this.name}.dead`,
       this.#engine.deadLetters(),
-      this.#codec,
+      letterCodec(this.#codec),
       this.#options,
-      this.#planLeaseKeeping,
+      { ownsEngine: false },
     );
   }
 
   /** Stores a message and returns its id. When this resolves, the message is safe. */
   async send(body: T, options: SendOptions<R> = {}): Promise<string> {
-    const sent = isTracing() ? this.#sendTraced([body], options) : this.#push([body], options);
+    const sent = isTracing() ? this.#sendTraced([body], options) : this.#send([body], options);
     return (await sent)[0]!;
   }
 
@@ -106,7 +115,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       throw new InvalidParameterError("Invalid id: many messages cannot share one id; use send");
     }
     if (bodies.length === 0) return [];
-    return await (isTracing() ? this.#sendTraced(bodies, options) : this.#push(bodies, options));
+    return await (isTracing() ? this.#sendTraced(bodies, options) : this.#send(bodies, options));
   }
 
   /** Receives messages. Resolves when one is available, or with `[]` when the wait is over. */
@@ -163,9 +172,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   async peek(maxMessages: number): Promise<readonly PeekedMessage<T>[]> {
     this.#checkOpen("peek");
     const peeked = await this.#engine.peek(checkMaxMessages(maxMessages));
-    return peeked.map(({ id, body, deliveryCount, enqueuedAt }) => {
-      return { id, body: this.#readOrText(body), deliveryCount, enqueuedAt };
-    });
+    return peeked.map((stored) => this.#peeked(stored));
   }
 
   /** Acknowledges in one engine call. Returns for each whether its receipt handle was valid. */
@@ -191,8 +198,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   /** Tells how another thread can extend leases; undefined where the engine has no way. */
-  async leaseKeeping(): Promise<LeaseKeepingPlan | undefined> {
-    return await this.#planLeaseKeeping?.(this.name);
+  async offThread(): Promise<OffThreadPlan | undefined> {
+    return await this.#engine.offThread?.();
   }
 
   /** Ends waiting receives and the connection. Stored messages stay. */
@@ -202,7 +209,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#waiting.wakeAll();
     await this.#reader.idle();
     await this.#deadLetters?.close();
-    await this.#engine.close();
+    if (this.#ownsEngine) await this.#engine.close();
   }
 
   /** The same as `close`. */
@@ -215,52 +222,61 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   #sendTraced(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
-    return sending(this.name, options.trace, (trace) => {
-      return this.#push(bodies, trace === undefined ? options : { ...options, trace });
+    return sending(this.name, options.headers ?? {}, (trace) => {
+      return this.#send(bodies, options, trace as MessageHeaders | undefined);
     });
   }
 
-  async #push(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
-    const entries = bodies.map((body) => this.#entry(body, options));
-    const stored = await this.#engine.push(entries);
+  async #send(
+    bodies: readonly T[],
+    options: SendOptions<R>,
+    trace?: MessageHeaders,
+  ): Promise<string[]> {
+    const entries = bodies.map((body) => this.#entry(body, options, trace));
+    const stored = await this.#engine.send(entries);
     const ids = entries.map(({ id }) => id);
     for (const [i, id] of ids.entries()) if (!stored[i]) options.onDuplicate?.(id);
     return ids;
   }
 
-  #entry(body: T, options: SendOptions<R>): Entry<B> {
-    const { replyTo, delayMs = 0, id, trace, checkpoint } = options;
+  #entry(body: T, options: SendOptions<R>, trace: MessageHeaders | undefined): Entry<B> {
+    const { delayMs = 0, id, checkpoint } = options;
     this.#checkOpen("send to");
-    const encoded = this.#encode(body);
-    if (trace !== undefined) checkTrace(trace);
+    const encoded = this.#codec.encode(body);
     return {
       id: id === undefined ? `${this.#idPrefix}${++this.#lastId}` : checkId(id),
-      body: this.#withTrace(encoded, trace),
+      body: encoded,
+      meta: this.#meta(encoded, options, trace),
       delayMs: checkDelay(delayMs),
-      replyTo: checkReplyTo(replyTo),
       dedup: id !== undefined,
-      ...(checkpoint === undefined ? {} : { checkpoint: this.#encode(checkpoint) }),
+      ...(checkpoint === undefined ? {} : { checkpoint: this.#encodeCheckpoint(checkpoint) }),
     };
   }
 
-  #encode(value: unknown): B {
-    const encoded = this.#codec.encode(value);
-    this.#codec.checkSize?.(encoded);
-    return encoded;
+  /** Encodes the envelope. Omits the trace if it exceeds the size limit: the message matters more. */
+  #meta(body: B, options: SendOptions<R>, trace: MessageHeaders | undefined): B | undefined {
+    const encode = (headers: MessageHeaders | undefined) => {
+      const meta = encodeEnvelope(
+        this.#codec,
+        envelopeOf({ ...options, headers } as EnvelopeOptions<never>),
+        body,
+      );
+      this.#codec.checkSize?.(body, meta);
+      return meta;
+    };
+    if (trace === undefined) return encode(options.headers);
+    const own = encode(options.headers);
+    try {
+      return encode({ ...options.headers, ...trace });
+    } catch {
+      return own;
+    }
   }
 
-  /** Adds the trace to the body, unless that exceeds the size limit: the message matters more. */
-  #withTrace(encoded: B, trace: TraceContext | undefined): B {
-    const codec = this.#codec;
-    if (codec.wrap === undefined) return encoded;
-    const wrapped = codec.wrap(encoded, trace);
-    if (trace === undefined) return wrapped;
-    try {
-      codec.checkSize?.(wrapped);
-      return wrapped;
-    } catch {
-      return codec.wrap(encoded, undefined); // the body alone fits
-    }
+  #encodeCheckpoint(checkpoint: unknown): B {
+    const encoded = this.#codec.encode(checkpoint);
+    this.#codec.checkSize?.(encoded);
+    return encoded;
   }
 
   async #settleMany(
@@ -285,12 +301,16 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return claimed.map((mine) => mine && results[next++] === true);
   }
 
-  #readOrText(body: B): T {
+  #peeked(stored: StoredMessage<B>): PeekedMessage<T> {
+    const { id, deliveryCount, enqueuedAt } = stored;
     try {
-      const traced = this.#codec.unwrap?.(body);
-      return this.#codec.decode(traced === undefined ? body : traced.body) as T;
+      const { envelope, body } = openEnvelope(this.#codec, stored);
+      const decoded = this.#codec.decode(body) as T;
+      return { id, body: decoded, deliveryCount, enqueuedAt, headers: envelope.headers };
     } catch {
-      return this.#codec.text(body) as T; // unreadable: looking at it must not fail for that
+      // An unreadable message is shown as its stored text.
+      const text = this.#codec.text(stored.body) as T;
+      return { id, body: text, deliveryCount, enqueuedAt, headers: {} };
     }
   }
 

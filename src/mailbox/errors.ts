@@ -102,3 +102,16 @@ const NAMES: ReadonlySet<string> = new Set<MailboxErrorName>([
   "MessageFinalizedError",
   "InvalidParameterError",
 ]);
+
+/** Returns the error of a send of `fresh` messages to a mailbox that holds `count` of at most `maxSize`. */
+export function fullError(
+  name: string,
+  count: number | string,
+  maxSize: number,
+  fresh: number | string,
+): MailboxFullError {
+  return new MailboxFullError(
+    `Mailbox "${name}" is full: it holds ${count} of ${maxSize} messages and cannot take ${fresh} more; ` +
+      "receive some, or raise maxSize",
+  );
+}

@@ -7,11 +7,10 @@ import {
   type Entry,
   FREE_RELEASES,
   freshnessOf,
-  type Pulled,
-  type StoredReplyAddress,
+  type Received,
 } from "./engine.ts";
 import { EngineMailbox } from "./engine_mailbox.ts";
-import { MailboxFullError } from "./errors.ts";
+import { fullError } from "./errors.ts";
 import { Fifo } from "./_fifo.ts";
 import { Heap } from "../_heap.ts";
 import { type Capabilities, FULL_CAPABILITIES, type MailboxOptions } from "./mailbox.ts";
@@ -57,7 +56,7 @@ class MemoryDelivery<B> implements Delivery<B> {
     return this.slot.entry.body;
   }
 
-  get receipt(): string {
+  get receiptHandle(): string {
     return `${this.id}#${this.#nonce}`;
   }
 
@@ -65,8 +64,8 @@ class MemoryDelivery<B> implements Delivery<B> {
     return this.slot.enqueuedAt;
   }
 
-  get replyTo(): StoredReplyAddress | undefined {
-    return this.slot.entry.replyTo;
+  get meta(): B | undefined {
+    return this.slot.entry.meta;
   }
 
   get checkpoint(): B | undefined {
@@ -95,22 +94,19 @@ export class MemoryEngine<B> implements Engine<B> {
     this.#clock = clock;
   }
 
-  push(entries: readonly Entry<B>[]): boolean[] {
+  send(entries: readonly Entry<B>[]): boolean[] {
     const isFresh = freshnessOf(entries, (id) => this.#chosenIds.has(id));
     const fresh = entries.filter((_, i) => isFresh[i]);
     const count = this.count();
     if (count + fresh.length > this.#maxSize) {
-      throw new MailboxFullError(
-        `Mailbox "${this.#name}" is full: it holds ${count} of ${this.#maxSize} messages and cannot ` +
-          `take ${fresh.length} more; receive some, or raise maxSize`,
-      );
+      throw fullError(this.#name, count, this.#maxSize, fresh.length);
     }
     for (const entry of fresh) this.#store(entry);
     this.#wake();
     return isFresh;
   }
 
-  pull(max: number, visibilityMs: number): Pulled<B> {
+  receive(max: number, visibilityMs: number): Received<B> {
     const now = this.#clock.monotonic();
     this.#surface(now);
     const deliveries: MemoryDelivery<B>[] = [];
@@ -138,10 +134,10 @@ export class MemoryEngine<B> implements Engine<B> {
     });
   }
 
-  retry(deliveries: readonly Delivery<B>[], delayMs: number, spendsAttempt: boolean): boolean[] {
+  nack(deliveries: readonly Delivery<B>[], delayMs: number, countsAttempt: boolean): boolean[] {
     const results = this.#each(deliveries, (slot, now) => {
       slot.holder = undefined;
-      if (!spendsAttempt) slot.deliveryCount--;
+      if (!countsAttempt) slot.deliveryCount--;
       slot.dueAt = now + delayMs;
       this.#due.moved(slot);
     });
@@ -160,18 +156,17 @@ export class MemoryEngine<B> implements Engine<B> {
     return results;
   }
 
-  bury(delivery: Delivery<B>, letter: B): boolean {
-    const { id, replyTo } = delivery;
-    const [buried = false] = this.#each([delivery], (slot) => {
+  deadLetter(delivery: Delivery<B>, letter: Entry<B>): boolean {
+    const [moved = false] = this.#each([delivery], (slot) => {
       this.#forget(slot);
-      this.deadLetters().push([{ id, body: letter, delayMs: 0, replyTo, dedup: false }]);
+      this.deadLetters().send([letter]);
     });
-    return buried;
+    return moved;
   }
 
-  checkpoint(delivery: Delivery<B>, progress: B): boolean {
+  checkpoint(delivery: Delivery<B>, checkpoint: B): boolean {
     const [saved = false] = this.#each([delivery], (slot) => {
-      slot.checkpoint = progress;
+      slot.checkpoint = checkpoint;
     });
     return saved;
   }

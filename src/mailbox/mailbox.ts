@@ -7,8 +7,11 @@
 
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import type { TraceContext } from "../telemetry/trace_context.ts";
-import type { LeaseKeepingPlan } from "./lease_keeping.ts";
+import type { Random } from "../random.ts";
+import type { OffThreadPlan } from "./engine.ts";
+import type { EnvelopeOptions, MessageHeaders, ReplyMailbox } from "./envelope.ts";
+
+export type { MessageHeaders, ReplyAddress, ReplyMailbox } from "./envelope.ts";
 
 /** What an engine can do. */
 export interface Capabilities {
@@ -44,17 +47,6 @@ export { MAX_VISIBILITY_MS } from "../_checks.ts";
 /** The most messages per call. */
 export const MAX_BATCH = 1_000;
 
-/** The part of a mailbox that replies need. */
-export interface ReplyMailbox<R> {
-  /** The name that a message carries as its reply address. */
-  readonly name: string;
-  /** Stores a reply and returns its id. */
-  send(body: R): Promise<string>;
-}
-
-/** The reply mailbox, or its name for a receiver with a `resolver`. */
-export type ReplyAddress<R> = ReplyMailbox<R> | string;
-
 /** Returns the reply mailbox with this name. */
 export type MailboxResolver = (
   name: string,
@@ -70,14 +62,14 @@ export interface MailboxOptions {
    * @default {systemClock}
    */
   readonly clock?: Clock;
+  /** The source of message ids and receipt handles. @default {systemRandom} */
+  readonly random?: Random;
   /** Receives warnings about failures that were handled. @default {libraryLog} */
   readonly log?: Log;
 }
 
 /** Options of {@linkcode Mailbox.send}. */
-export interface SendOptions<R = unknown> {
-  /** The mailbox for replies. */
-  readonly replyTo?: ReplyAddress<R>;
+export interface SendOptions<R = unknown> extends EnvelopeOptions<R> {
   /** How long the message stays hidden, in milliseconds. @default {0} */
   readonly delayMs?: number;
   /** The id of the message. A message with the id of a stored message is not stored again. */
@@ -89,8 +81,6 @@ export interface SendOptions<R = unknown> {
   readonly onDuplicate?: (id: string) => void;
   /** The `checkpoint` of the first delivery. */
   readonly checkpoint?: unknown;
-  /** The trace of the message. @default {the active one, where OpenTelemetry is in use} */
-  readonly trace?: TraceContext;
 }
 
 /** Options of {@linkcode Mailbox.receive}. */
@@ -147,10 +137,8 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
     messages: readonly Message<T, R>[],
     visibilityTimeoutMs: number,
   ): Promise<readonly boolean[]>;
-  /**
-   * Tells how another thread can extend leases while this one is blocked; undefined where it cannot.
-   */
-  leaseKeeping?(): Promise<LeaseKeepingPlan | undefined>;
+  /** Tells how another thread can extend leases while this one is blocked; undefined where it cannot. */
+  offThread?(): Promise<OffThreadPlan | undefined>;
   /** Returns the oldest messages without receiving them. */
   peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
 }
@@ -158,9 +146,9 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
 /** Options of {@linkcode Message.nack}. */
 export interface NackOptions {
   /** How long the message stays hidden, in milliseconds. @default {0} */
-  readonly visibilityTimeoutMs?: number;
+  readonly delayMs?: number;
   /** Whether the delivery counts as an attempt. @default {true} */
-  readonly spendsAttempt?: boolean;
+  readonly countsAttempt?: boolean;
 }
 
 /** How one delivery of a message was settled. */
@@ -180,8 +168,8 @@ export interface Message<T, R = unknown> {
   readonly enqueuedAt: number;
   /** The name of the reply mailbox. */
   readonly replyTo?: string | undefined;
-  /** The trace in which the message was sent. */
-  readonly trace?: TraceContext | undefined;
+  /** The headers as they were sent. */
+  readonly headers: MessageHeaders;
   /** The last saved checkpoint, of an earlier delivery or of this one. */
   readonly checkpoint?: unknown;
   /** True after it was acknowledged, nacked, released or dead-lettered. */
@@ -192,16 +180,16 @@ export interface Message<T, R = unknown> {
   readonly settling?: Promise<void> | undefined;
   /** Removes the message: it was handled. */
   acknowledge(): Promise<void>;
-  /** Returns the message to the queue after a failure, hidden for `visibilityTimeoutMs`. */
+  /** Returns the message to the queue after a failure, hidden for `delayMs`. */
   nack(options?: NackOptions): Promise<void>;
   /** Returns the message to the front of the queue. The delivery does not count as an attempt. */
   release(): Promise<void>;
   /** Moves the message to the dead letters, in one step. */
-  bury(reason: DeadLetterReason): Promise<void>;
+  deadLetter(reason: DeadLetterReason): Promise<void>;
   /** Extends the lease to at least `ms` from now. Never shortens it. */
   extendVisibility(ms: number): Promise<void>;
   /** Saves a checkpoint for the next delivery of this message. */
-  saveCheckpoint(progress: unknown): Promise<void>;
+  saveCheckpoint(checkpoint: unknown): Promise<void>;
   /** Sends a reply to the reply mailbox, and returns its id. */
   reply(body: R): Promise<string>;
 }
@@ -216,6 +204,8 @@ export interface PeekedMessage<T> {
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
+  /** The headers as they were sent. */
+  readonly headers: MessageHeaders;
 }
 
 /** Why a message was dead-lettered. */
@@ -242,8 +232,8 @@ export interface DeadLetter<T> extends DeadLetterReason {
   readonly deadAt: number;
   /** The name of the reply mailbox. */
   readonly replyTo?: string;
+  /** The headers as they were sent. */
+  readonly headers: MessageHeaders;
   /** The last saved checkpoint. */
   readonly checkpoint?: unknown;
-  /** The trace in which the message was sent. A redrive continues it. */
-  readonly trace?: TraceContext;
 }

@@ -57,7 +57,7 @@ const MAX_QUIET_WAIT_MS = 1_000;
  *
  * Once a stop begins, new requests get 503 with code 5006. The listener closes when all admitted requests
  * are answered and no request has arrived for 200 ms. Near the deadline, or when the stop is forced,
- * `gate.cancelling` aborts; the report names the requests that are left. `drain` and `resume` refuse and
+ * `gate.cancelling` aborts; the report names the requests that are left. `pause` and `resume` refuse and
  * admit requests without closing the listener.
  *
  * @example
@@ -118,8 +118,8 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
   }
 
   /** Refuses new requests until `resume`. Resolves when all admitted ones are answered. */
-  override async drain(): Promise<void> {
-    await super.drain();
+  override async pause(): Promise<void> {
+    await super.pause();
     this.gate.close();
     if (!this.callerIsInside) await this.gate.idle();
   }
@@ -140,7 +140,7 @@ export class ServiceLoop extends BaseLoop implements MetricSource {
   protected override async work({ stopping, signal }: LoopContext): Promise<void> {
     this.#cutOff = new AbortController();
     this.#stopping = stopping;
-    if (!this.drained) this.gate.open();
+    if (!this.paused) this.gate.open();
     this.heartbeat.rest(); // no request may arrive for hours
     const server = this.#server = await this.#listen();
     const unhost = this.gate.host();

@@ -1,6 +1,6 @@
 import { checkDuration } from "../_checks.ts";
 import type { Metric, MetricSource } from "../health/metric_source.ts";
-import type { Support } from "../lifecycle/resources.ts";
+import type { Resource } from "../lifecycle/resources.ts";
 import { attempt, type Attempted, type Failed, type PoolRequest } from "./_attempt.ts";
 import { type Choice, choose, ownerOf } from "./_choose.ts";
 import type { CircuitState } from "./_circuit_breaker.ts";
@@ -45,7 +45,7 @@ export interface WorkerStatus extends WorkerAddress {
  * the connection, or answered that it is stopping or at capacity. When the connection breaks later,
  * `fetch` rejects with an `UnreachableError` whose `started` is true.
  *
- * Pass it as support to a `LoopGroup`, which starts it before the loops and stops it after them, so that
+ * Pass it in `resources` of a `LoopGroup`, which starts it before the loops and stops it after them, so that
  * requests in flight during a stop still find a healthy worker.
  *
  * @example
@@ -55,10 +55,10 @@ export interface WorkerStatus extends WorkerAddress {
  *
  * const pool = new WorkerPool({ workers: ["http://10.0.0.7:8080", "http://10.0.0.8:8080"] });
  * const front = new ServiceLoop("front", (request) => pool.fetch(request), { port: 8080 });
- * await new LoopGroup([front], { support: [pool] }).main();
+ * await new LoopGroup([front], { resources: [pool] }).main();
  * ```
  */
-export class WorkerPool implements Support, MetricSource, AsyncDisposable {
+export class WorkerPool implements Resource, MetricSource, AsyncDisposable {
   /** Its name in reports and metrics. */
   readonly name: string;
   readonly #config: PoolConfig;

@@ -1,6 +1,6 @@
 import { errorText } from "../errors.ts";
 import { type OpenTelemetry, openTelemetry, type Span } from "./open_telemetry.ts";
-import { contextOf, type TraceContext, traceOf } from "./trace_context.ts";
+import { contextOf, type TraceContext, traceIn, traceOf } from "./trace_context.ts";
 
 /** Returns the attributes that all spans and metrics of messages have. */
 export function messagingAttributes(
@@ -24,16 +24,17 @@ export function fail(api: OpenTelemetry, span: Span, error: unknown): void {
 }
 
 /**
- * Calls `send` within a producer span. The messages carry the trace of that span, unless the caller passed
- * a trace in `given`. Resolves with the ids that `send` returned.
+ * Calls `send` within a producer span. It gets the headers that continue the trace of that span; undefined
+ * when the caller's `headers` contain a trace. Resolves with the ids that `send` returned.
  */
 export async function sending(
   mailbox: string,
-  given: TraceContext | undefined,
+  headers: Readonly<Record<string, string>>,
   send: (trace: TraceContext | undefined) => Promise<string[]>,
 ): Promise<string[]> {
   const api = await openTelemetry();
-  if (api === undefined) return await send(given);
+  if (api === undefined) return await send(undefined);
+  const given = traceIn(headers);
   const parent = given === undefined ? api.context.active() : contextOf(api, given);
   const span = api.trace.getTracer("lastcall").startSpan(
     `send ${mailbox}`,
@@ -42,7 +43,9 @@ export async function sending(
   );
   try {
     const within = api.trace.setSpan(parent, span);
-    const ids = await api.context.with(within, () => send(given ?? traceOf(api, span)));
+    const ids = await api.context.with(within, () => {
+      return send(given === undefined ? traceOf(api, span) : undefined);
+    });
     if (ids.length === 1) span.setAttribute("messaging.message.id", ids[0]!);
     else span.setAttribute("messaging.batch.message_count", ids.length);
     return ids;

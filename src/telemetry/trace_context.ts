@@ -8,28 +8,15 @@ export interface TraceContext {
   readonly tracestate?: string;
 }
 
-/** A stored body and the trace that was stored with it. */
-export interface TracedBody<B> {
-  /** The body that the codec's `decode` takes. */
-  readonly body: B;
-  /** The trace, if the message was sent with one. */
-  readonly trace?: TraceContext;
-}
-
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const TRACESTATE = /^[\x20-\x7e]{0,512}$/;
 
-/** Returns true when `value` is a valid W3C trace context. */
-export function isTraceContext(value: unknown): value is TraceContext {
-  if (typeof value !== "object" || value === null) return false;
-  const { traceparent, tracestate } = value as Readonly<Record<string, unknown>>;
-  return typeof traceparent === "string" && TRACEPARENT.test(traceparent) &&
-    (tracestate === undefined || (typeof tracestate === "string" && TRACESTATE.test(tracestate)));
-}
-
-/** Copies the two trace fields and drops all other fields of the object. */
-export function plainTrace({ traceparent, tracestate }: TraceContext): TraceContext {
-  return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
+/** Returns the trace in the headers of a message; undefined when there is none, or an invalid one. */
+export function traceIn(headers: Readonly<Record<string, unknown>>): TraceContext | undefined {
+  const { traceparent, tracestate } = headers;
+  if (typeof traceparent !== "string" || !TRACEPARENT.test(traceparent)) return undefined;
+  const isValidState = typeof tracestate === "string" && TRACESTATE.test(tracestate);
+  return isValidState ? { traceparent, tracestate } : { traceparent };
 }
 
 /** Returns the OpenTelemetry context that continues `trace`. Without a trace it starts a new one. */

@@ -44,7 +44,7 @@ export interface DrainViewOptions {
  * ```ts
  * import { LoopGroup, showDrain, StepLoop } from "@lastcall/lastcall";
  *
- * const group = new LoopGroup([new StepLoop("poller", ({ pause }) => pause(1_000))]);
+ * const group = new LoopGroup([new StepLoop("poller", ({ sleep }) => sleep(1_000))]);
  * const view = showDrain(group);
  * setTimeout(() => group.shutdown(), 50);
  * view.end(await group.run());
@@ -147,8 +147,8 @@ class JsonView implements DrainView {
     this.#cancelCheck();
     for (const remove of this.#removers.splice(0)) remove();
     if (report === undefined) return false;
-    const { outcome, exitCode, stopMs, timeoutMs, figures } = report;
-    this.#write("report", { outcome, exitCode, stopMs: Math.round(stopMs), timeoutMs, figures });
+    const { outcome, exitCode, stopMs, timeoutMs, counts } = report;
+    this.#write("report", { outcome, exitCode, stopMs: Math.round(stopMs), timeoutMs, counts });
     return false;
   }
 

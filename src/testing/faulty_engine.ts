@@ -1,12 +1,12 @@
 import { type Deferred, deferred } from "../_promises.ts";
-import type { Delivery, Engine, Entry, Maybe, Pulled } from "../mailbox/engine.ts";
+import type { Delivery, Engine, Entry, Maybe, Received, StoredMessage } from "../mailbox/engine.ts";
 import { MailboxConnectionError } from "../mailbox/errors.ts";
 import type { Capabilities } from "../mailbox/mailbox.ts";
 
 /** The calls of an engine that can fail or hang. */
 export type EngineOperation = Exclude<
   keyof Engine<unknown>,
-  "capabilities" | "onWake" | "deadLetters" | "close"
+  "capabilities" | "label" | "trouble" | "offThread" | "onWake" | "deadLetters" | "close"
 >;
 
 /** How a connection is lost. */
@@ -88,17 +88,17 @@ export class FaultyEngine<B> implements Engine<B> {
   async expire({ receiptHandle }: { readonly receiptHandle: string }): Promise<void> {
     const delivery = this.#delivered.get(receiptHandle);
     if (delivery === undefined) throw new TypeError(`No delivery has receipt ${receiptHandle}`);
-    await this.#inner.retry([delivery], 0, true);
+    await this.#inner.nack([delivery], 0, true);
   }
 
   /** Calls the inner engine, with the requested faults. */
-  push(entries: readonly Entry<B>[]): Maybe<readonly boolean[]> {
-    return this.#call("push", () => this.#inner.push(entries));
+  send(entries: readonly Entry<B>[]): Maybe<readonly boolean[]> {
+    return this.#call("send", () => this.#inner.send(entries));
   }
 
   /** Fails or waits where it was told to; remembers receipts, so that they can be made stale. */
-  pull(max: number, visibilityMs: number): Maybe<Pulled<B>> {
-    return this.#call("pull", () => this.#remember(this.#inner.pull(max, visibilityMs)));
+  receive(max: number, visibilityMs: number): Maybe<Received<B>> {
+    return this.#call("receive", () => this.#remember(this.#inner.receive(max, visibilityMs)));
   }
 
   /** Calls the inner engine, with the requested faults. */
@@ -112,12 +112,12 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   /** Calls the inner engine, with the requested faults. */
-  retry(
+  nack(
     deliveries: readonly Delivery<B>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Maybe<readonly boolean[]> {
-    return this.#call("retry", () => this.#inner.retry(deliveries, delayMs, spendsAttempt));
+    return this.#call("nack", () => this.#inner.nack(deliveries, delayMs, countsAttempt));
   }
 
   /** Calls the inner engine, with the requested faults. */
@@ -126,17 +126,17 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   /** Calls the inner engine, with the requested faults. */
-  bury(delivery: Delivery<B>, letter: B): Maybe<boolean> {
-    return this.#call("bury", () => this.#inner.bury(delivery, letter));
+  deadLetter(delivery: Delivery<B>, letter: Entry<B>): Maybe<boolean> {
+    return this.#call("deadLetter", () => this.#inner.deadLetter(delivery, letter));
   }
 
   /** Calls the inner engine, with the requested faults. */
-  checkpoint(delivery: Delivery<B>, progress: B): Maybe<boolean> {
-    return this.#call("checkpoint", () => this.#inner.checkpoint(delivery, progress));
+  checkpoint(delivery: Delivery<B>, checkpoint: B): Maybe<boolean> {
+    return this.#call("checkpoint", () => this.#inner.checkpoint(delivery, checkpoint));
   }
 
   /** Calls the inner engine, with the requested faults. */
-  peek(max: number): Maybe<readonly Omit<Delivery<B>, "receipt">[]> {
+  peek(max: number): Maybe<readonly StoredMessage<B>[]> {
     return this.#call("peek", () => this.#inner.peek(max));
   }
 
@@ -185,9 +185,9 @@ export class FaultyEngine<B> implements Engine<B> {
     throw new MailboxConnectionError(`The connection is lost: no answer to ${operation}`);
   }
 
-  #remember(pulled: Maybe<Pulled<B>>): Maybe<Pulled<B>> {
+  #remember(pulled: Maybe<Received<B>>): Maybe<Received<B>> {
     if (pulled instanceof Promise) return pulled.then((it) => this.#remember(it));
-    for (const delivery of pulled.deliveries) this.#delivered.set(delivery.receipt, delivery);
+    for (const delivery of pulled.deliveries) this.#delivered.set(delivery.receiptHandle, delivery);
     return pulled;
   }
 }

@@ -32,7 +32,7 @@ export interface LifecycleCase {
  *   console.log(name);
  *   await run(() => {
  *     const clock = new VirtualClock();
- *     return { clock, runnable: new StepLoop("mine", ({ pause }) => pause(1_000), { clock }) };
+ *     return { clock, runnable: new StepLoop("mine", ({ sleep }) => sleep(1_000), { clock }) };
  *   });
  * }
  * ```

@@ -28,13 +28,13 @@ export class NullMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
 function nullEngine(): Engine<unknown> {
   return {
     capabilities: FULL_CAPABILITIES,
-    push: (entries) => entries.map(() => true),
-    pull: () => ({ deliveries: [], nextDueMs: Infinity }),
+    send: (entries) => entries.map(() => true),
+    receive: () => ({ deliveries: [], nextDueMs: Infinity }),
     acknowledge: (deliveries) => deliveries.map(() => false),
     extend: (deliveries) => deliveries.map(() => false),
-    retry: (deliveries) => deliveries.map(() => false),
+    nack: (deliveries) => deliveries.map(() => false),
     release: (deliveries) => deliveries.map(() => false),
-    bury: () => false,
+    deadLetter: () => false,
     checkpoint: () => false,
     peek: () => [],
     count: () => 0,

@@ -34,7 +34,7 @@ describe("AgentLoop", () => {
       },
       completedAt: result!.completedAt,
     });
-    assertEquals([loop.figures.acknowledged, await office.requests.approximateCount()], [1, 0]);
+    assertEquals([loop.counts.acknowledged, await office.requests.approximateCount()], [1, 0]);
     assertEquals(office.clock.pending, 0);
   });
 
@@ -57,7 +57,7 @@ describe("AgentLoop", () => {
     await office.requests.send({ request: "tea" }, { replyTo });
     await office.workOff(loop);
     assertEquals(attempts, [2, 2]);
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
   });
 
   it("extends the lease of a message that takes longer than its visibility timeout", async () => {
@@ -83,7 +83,7 @@ describe("AgentLoop", () => {
     const loop = office.loop();
     await office.workOff(loop);
     assertEquals(office.logged, ["request r1 has no reply address: its result is dropped"]);
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
   });
 
   it("replies with the error and acknowledges without a dead-letter policy", async () => {
@@ -92,7 +92,7 @@ describe("AgentLoop", () => {
     const loop = office.loop({ adapter: scriptedAdapter([new TypeError("no")]) });
     await office.workOff(loop);
     assertEquals(office.replies.bodies[0]?.error, { name: "TypeError", message: "no" });
-    assertEquals([loop.figures.acknowledged, loop.figures.nacked], [1, 0]);
+    assertEquals([loop.counts.acknowledged, loop.counts.nacked], [1, 0]);
   });
 
   it("with a dead-letter policy retries and replies only once, with the final outcome", async () => {
@@ -106,7 +106,7 @@ describe("AgentLoop", () => {
     const failing = scriptedAdapter([new Error("no cake")]);
     const loop = office.loop({ adapter: failing, deadLetter: { maxDeliveries: 3 } });
     await office.workOff(loop);
-    assertEquals([loop.figures.nacked, loop.figures.deadLettered], [2, 1]);
+    assertEquals([loop.counts.nacked, loop.counts.deadLettered], [2, 1]);
     assertEquals(office.replies.bodies.slice(1).map(({ error }) => error?.message), [
       "Error: no cake",
     ]);
@@ -138,7 +138,7 @@ describe("AgentLoop", () => {
     await office.requests.sendMany(malformed, { replyTo: office.replies });
     const loop = office.loop();
     await office.workOff(loop);
-    assertEquals(loop.figures.deadLettered, malformed.length);
+    assertEquals(loop.counts.deadLettered, malformed.length);
     assertEquals(office.replies.bodies.map(({ error }) => error?.message), [
       'expected an object with a "request"',
       "requestId: expected a non-empty string",
@@ -237,7 +237,7 @@ describe("AgentLoop", () => {
     await office.clock.advance(100);
     await office.clock.until(loop.shutdown({ timeoutMs: 1_000 }));
     await run;
-    assertEquals([loop.figures.released, office.replies.bodies.length], [1, 0]);
+    assertEquals([loop.counts.released, office.replies.bodies.length], [1, 0]);
     const [message] = await office.requests.receive();
     assertEquals([message?.body.request, message?.deliveryCount], ["tea", 1]);
   });

@@ -184,11 +184,11 @@ describe("the reply of an AgentLoop", () => {
 
   it("is retried without repeating the work, also by another loop, until the mailbox is back", async () => {
     const { office, replies, adapter, calls } = await awayOffice();
-    replies.loseConnection({ operations: ["push"] });
+    replies.loseConnection({ operations: ["send"] });
     const first = office.loop({ adapter, deadLetter: { maxDeliveries: 2 } });
     const run = first.run();
     await office.clock.advance(30_000);
-    assert(first.figures.nacked > 2, "the message was nacked several times");
+    assert(first.counts.nacked > 2, "the message was nacked several times");
     await office.clock.until(first.shutdown());
     await run;
     replies.restoreConnection();
@@ -196,15 +196,15 @@ describe("the reply of an AgentLoop", () => {
     await office.workOff(second);
     const [reply] = await replies.receive();
     assertEquals([calls(), reply?.body.output], [1, "answer 1"]);
-    assertEquals([second.figures.acknowledged, second.figures.deadLettered], [1, 0]);
+    assertEquals([second.counts.acknowledged, second.counts.deadLettered], [1, 0]);
   });
 
   it("is retried within the same delivery after a short outage", async () => {
     const { office, replies, adapter, calls } = await awayOffice();
-    replies.loseConnection({ operations: ["push"], calls: 2 });
+    replies.loseConnection({ operations: ["send"], calls: 2 });
     const loop = office.loop({ adapter });
     await office.workOff(loop);
-    assertEquals([calls(), loop.figures.nacked, loop.figures.acknowledged], [1, 0, 1]);
+    assertEquals([calls(), loop.counts.nacked, loop.counts.acknowledged], [1, 0, 1]);
     assertEquals(await replies.approximateCount(), 1);
   });
 
@@ -213,19 +213,19 @@ describe("the reply of an AgentLoop", () => {
     await replies.close();
     const loop = office.loop({ adapter });
     await office.workOff(loop);
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
     assert(office.logged.some((line) => /^result of .* dropped: it cannot be sent/.test(line)));
   });
 
   it("does not delay dead-lettering when it cannot be sent", async () => {
     const { office, replies } = await awayOffice();
-    replies.loseConnection({ operations: ["push"] });
+    replies.loseConnection({ operations: ["send"] });
     const loop = office.loop({
       adapter: scriptedAdapter([new Error("no")]),
       deadLetter: { maxDeliveries: 1 },
     });
     await office.workOff(loop);
-    assertEquals(loop.figures.deadLettered, 1);
-    assert(office.logged.some((line) => line.includes("onBury failed")));
+    assertEquals(loop.counts.deadLettered, 1);
+    assert(office.logged.some((line) => line.includes("onDeadLetter failed")));
   });
 });

@@ -33,19 +33,19 @@ describe("a request that failed for good", () => {
     it(`${how} never gets an output as a reply when dead-lettering fails`, async () => {
       const office = new Office();
       await office.ask("tea");
-      office.requests.loseConnection({ operations: ["bury"], calls: 5 });
+      office.requests.loseConnection({ operations: ["deadLetter"], calls: 5 });
       const loop = office.loop({ adapter: failing(failures), deadLetter });
       await office.workOff(loop);
       assert(office.heard.length > 0, "the requester gets a reply");
       assertEquals(new Set(office.heard), new Set(["Error"]));
       assertEquals(await office.requests.deadLetters.approximateCount(), 1);
-      assertEquals([loop.figures.deadLettered, loop.figures.acknowledged], [1, 0]);
+      assertEquals([loop.counts.deadLettered, loop.counts.acknowledged], [1, 0]);
     });
 
     it(`${how} never gets an output as a reply when its worker dies after the error reply`, async () => {
       const office = new Office();
       await office.ask("tea");
-      office.requests.freeze("bury");
+      office.requests.freeze("deadLetter");
       const options = { adapter: failing(failures), deadLetter };
       const dead = office.loop(options).run({ visibilityTimeoutMs: 10_000 });
       await office.clock.advance(3_000);
@@ -74,14 +74,14 @@ describe("a request that failed for good", () => {
       assertEquals(await redrive(office.requests, { clock: office.clock }), 1);
       const loop = office.loop(options);
       await office.workOff(loop);
-      assertEquals([calls.length, loop.figures.acknowledged], [failures + 1, 1]);
+      assertEquals([calls.length, loop.counts.acknowledged], [failures + 1, 1]);
     });
   }
 
   it("gets no error reply when the failure cannot be saved", async () => {
     const office = new Office();
     await office.ask("tea");
-    office.requests.loseConnection({ operations: ["checkpoint", "bury"], calls: 8 });
+    office.requests.loseConnection({ operations: ["checkpoint", "deadLetter"], calls: 8 });
     await office.workOff(
       office.loop({
         adapter: failing(1),

@@ -15,7 +15,7 @@ async function withLetters(
   for (const [id, reason] of Object.entries(letters)) {
     await mailbox.send({ order: id }, { id, replyTo: "answers" });
     const [message] = await mailbox.receive();
-    await message!.bury({ reason, error: `Error: ${id} failed` });
+    await message!.deadLetter({ reason, error: `Error: ${id} failed` });
   }
   return url;
 }

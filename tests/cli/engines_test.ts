@@ -15,7 +15,7 @@ async function useAllCommands(url: string): Promise<void> {
   {
     await using mailbox = await openMailbox(url);
     const [message] = await mailbox.receive();
-    await message!.bury({ reason: "burnt" });
+    await message!.deadLetter({ reason: "burnt" });
   }
   assertEquals((await lastcall(["count", url])).out, "2 messages, 1 dead letter\n");
   assertEquals((await lastcall(["dlq", "list", url, "--json"])).json[0].reason, "burnt");

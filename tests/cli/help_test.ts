@@ -93,6 +93,6 @@ async function bury(id: string): Promise<void> {
   await mailbox.deadLetters!.purge();
   await mailbox.send("tea", { id });
   const [message] = await mailbox.receive();
-  await message!.bury({ reason: "max_deliveries" });
+  await message!.deadLetter({ reason: "max_deliveries" });
   await mailbox.send("tea");
 }

@@ -46,7 +46,7 @@ describe("run", () => {
     const { report } = json[0];
     assertEquals(report.outcome, "drained");
     assertEquals(report.loops[0].name, "handler");
-    assertEquals(report.figures.acknowledged, 2);
+    assertEquals(report.counts.acknowledged, 2);
     assertEquals((await lastcall(["count", url])).out, "0 messages, 0 dead letters\n");
   });
 
@@ -58,7 +58,7 @@ describe("run", () => {
     const { exitCode, json } = await run(fixture("handler"), ...args, "--name", "zeros", "--json");
     assertEquals(exitCode, 0);
     assertEquals(json[0].report.loops[0].name, "zeros");
-    assertEquals(json[0].report.figures.deadLettered, 1);
+    assertEquals(json[0].report.counts.deadLettered, 1);
   });
 
   it("counts receives and not messages with --max-iterations", async () => {
@@ -66,7 +66,7 @@ describe("run", () => {
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, "1", "2", "3"]);
     const args = ["--mailbox", url, "--max-iterations", "2", "--json"];
-    assertEquals((await run(fixture("handler"), ...args)).json[0].report.figures.received, 2);
+    assertEquals((await run(fixture("handler"), ...args)).json[0].report.counts.received, 2);
     assertMatch(
       (await run("--help")).out,
       /--max-iterations <count> +end after this many receives/,
@@ -81,10 +81,10 @@ describe("run", () => {
     const { exitCode, json } = await run(fixture("handler"), ...args);
     assertEquals(exitCode, 0);
     const { report } = json[0];
-    assertEquals([report.outcome, report.figures.acknowledged], ["drained", 25]);
+    assertEquals([report.outcome, report.counts.acknowledged], ["drained", 25]);
     assertEquals((await lastcall(["count", url])).out, "0 messages, 0 dead letters\n");
     const again = await run(fixture("handler"), ...args);
-    assertEquals([again.exitCode, again.json[0].report.figures.received], [0, 0], "also at once");
+    assertEquals([again.exitCode, again.json[0].report.counts.received], [0, 0], "also at once");
   });
 
   it("runs all loops that a module exports by name", async () => {

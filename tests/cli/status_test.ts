@@ -53,7 +53,7 @@ describe("lastcall status", () => {
 
   it("exits 1 when the group is drained", async () => {
     await using worker = await startWorker();
-    await worker.group.drain();
+    await worker.group.pause();
     const { code, out, err } = await lastcall(["status", worker.url]);
     assertEquals(code, 1);
     assertStringIncludes(out, "not ready: drained");
@@ -64,7 +64,7 @@ describe("lastcall status", () => {
   });
 
   it("uses the ready field of /status when there is no readiness probe", async () => {
-    const status = { live: true, ready: true, phase: "running", drained: false, loops: [] };
+    const status = { live: true, ready: true, phase: "running", paused: false, loops: [] };
     await using server = await answering(status, 404);
     const { code, out } = await lastcall(["status", server.url]);
     assertEquals({ code, out }, { code: 0, out: `${server.url}  ready, running\n` });
@@ -94,7 +94,7 @@ describe("lastcall status", () => {
   it("shows rates, mailboxes, work and agents where /status has them", async () => {
     const loop = { name: "a", state: "running", ready: true, inFlight: 30, oldestMs: 65_000 };
     await using server = await answering({
-      ...{ live: true, ready: true, phase: "running", drained: false, at: 10_000, runtime: "bun" },
+      ...{ live: true, ready: true, phase: "running", paused: false, at: 10_000, runtime: "bun" },
       loops: [{
         ...loop,
         restarts: 1,
@@ -182,7 +182,7 @@ describe("lastcall status --watch", () => {
       },
     });
     await looked.promise;
-    void worker.group.drain();
+    void worker.group.pause();
     await drained.promise;
     runtime.send("SIGINT");
     assertEquals((await watching).code, 0);

@@ -71,8 +71,8 @@ describe("agents in a LoopGroup", () => {
     const report = await run;
     assertEquals(report.outcome, "drained");
     assertEquals(worked.length, 12);
-    assert(loops.every((loop) => loop.report?.complete && isBalanced(loop.figures)));
-    assertEquals(report.figures.acknowledged, 12);
+    assert(loops.every((loop) => loop.report?.complete && isBalanced(loop.counts)));
+    assertEquals(report.counts.acknowledged, 12);
     await board.synced();
     assertEquals(peer.told.map(({ payload }) => payload.shutting_down_agents), [ids]);
     const states = (await board.list()).map(({ agentId, status }) => `${agentId} ${status}`);
@@ -123,7 +123,7 @@ describe("agents in a LoopGroup", () => {
     assertEquals(await clock.until(stopped), false);
     await clock.until(run);
     assertEquals([loop!.report?.complete, loop!.report?.left], [false, 3]);
-    assert(isBalanced(loop!.figures), JSON.stringify(loop!.figures));
+    assert(isBalanced(loop!.counts), JSON.stringify(loop!.counts));
   });
 
   for (

@@ -27,7 +27,7 @@ export class Bench {
 
   /** A loop that waits for work, and stops at once. */
   idle(name: string, options: LoopOptions = {}): StepLoop {
-    return this.loop(name, ({ pause }) => pause(20_000), options);
+    return this.loop(name, ({ sleep }) => sleep(20_000), options);
   }
 
   /** A loop whose one step takes `ms`, whatever anybody says. */

@@ -104,14 +104,14 @@ describe("a group with a log that cannot be relied on", () => {
         clock,
         log,
         deadLetter: { maxDeliveries: 1 },
-        onBury: () => Promise.reject(new Error("onBury failed")),
+        onDeadLetter: () => Promise.reject(new Error("onDeadLetter failed")),
         handler({ body }) {
           seen.push(body);
           if (body === 1) throw new Error("bad message");
         },
       });
       await clock.until(loop.run({ maxIterations: 2 }));
-      assertEquals([seen, loop.figures.deadLettered, loop.figures.acknowledged], [[1, 2], 1, 1]);
+      assertEquals([seen, loop.counts.deadLettered, loop.counts.acknowledged], [[1, 2], 1, 1]);
     });
 
     it(`ends main() with the right exit code although the log ${how}`, async () => {
@@ -165,14 +165,14 @@ describe("a value that cannot be shown as text", () => {
         handler: ({ body }) => body === 1 ? Promise.reject(value) : undefined,
       });
       await clock.until(loop.run({ maxIterations: 2 }));
-      assertEquals([loop.figures.deadLettered, loop.figures.acknowledged], [1, 1]);
+      assertEquals([loop.counts.deadLettered, loop.counts.acknowledged], [1, 1]);
     });
 
-    it(`thrown by support that cannot start is named in the error: ${what}`, async () => {
+    it(`thrown by resources that cannot start is named in the error: ${what}`, async () => {
       const bench = new Bench();
-      const support = [{ name: "database", start: () => Promise.reject(value), stop() {} }];
-      const group = bench.group([bench.idle("idle")], { support });
-      await assertRejects(() => bench.clock.until(group.run()), Error, 'Support "database"');
+      const resources = [{ name: "database", start: () => Promise.reject(value), stop() {} }];
+      const group = bench.group([bench.idle("idle")], { resources });
+      await assertRejects(() => bench.clock.until(group.run()), Error, 'Resource "database"');
     });
   }
 });

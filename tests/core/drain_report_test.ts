@@ -5,7 +5,7 @@ import {
   type DrainReportInit,
   type LoopReport,
 } from "../../src/lifecycle/drain_report.ts";
-import { NO_FIGURES } from "../../src/lifecycle/runnable.ts";
+import { NO_COUNTS } from "../../src/lifecycle/runnable.ts";
 import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { Bench } from "./_group.ts";
 
@@ -15,7 +15,7 @@ const loop = (more: Partial<LoopReport> = {}): LoopReport => ({
   stopMs: 0,
   restarts: 0,
   inFlight: [],
-  figures: NO_FIGURES,
+  counts: NO_COUNTS,
   ...more,
 });
 
@@ -39,26 +39,26 @@ describe("DrainReport", () => {
     const codes = [
       report(),
       report({ loops: [hung] }),
-      report({ unfinished: [`support "db"`] }),
+      report({ unfinished: [`resource "db"`] }),
       report({ loops: [hung, failed] }),
       report({ loops: [hung, failed], forcedBy: "SIGINT" }),
     ].map(({ outcome, exitCode }) => `${outcome} ${exitCode}`);
     assertEquals(codes, ["drained 0", "timed_out 124", "timed_out 124", "failed 1", "forced 130"]);
   });
 
-  it("adds up the figures of all loops, and tells whether they balance", async () => {
-    const figures = { ...NO_FIGURES, received: 10, acknowledged: 7, released: 2, nacked: 1 };
+  it("adds up the counts of all loops, and tells whether they balance", async () => {
+    const counts = { ...NO_COUNTS, received: 10, acknowledged: 7, released: 2, nacked: 1 };
     const bench = new Bench();
-    const counting = (name: string): Runnable => Object.assign(bench.idle(name), { figures });
+    const counting = (name: string): Runnable => Object.assign(bench.idle(name), { counts });
     const group = bench.group([counting("a"), counting("b")]);
     const run = group.run();
     await bench.clock.settle();
     await bench.clock.until(group.shutdown());
-    const { figures: sum, balanced } = await run;
+    const { counts: sum, balanced } = await run;
     assertEquals([sum.received, sum.acknowledged, sum.released, sum.nacked], [20, 14, 4, 2]);
     assertEquals(balanced, true);
     assertEquals(
-      report({ loops: [loop({ figures: { ...figures, received: 11 } })] }).balanced,
+      report({ loops: [loop({ counts: { ...counts, received: 11 } })] }).balanced,
       false,
     );
   });
@@ -68,17 +68,17 @@ describe("DrainReport", () => {
       loops: [
         loop({
           stopMs: 12,
-          figures: { ...NO_FIGURES, received: 3, acknowledged: 2, deadLettered: 1 },
+          counts: { ...NO_COUNTS, received: 3, acknowledged: 2, deadLettered: 1 },
         }),
         loop({
           name: "mails",
           state: "hung",
           inFlight: [{ id: "message 42", ageMs: 31_000 }],
-          figures: { ...NO_FIGURES, received: 1 },
+          counts: { ...NO_COUNTS, received: 1 },
         }),
         loop({ name: "cron", state: "failed", restarts: 5, error: new TypeError("bad") }),
       ],
-      unfinished: [`support "db"`],
+      unfinished: [`resource "db"`],
       problems: [{ what: "cancel() failed", error: new Error("no") }],
     }));
     assertEquals(text.split("\n"), [
@@ -86,7 +86,7 @@ describe("DrainReport", () => {
       "  orders: ended in 12 ms; received 3: 2 acknowledged, 1 dead lettered",
       "  mails: hung on message 42 (31.0 s); received 1",
       "  cron: failed after 5 restarts with TypeError: bad",
-      `  not ended: support "db"`,
+      `  not ended: resource "db"`,
       "  problem: cancel() failed: Error: no",
     ]);
   });
@@ -96,7 +96,7 @@ describe("DrainReport", () => {
       loops: [loop({ state: "failed", error: new Error("broken") })],
       problems: [{ what: "this", error: "that" }],
     })));
-    assertEquals([json.outcome, json.exitCode, json.figures.received], ["failed", 1, 0]);
+    assertEquals([json.outcome, json.exitCode, json.counts.received], ["failed", 1, 0]);
     assertEquals([json.loops[0].error, json.problems[0].error], ["Error: broken", "that"]);
     assertEquals(json.reason.signal, "SIGTERM");
   });

@@ -10,13 +10,13 @@ describe("priorities", () => {
   it("lower ones stop first, equal ones together", async () => {
     const bench = new Bench();
     const ends: string[] = [];
-    const loop = (name: string, priority: number, ms: number) =>
-      bench.loop(name, async ({ pause, stopping }) => {
-        await pause(60_000);
+    const loop = (name: string, stopOrder: number, ms: number) =>
+      bench.loop(name, async ({ sleep, stopping }) => {
+        await sleep(60_000);
         if (!stopping.aborted) return;
         await bench.clock.sleep(ms);
         ends.push(`${name} at ${bench.clock.monotonic()}`);
-      }, { priority });
+      }, { stopOrder });
     const group = bench.group([loop("last", 10, 1), loop("a", -1, 500), loop("b", -1, 300)]);
     const run = group.run();
     await bench.clock.settle();
@@ -28,19 +28,19 @@ describe("priorities", () => {
   it("one that hangs leaves time for those after it", async () => {
     const bench = new Bench();
     let givenBack = 0;
-    const late = bench.loop("late", async ({ pause, stopping }) => {
-      await pause(60_000);
+    const late = bench.loop("late", async ({ sleep, stopping }) => {
+      await sleep(60_000);
       if (!stopping.aborted) return;
       await bench.clock.sleep(500);
       givenBack = bench.clock.monotonic();
-    }, { priority: 1 });
+    }, { stopOrder: 1 });
     const group = bench.group([bench.stuck("early"), late], { shutdownTimeoutMs: 20_000 });
     const run = group.run();
     await bench.clock.settle();
     group.shutdown();
     const report = await bench.clock.until(run);
     assertEquals(report.loops.map(({ state }) => state), ["hung", "ended"]);
-    assertEquals(givenBack, 18_500, "told a second before the support's second");
+    assertEquals(givenBack, 18_500, "told a second before the resources's second");
     assert(bench.clock.monotonic() <= 20_000);
   });
 
@@ -110,14 +110,14 @@ describe("readiness before the drain", () => {
 describe("a second signal", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("cancels work in flight at once, of every priority, and the exit code tells", async () => {
+  it("cancels work in flight at once, of every stopOrder, and the exit code tells", async () => {
     const bench = new Bench();
     const reasons: unknown[] = [];
-    const loop = (name: string, priority: number) =>
+    const loop = (name: string, stopOrder: number) =>
       bench.loop(name, async ({ signal }) => {
         signal.addEventListener("abort", () => reasons.push((signal.reason as CancelledError).why));
         await bench.clock.sleep(Infinity, { signal });
-      }, { priority });
+      }, { stopOrder });
     const group = bench.group([loop("first", 0), loop("second", 1)]);
     const run = group.run();
     await bench.clock.settle();
@@ -175,8 +175,8 @@ describe("drain mode", () => {
     const group = bench.group([loop, bench.idle("idle")]);
     const run = group.run();
     await bench.clock.advance(50);
-    const drained = group.drain();
-    assertEquals([group.health().ready, group.health().drained], [false, true]);
+    const drained = group.pause();
+    assertEquals([group.health().ready, group.health().paused], [false, true]);
     await bench.clock.until(drained);
     assertEquals(bench.clock.monotonic(), 100, "a loop that pauses is quiet already");
     const before = steps;
@@ -213,8 +213,8 @@ describe("main()", () => {
 
   it("ends the process with 1 when the group cannot run", async () => {
     const bench = new Bench();
-    const support = [{ name: "db", start: () => Promise.reject(new Error("down")), stop() {} }];
-    assertEquals(await codeOf(bench, bench.group([bench.idle("a")], { support }).main()), 1);
+    const resources = [{ name: "db", start: () => Promise.reject(new Error("down")), stop() {} }];
+    assertEquals(await codeOf(bench, bench.group([bench.idle("a")], { resources }).main()), 1);
   });
 
   it("ends with 124 at the deadline, and lets what hangs give its work back just before", async () => {

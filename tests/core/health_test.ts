@@ -9,14 +9,14 @@ describe("health", () => {
     const group = bench.group([bench.busy("worker", 100)]);
     assertEquals([group.health().ready, group.health().phase], [false, "starting"]);
     const run = group.run({ maxIterations: 1 });
-    assertEquals(group.health().ready, false, "support is still starting");
+    assertEquals(group.health().ready, false, "resources is still starting");
     await bench.clock.advance(30);
     assertEquals(group.health(), {
       live: true,
       ready: true,
       phase: "running",
       phases: ["starting", "running"],
-      drained: false,
+      paused: false,
       loops: [{
         name: "worker",
         state: "running",
@@ -66,14 +66,14 @@ describe("health", () => {
     const bench = new Bench();
     const seen: unknown[] = [];
     const group = bench.group([bench.idle("idle")], {
-      support: [{ name: "database", stop: () => void seen.push(group.health().end) }],
+      resources: [{ name: "database", stop: () => void seen.push(group.health().end) }],
     });
     const run = group.run();
     await bench.clock.settle();
     assertEquals(group.health().end, undefined);
     await bench.clock.until(group.shutdown());
     await run;
-    assertEquals(seen, [undefined], "support can still change it");
+    assertEquals(seen, [undefined], "resources can still change it");
     assertEquals(group.health().end, { outcome: "drained", exitCode: 0 });
     const again = group.run();
     await bench.clock.settle();

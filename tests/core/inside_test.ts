@@ -38,7 +38,7 @@ describe("a call from inside the work that it would wait for", () => {
     const orders = group([loop]);
     const report = await orders.run();
     assertEquals(answers, [false, "goes on"]);
-    assertEquals([report.outcome, report.figures.acknowledged, report.stopMs], ["drained", 1, 0]);
+    assertEquals([report.outcome, report.counts.acknowledged, report.stopMs], ["drained", 1, 0]);
     assertEquals(clock.pending, 0);
   });
 
@@ -54,15 +54,15 @@ describe("a call from inside the work that it would wait for", () => {
     });
     await loop.run();
     await clock.settle();
-    assertEquals([answers, loop.figures.acknowledged, clock.pending], [[false], 1, 0]);
+    assertEquals([answers, loop.counts.acknowledged, clock.pending], [[false], 1, 0]);
   });
 
-  it("loop.drain() and group.drain() in a step return at once and hold the next step", async () => {
+  it("loop.pause() and group.pause() in a step return at once and hold the next step", async () => {
     const { clock, group } = setUp();
     const steps: string[] = [];
     const loop = new StepLoop("steps", async ({ iteration }) => {
-      if (iteration === 1) await loop.drain();
-      else await all.drain();
+      if (iteration === 1) await loop.pause();
+      else await all.pause();
       steps.push(`step ${iteration}`);
     }, { clock });
     const all = group([loop]);
@@ -85,12 +85,12 @@ describe("a call from inside the work that it would wait for", () => {
   });
 
   for (const when of ["start", "stop"] as const) {
-    it(`group.shutdown() in the ${when} of support does not hold the stop`, async () => {
+    it(`group.shutdown() in the ${when} of resources does not hold the stop`, async () => {
       const { clock, group } = setUp();
       const answers: unknown[] = [];
       const hook = async () => void answers.push(await all.shutdown());
-      const support = [{ name: "database", stop() {}, [when]: hook }];
-      const all = group([new StepLoop("steps", () => {}, { clock })], { support });
+      const resources = [{ name: "database", stop() {}, [when]: hook }];
+      const all = group([new StepLoop("steps", () => {}, { clock })], { resources });
       const report = await all.run({ maxIterations: 1 });
       assertEquals([answers, report.outcome, clock.pending], [[false], "drained", 0]);
     });
@@ -99,7 +99,7 @@ describe("a call from inside the work that it would wait for", () => {
   it("group.shutdown() as a shutdown callback does not hold main()", async () => {
     const { clock, runtime, group } = setUp();
     const coordinator = ShutdownCoordinator.install({ runtime, clock, log: silentLog });
-    const loop = new StepLoop("steps", ({ pause }) => pause(60_000), { clock });
+    const loop = new StepLoop("steps", ({ sleep }) => sleep(60_000), { clock });
     const all = group([loop], { drainView: false });
     const answers: unknown[] = [];
     coordinator.register(async () => void answers.push(await all.shutdown()));
@@ -110,10 +110,10 @@ describe("a call from inside the work that it would wait for", () => {
     assertEquals([answers, runtime.exitCodes], [[true], [0]]);
   });
 
-  it("drain() and shutdown() in a request to a ServiceLoop do not hold the answer", async () => {
+  it("pause() and shutdown() in a request to a ServiceLoop do not hold the answer", async () => {
     let answer: Promise<string> | undefined;
     const service: ServiceLoop = new ServiceLoop("tea", async () => {
-      await service.drain();
+      await service.pause();
       return new Response(String(await all.shutdown()));
     }, {
       port: 0,

@@ -72,8 +72,8 @@ describe("LoopGroup", () => {
     const bench = new Bench();
     const told: string[] = [];
     const watched = (name: string) =>
-      bench.loop(name, async ({ pause, stopping }) => {
-        await pause(60_000);
+      bench.loop(name, async ({ sleep, stopping }) => {
+        await sleep(60_000);
         if (stopping.aborted) told.push(`${name} at ${bench.clock.monotonic()}`);
       });
     const group = bench.group([bench.stuck("stuck"), watched("second"), watched("third")]);
@@ -134,7 +134,7 @@ describe("LoopGroup", () => {
     assertEquals([report.reason.signal, report.exitCode], ["SIGTERM", 0]);
     assertEquals(phases, [
       "starting: run() was called",
-      "running: support is ready",
+      "running: resources is ready",
       "unready: SIGTERM",
       "draining: SIGTERM",
       "stopped: SIGTERM",
@@ -265,6 +265,10 @@ describe("LoopGroup", () => {
     assertThrows(() => new LoopGroup([loop], { onFailure: "panic" as never }), TypeError, "panic");
     const restart = { maxRestarts: -1 };
     assertThrows(() => new LoopGroup([loop], { restart }), RangeError, "maxRestarts");
-    assertThrows(() => new LoopGroup([loop], { support: [{} as never] }), TypeError, "support[0]");
+    assertThrows(
+      () => new LoopGroup([loop], { resources: [{} as never] }),
+      TypeError,
+      "resources[0]",
+    );
   });
 });

@@ -15,8 +15,8 @@ describe("several groups with main() in one process", () => {
 
   it("end the process once, with exit code 0, when both have drained", async () => {
     const bench = new Bench();
-    const slow = bench.loop("slow", ({ stopping, pause }) => {
-      return stopping.aborted ? undefined : pause(60_000).then(() => bench.clock.sleep(2_000));
+    const slow = bench.loop("slow", ({ stopping, sleep }) => {
+      return stopping.aborted ? undefined : sleep(60_000).then(() => bench.clock.sleep(2_000));
     });
     const groups = [bench.group([bench.idle("quick")]), bench.group([slow])];
     const ended = run(bench, ...groups);

@@ -11,16 +11,16 @@ describe("StepLoop", () => {
     it(name, () =>
       run(() => {
         const clock = new VirtualClock();
-        return { clock, runnable: new StepLoop("loop", ({ pause }) => pause(50), { clock }) };
+        return { clock, runnable: new StepLoop("loop", ({ sleep }) => sleep(50), { clock }) };
       }));
   }
 
   it("ends after maxIterations", async () => {
     const { clock, ...bench } = new Bench();
     const seen: number[] = [];
-    const loop = new StepLoop("counter", async ({ iteration, pause }) => {
+    const loop = new StepLoop("counter", async ({ iteration, sleep }) => {
       seen.push(iteration);
-      await pause(1_000);
+      await sleep(1_000);
     }, { clock });
     await clock.until(loop.run({ maxIterations: 3 }));
     assertEquals(seen, [1, 2, 3]);
@@ -131,7 +131,7 @@ describe("StepLoop", () => {
     });
     const run = loop.run();
     await bench.clock.advance(250);
-    const drained = loop.drain();
+    const drained = loop.pause();
     assertEquals(loop.inFlight.map(({ id, ageMs }) => [id, ageMs]), [["step 3", 50]]);
     await bench.clock.until(drained);
     assertEquals(bench.clock.monotonic(), 300, "drained when the step in flight had ended");
@@ -147,15 +147,15 @@ describe("StepLoop", () => {
   it("a step that pauses is not in flight, and goes on after resume", async () => {
     const bench = new Bench();
     const seen: string[] = [];
-    const loop = bench.loop("poller", async ({ pause }) => {
-      await pause(1_000);
+    const loop = bench.loop("poller", async ({ sleep }) => {
+      await sleep(1_000);
       seen.push(`worked at ${bench.clock.monotonic()}`);
       await bench.clock.sleep(10);
     });
     const run = loop.run({ maxIterations: 1 });
     await bench.clock.advance(500);
     assertEquals(loop.inFlight, []);
-    await loop.drain();
+    await loop.pause();
     await bench.clock.advance(5_000);
     assertEquals(seen, []);
     loop.resume();
@@ -168,7 +168,7 @@ describe("StepLoop", () => {
   it("stops while it is drained", async () => {
     const bench = new Bench();
     const loop = bench.idle("idle");
-    await loop.drain();
+    await loop.pause();
     const run = loop.run();
     await bench.clock.settle();
     assertEquals(await bench.clock.until(loop.shutdown()), true);
@@ -190,7 +190,7 @@ describe("StepLoop", () => {
   it("refuses what makes no sense before anything starts", async () => {
     assertThrows(() => new StepLoop("", () => {}), TypeError, `got ""`);
     assertThrows(() => new StepLoop("x", 5 as never), TypeError, "number");
-    assertThrows(() => new StepLoop("x", () => {}, { priority: NaN }), RangeError, "NaN");
+    assertThrows(() => new StepLoop("x", () => {}, { stopOrder: NaN }), RangeError, "NaN");
     const options = { shutdownTimeoutMs: -5 };
     assertThrows(() => new StepLoop("x", () => {}, options), RangeError, "-5");
     const loop = new StepLoop("x", () => false);

@@ -47,7 +47,7 @@ const text = `
 <!-- file: src/tea.ts -->
 ~~~ts ignore
 import { LoopGroup, StepLoop } from "lastcall";
-const tea = new StepLoop("tea", ({ pause }) => (console.log("a cup"), pause(60_000)));
+const tea = new StepLoop("tea", ({ sleep }) => (console.log("a cup"), sleep(60_000)));
 await new LoopGroup([tea]).main();
 ~~~
 

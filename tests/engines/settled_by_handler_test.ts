@@ -47,12 +47,12 @@ async function settleAndGoOn(
   extended.resolve();
   await loop.shutdown();
   await run;
-  assertEquals([loop.leases.counters.losses, loop.figures.leftToExpire], [0, 0]);
-  assertEquals(loop.figures.received, COUNT + 1);
+  assertEquals([loop.leases.counters.losses, loop.counts.leftToExpire], [0, 0]);
+  assertEquals(loop.counts.received, COUNT + 1);
 }
 
 const acknowledge = (message: Message<unknown>) => message.acknowledge();
-const postpone = (message: Message<unknown>) => message.nack({ visibilityTimeoutMs: 60_000 });
+const postpone = (message: Message<unknown>) => message.nack({ delayMs: 60_000 });
 
 for (const [what, settle] of [["acknowledges", acknowledge], ["nacks", postpone]] as const) {
   describe(`a handler that ${what} its message and goes on keeps its signal`, () => {

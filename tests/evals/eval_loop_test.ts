@@ -60,7 +60,7 @@ describe("EvalLoop", () => {
         completedAt: startedAt + 80,
       },
     ]);
-    assertEquals([loop.figures.received, loop.figures.acknowledged], [2, 2]);
+    assertEquals([loop.counts.received, loop.counts.acknowledged], [2, 2]);
     assertEquals([lab.logged, lab.clock.pending], [[], 0]);
   });
 
@@ -94,7 +94,7 @@ describe("EvalLoop", () => {
     const loop = lab.loop({ prefetch: 4 });
     const run = loop.run();
     await lab.clock.advance(10);
-    assertEquals(loop.figures.received, 5);
+    assertEquals(loop.counts.received, 5);
     const stopped = loop.shutdown();
     await lab.clock.settle();
     assertEquals(await lab.waiting(), ["s2", "s3", "s4", "s5"]);
@@ -102,7 +102,7 @@ describe("EvalLoop", () => {
     await run;
     const left = await lab.requests.receive({ maxMessages: 10 });
     assertEquals(left.map(({ deliveryCount }) => deliveryCount), [1, 1, 1, 1]);
-    assertEquals([lab.asked, loop.figures.released], [["s1"], 4]);
+    assertEquals([lab.asked, loop.counts.released], [["s1"], 4]);
   });
 
   it("releases the sample without a result when a stop runs out of time", async () => {
@@ -115,7 +115,7 @@ describe("EvalLoop", () => {
     assertEquals(await lab.clock.until(loop.shutdown({ timeoutMs: 1_000 })), true);
     await run;
     assertEquals([await lab.waiting(), await lab.heard()], [["s1"], []]);
-    assertEquals(loop.figures.released, 1);
+    assertEquals(loop.counts.released, 1);
   });
 
   it("cancels a hanging evaluator when a stop runs out of time", async () => {
@@ -170,7 +170,7 @@ describe("EvalLoop", () => {
     const run = group.run({ installSignals: false });
     await lab.clock.advance(10);
     assertEquals(await lab.clock.until(group.shutdown({ timeoutMs: 5_000 })), true);
-    assertEquals((await run).figures.acknowledged, 3);
+    assertEquals((await run).counts.acknowledged, 3);
     assertEquals([agent.running, loop.running], [false, false]);
   });
 
@@ -237,11 +237,11 @@ describe("EvalLoop", () => {
       await clock.advance(1_000);
       oldest = Math.max(oldest, loop.heartbeat.ageMs);
     }
-    assertEquals([oldest < 1_000, loop.figures.leftToExpire], [true, 1]);
+    assertEquals([oldest < 1_000, loop.counts.leftToExpire], [true, 1]);
     await clock.until(loop.shutdown());
     await run;
     assertEquals((await lab.heard()).map(({ score }) => score.passed), [true]);
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
   });
 
   it("rejects invalid options", async () => {

@@ -19,7 +19,7 @@ describe("a failed sample", () => {
     const [result] = await lab.heard();
     assertEquals(result?.error, { name: "RangeError", message: "no luck" });
     assertEquals(result?.score, { value: 0, passed: false, reason: "RangeError: no luck" });
-    assertEquals([result?.output, loop.figures.acknowledged], [undefined, 1]);
+    assertEquals([result?.output, loop.counts.acknowledged], [undefined, 1]);
   });
 
   it("has a failed result when its agent cannot be created", async () => {
@@ -71,7 +71,7 @@ describe("a failed sample", () => {
     const told = results.map(({ sampleId, error }) => [sampleId, error?.message]);
     assertEquals(told.sort(), [["s1", "RangeError: no luck"], ["s2", undefined]]);
     assertEquals(lab.asked.toSorted(), ["s1", "s1", "s1", "s2", "s2"]);
-    assertEquals(loop.figures.deadLettered, 1);
+    assertEquals(loop.counts.deadLettered, 1);
   });
 
   it("is dead-lettered after one attempt when the policy includes its error class", async () => {
@@ -80,21 +80,21 @@ describe("a failed sample", () => {
     const agent = lab.agent({ adapter: scriptedAdapter([new RangeError("no luck")]) });
     const loop = lab.loop({ agent, deadLetter: { maxDeliveries: 9, include: [RangeError] } });
     await lab.workOff(loop);
-    assertEquals([loop.figures.deadLettered, loop.figures.nacked], [1, 0]);
+    assertEquals([loop.counts.deadLettered, loop.counts.nacked], [1, 0]);
     assertEquals((await lab.heard()).length, 1);
   });
 
   it("gets no score after its failed result when dead-lettering fails", async () => {
     const lab = new Lab();
     await lab.submit(1);
-    lab.requests.loseConnection({ operations: ["bury"], calls: 5 });
+    lab.requests.loseConnection({ operations: ["deadLetter"], calls: 5 });
     const agent = lab.agent({ adapter: scriptedAdapter([new RangeError("no luck"), "S1"]) });
     const loop = lab.loop({ agent, deadLetter: { maxDeliveries: 9, include: [RangeError] } });
     await lab.workOff(loop);
     const results = await lab.heard();
     assertGreater(results.length, 0, "a failed result was sent");
     assertEquals(results.map(({ output }) => output).filter(Boolean), []);
-    assertEquals([loop.figures.deadLettered, loop.figures.acknowledged], [1, 0]);
+    assertEquals([loop.counts.deadLettered, loop.counts.acknowledged], [1, 0]);
   });
 
   it("is dead-lettered when its request is invalid, with a failed result if its ids are readable", async () => {
@@ -106,12 +106,12 @@ describe("a failed sample", () => {
     await requests.send(null as never, { replyTo });
     const loop = lab.loop();
     await lab.workOff(loop);
-    assertEquals(loop.figures.deadLettered, 3);
+    assertEquals(loop.counts.deadLettered, 3);
     const results = await lab.heard();
     const told = results.map(({ sampleId, experiment, error }) => [sampleId, experiment, error]);
     const message = 'sample: expected an "input" in an object with keys [id]';
     assertEquals(told, [["s1", "x", { name: "Error", message }]]);
-    assertEquals(lab.logged.filter((it) => it.includes("onBury failed")), []);
+    assertEquals(lab.logged.filter((it) => it.includes("onDeadLetter failed")), []);
   });
 });
 
@@ -132,7 +132,7 @@ describe("an unsent result", () => {
     await lab.clock.advance(5_000);
     await lab.clock.until(first.shutdown());
     await run;
-    assertGreater(first.figures.nacked, 0);
+    assertGreater(first.counts.nacked, 0);
     assertEquals(await lab.requests.approximateCount(), 1);
     lab.results.restoreConnection();
     await lab.workOff(lab.loop(options));

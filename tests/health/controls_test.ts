@@ -44,7 +44,7 @@ describe("the controls of a group", () => {
       const other = method === "GET" ? "POST" : "GET";
       assertEquals((await app.request(path, { method: other, headers })).status, 404, path);
     }
-    assert(!clinic.group.health().drained);
+    assert(!clinic.group.health().paused);
     assertEquals(await clinic.mailbox.deadLetters.approximateCount(), 1);
     await clinic.stop();
   });
@@ -98,7 +98,15 @@ describe("the controls of a group", () => {
     let sent = 0;
     const bury = async (body: string, { id = "" } = {}) => {
       if (++sent > 20) throw new Error("round and round");
-      const letter = { id, body, reason: "again", deliveryCount: 1, enqueuedAt: 0, deadAt: 0 };
+      const letter = {
+        id,
+        body,
+        headers: {},
+        reason: "again",
+        deliveryCount: 1,
+        enqueuedAt: 0,
+        deadAt: 0,
+      };
       return await deadLetters.send(letter);
     };
     Object.defineProperty(boomerang, "send", { value: bury });

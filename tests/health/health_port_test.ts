@@ -21,7 +21,7 @@ describe("a group with a healthPort", () => {
       ...LOCAL,
       healthPort: port,
       health: { checks: { fine: () => true } },
-      support: [{
+      resources: [{
         name: support.name,
         start() {
           support.started.resolve();
@@ -53,9 +53,9 @@ describe("a group with a healthPort", () => {
   it("answers probes of HTTP/1.0 that send no Host", async () => {
     const port = await freePort();
     const started = deferred();
-    const loop = new StepLoop("work", async ({ pause }) => {
+    const loop = new StepLoop("work", async ({ sleep }) => {
       started.resolve();
-      await pause(60_000);
+      await sleep(60_000);
     });
     const group = new LoopGroup([loop], { ...LOCAL, healthPort: port });
     const run = group.run({ installSignals: false });
@@ -71,7 +71,7 @@ describe("a group with a healthPort", () => {
   it("does not start when its port is taken, and says so", async () => {
     const port = await freePort();
     const make = (name: string) =>
-      new LoopGroup([new StepLoop(name, ({ pause }) => pause(60_000))], {
+      new LoopGroup([new StepLoop(name, ({ sleep }) => sleep(60_000))], {
         ...LOCAL,
         healthPort: port,
       });

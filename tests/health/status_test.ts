@@ -52,7 +52,7 @@ function inspectable(loops: readonly Runnable[]): Inspectable {
         return { ...loop, state: "running", ready: true, inFlight: inFlight.length, oldestMs };
       }),
     }),
-    drain: () => Promise.resolve(),
+    pause: () => Promise.resolve(),
     resume() {},
   };
 }
@@ -69,7 +69,7 @@ describe("the status of a group", () => {
     assertEquals({ ...group, ...health }, group, "it is the snapshot and more");
     assertEquals([group.at, group.controls], [clinic.clock.now(), true]);
     assertEquals(loop?.work, [{ id: "tea", ageMs: 2_000 }]);
-    assertEquals([loop?.mailbox, loop?.figures?.received, loop?.inFlight], ["jobs", 1, 1]);
+    assertEquals([loop?.mailbox, loop?.counts?.received, loop?.inFlight], ["jobs", 1, 1]);
     assertEquals(loop?.leases, { attempts: 0, failures: 0, losses: 0, withheld: 0 });
     assertEquals(group.mailboxes, [
       { name: "jobs", engine: "memory", reachable: true, messages: 1, deadLetters: 0, letters: [] },

@@ -24,7 +24,7 @@ async function start(
   return { group, port, run };
 }
 
-const idle = () => new StepLoop("idle", ({ pause }) => pause(60_000));
+const idle = () => new StepLoop("idle", ({ sleep }) => sleep(60_000));
 
 describe("who watches a group over HTTP", () => {
   it("hears of every phase to the last, and holds nobody up", async () => {

@@ -34,7 +34,7 @@ function handlerFor({ behaviours }: Scenario, worker: Worker, started: number[])
 }
 
 describe("a stop at any moment", () => {
-  it("leaves every message in exactly one place, and the figures tell which", async () => {
+  it("leaves every message in exactly one place, and the counts tell which", async () => {
     await fc.assert(
       fc.asyncProperty(scenario, async (given) => {
         const worker = new Worker();
@@ -48,16 +48,16 @@ describe("a stop at any moment", () => {
         await clock.advance(stopAtMs);
         const clean = await clock.until(loop.shutdown({ timeoutMs }));
 
-        const { figures } = loop;
-        assert(isBalanced(figures), JSON.stringify(figures));
-        if (clean) assertEquals(figures.leftToExpire, 0);
+        const { counts } = loop;
+        assert(isBalanced(counts), JSON.stringify(counts));
+        if (clean) assertEquals(counts.leftToExpire, 0);
         const stored = await mailbox.approximateCount() +
           await mailbox.deadLetters.approximateCount();
-        assertEquals(stored + figures.acknowledged, given.behaviours.length);
-        assertEquals(await mailbox.deadLetters.approximateCount(), figures.deadLettered);
+        assertEquals(stored + counts.acknowledged, given.behaviours.length);
+        assertEquals(await mailbox.deadLetters.approximateCount(), counts.deadLettered);
         await loop.abandon();
-        assert(isBalanced(loop.figures));
-        assertEquals(loop.figures.leftToExpire, 0, "abandoned: everything was given back");
+        assert(isBalanced(loop.counts));
+        assertEquals(loop.counts.leftToExpire, 0, "abandoned: everything was given back");
       }),
       { numRuns: 300, seed: 7 },
     );

@@ -31,7 +31,7 @@ describe("a message that fails", () => {
       const longest = 1_000 * 2 ** i;
       assert(pause >= longest / 2 && pause <= longest, `pause ${i} was ${pause}`);
     }
-    assertEquals([loop.figures.nacked, loop.figures.acknowledged], [3, 1]);
+    assertEquals([loop.counts.nacked, loop.counts.acknowledged], [3, 1]);
   });
 
   it("for good is buried with the reason, and can be sent back", async () => {
@@ -42,7 +42,7 @@ describe("a message that fails", () => {
       deadLetter: { maxDeliveries: 3 },
     });
     await worker.workOff(loop);
-    assertEquals([loop.figures.nacked, loop.figures.deadLettered], [2, 1]);
+    assertEquals([loop.counts.nacked, loop.counts.deadLettered], [2, 1]);
     const [letter] = await worker.mailbox.deadLetters.receive();
     const { body, reason, error, deliveryCount } = letter!.body;
     assertEquals([body, reason, error, deliveryCount], [1, "max_deliveries", "Error: no luck", 3]);
@@ -51,7 +51,7 @@ describe("a message that fails", () => {
     broken = false;
     assertEquals(await redrive(worker.mailbox), 1);
     await worker.workOff(loop);
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
     assertEquals(await worker.mailbox.deadLetters.approximateCount(), 0);
   });
 
@@ -82,7 +82,7 @@ describe("a message that fails", () => {
       if (busy-- > 0) throw new Busy("later");
     }, { deadLetter: { maxDeliveries: 3, include: [TypeError], exclude: [Busy] } });
     await worker.workOff(loop);
-    assertEquals([loop.figures.deadLettered, loop.figures.nacked], [1, 10]);
+    assertEquals([loop.counts.deadLettered, loop.counts.nacked], [1, 10]);
   });
 
   it("does not stop the others", async () => {
@@ -93,7 +93,7 @@ describe("a message that fails", () => {
       concurrency: 4,
     });
     await worker.workOff(loop);
-    assertEquals([loop.figures.acknowledged, loop.figures.deadLettered], [16, 4]);
+    assertEquals([loop.counts.acknowledged, loop.counts.deadLettered], [16, 4]);
   });
 
   it("to fit its schema is buried with the reasons; what fits is what the schema made", async () => {
@@ -155,7 +155,7 @@ describe("trouble with the engine", () => {
     away = false;
     await worker.fill(3);
     await clock.advance(1_000);
-    assertEquals([loop.figures.acknowledged, group.health().ready], [3, true]);
+    assertEquals([loop.counts.acknowledged, group.health().ready], [3, true]);
     await clock.until(group.shutdown());
     await run;
   });
@@ -216,7 +216,7 @@ describe("trouble with the engine", () => {
     };
     const loop = worker.loop(() => void handled++, { concurrency: 3 });
     await worker.workOff(loop);
-    assertEquals([handled, loop.figures.acknowledged, loop.figures.leftToExpire], [3, 3, 0]);
+    assertEquals([handled, loop.counts.acknowledged, loop.counts.leftToExpire], [3, 3, 0]);
   });
 
   it("an acknowledge is tried again as long as the lease lasts when the engine is away", async () => {
@@ -232,8 +232,8 @@ describe("trouble with the engine", () => {
       const loop = worker.loop(() => {}, { lease: false });
       const run = loop.run({ maxIterations: 1, visibilityTimeoutMs: 30_000 });
       assertEquals(await clock.until(run), undefined);
-      const { figures } = loop;
-      assertEquals([figures.acknowledged, figures.leftToExpire], [acknowledged, 1 - acknowledged]);
+      const { counts } = loop;
+      assertEquals([counts.acknowledged, counts.leftToExpire], [acknowledged, 1 - acknowledged]);
     }
   });
 
@@ -248,7 +248,7 @@ describe("trouble with the engine", () => {
     assertEquals(loop.inFlight.length, 1);
     assertEquals(await clock.until(loop.shutdown({ timeoutMs: 10_000 })), true);
     await run;
-    assertEquals([loop.figures.leftToExpire, clock.pending], [1, 0]);
+    assertEquals([loop.counts.leftToExpire, clock.pending], [1, 0]);
   });
 
   it("a stop does not wait for an engine that is away when there is only to give back", async () => {
@@ -261,7 +261,7 @@ describe("trouble with the engine", () => {
     await clock.advance(500);
     assertEquals(await clock.until(loop.shutdown({ timeoutMs: 30_000 })), true);
     await run;
-    assertEquals([loop.figures.acknowledged, loop.figures.leftToExpire], [1, 1]);
+    assertEquals([loop.counts.acknowledged, loop.counts.leftToExpire], [1, 1]);
     assert(clock.monotonic() < 5_000, `stopped after ${clock.monotonic()} ms`);
   });
 
@@ -282,7 +282,7 @@ describe("trouble with the engine", () => {
     const run = loop.run({ visibilityTimeoutMs: 2_000 });
     await worker.clock.advance(10_000);
     assertEquals(reasons, ["LeaseLostError"]);
-    assertEquals([loop.figures.leftToExpire, loop.figures.acknowledged], [1, 1]);
+    assertEquals([loop.counts.leftToExpire, loop.counts.acknowledged], [1, 1]);
     assertEquals(acknowledged, [2], "an engine without a fence would take it for the new owner's");
     await worker.clock.until(loop.shutdown());
     await run;
@@ -299,7 +299,7 @@ describe("trouble with the engine", () => {
     await worker.clock.advance(6_000);
     await worker.clock.until(loop.shutdown());
     await run;
-    const { received, acknowledged, released } = loop.figures;
+    const { received, acknowledged, released } = loop.counts;
     assertEquals([acknowledged, released, received], [2, 2, 4]);
   });
 });

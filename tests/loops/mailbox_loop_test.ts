@@ -21,7 +21,7 @@ describe("MailboxLoop", () => {
     const loop = worker.loop(({ body }) => void seen.push(body));
     await worker.workOff(loop);
     assertEquals(seen, Array.from({ length: 25 }, (_, i) => i + 1));
-    assertEquals([loop.figures.received, loop.figures.acknowledged], [25, 25]);
+    assertEquals([loop.counts.received, loop.counts.acknowledged], [25, 25]);
     assertEquals(worker.clock.pending, 0);
   });
 
@@ -39,7 +39,7 @@ describe("MailboxLoop", () => {
     await worker.clock.advance(50);
     assertEquals([loop.inFlight.length, (await worker.visible()).length], [3, 7]);
     await worker.clock.advance(1_000);
-    assertEquals([most, loop.figures.acknowledged], [3, 10]);
+    assertEquals([most, loop.counts.acknowledged], [3, 10]);
     await worker.clock.until(loop.shutdown());
     await run;
   });
@@ -103,7 +103,7 @@ describe("MailboxLoop", () => {
     const loop = worker.loop(() => worker.clock.sleep(1_000), { prefetch: 4 });
     const run = loop.run();
     await worker.clock.advance(10);
-    assertEquals(loop.figures.received, 5);
+    assertEquals(loop.counts.received, 5);
     const stopped = loop.shutdown();
     await worker.clock.settle();
     assertEquals(await worker.visible(), [2, 3, 4, 5, 6], "at once, not after the work in flight");
@@ -111,7 +111,7 @@ describe("MailboxLoop", () => {
     await run;
     const messages = await worker.mailbox.receive({ maxMessages: 10 });
     assertEquals(messages.map(({ deliveryCount }) => deliveryCount), [1, 1, 1, 1, 1]);
-    const { received, acknowledged, released } = loop.figures;
+    const { received, acknowledged, released } = loop.counts;
     assertEquals([received, acknowledged, released], [5, 1, 4]);
   });
 
@@ -128,7 +128,7 @@ describe("MailboxLoop", () => {
     };
     await worker.fill(3);
     await worker.clock.until(loop.run());
-    assertEquals([handled, loop.figures.released], [0, 1]);
+    assertEquals([handled, loop.counts.released], [0, 1]);
     mailbox.receive = receive;
     assertEquals(await worker.visible(), [1, 2, 3]);
   });
@@ -148,7 +148,7 @@ describe("MailboxLoop", () => {
     assertEquals(await worker.clock.until(loop.shutdown({ timeoutMs: 5_000 })), true);
     await run;
     assertEquals(reasons, ["deadline", "deadline"]);
-    const { acknowledged, released, leftToExpire } = loop.figures;
+    const { acknowledged, released, leftToExpire } = loop.counts;
     assertEquals([acknowledged, released, leftToExpire], [1, 1, 0]);
     const [back] = await worker.mailbox.receive();
     assertEquals([back?.body, back?.deliveryCount], [1, 1], "without spending an attempt");
@@ -161,9 +161,9 @@ describe("MailboxLoop", () => {
     loop.run();
     await worker.clock.advance(10);
     assertEquals(await worker.clock.until(loop.shutdown({ timeoutMs: 1_000 })), false);
-    assertEquals([loop.figures.leftToExpire, loop.inFlight.length], [1, 1]);
+    assertEquals([loop.counts.leftToExpire, loop.inFlight.length], [1, 1]);
     await loop.abandon();
-    assertEquals([loop.figures.released, loop.figures.leftToExpire], [1, 0]);
+    assertEquals([loop.counts.released, loop.counts.leftToExpire], [1, 0]);
     assertEquals(await worker.visible(), [1]);
   });
 
@@ -182,7 +182,7 @@ describe("MailboxLoop", () => {
     assertEquals(await worker.visible(), []);
     assertEquals(await worker.clock.until(stopped), true);
     await run;
-    assertEquals([runs, loop.figures.acknowledged], [1, 1]);
+    assertEquals([runs, loop.counts.acknowledged], [1, 1]);
     assertEquals(await worker.mailbox.approximateCount(), 0);
   });
 
@@ -220,7 +220,7 @@ describe("MailboxLoop", () => {
     const loop = worker.loop(({ body }) => void seen.push(body));
     const run = loop.run();
     await worker.clock.advance(100);
-    await worker.clock.until(loop.drain());
+    await worker.clock.until(loop.pause());
     await worker.fill(2);
     await worker.clock.advance(60_000);
     assertEquals([seen.length, loop.running], [0, true]);
@@ -246,7 +246,7 @@ describe("MailboxLoop", () => {
     await worker.fill(1);
     const loop = worker.loop((message) => message.acknowledge());
     await worker.workOff(loop);
-    assertEquals([loop.figures.acknowledged, loop.figures.leftToExpire], [1, 0]);
+    assertEquals([loop.counts.acknowledged, loop.counts.leftToExpire], [1, 0]);
   });
 
   it("refuses what makes no sense before anything starts", () => {

@@ -16,7 +16,7 @@ describe("when a stop interrupts", () => {
     await worker.clock.advance(1_000);
     await worker.clock.until(loop.shutdown());
     await run;
-    assertEquals([loop.figures.acknowledged, await worker.mailbox.approximateCount()], [1, 0]);
+    assertEquals([loop.counts.acknowledged, await worker.mailbox.approximateCount()], [1, 0]);
   });
 
   it("what was received and not started goes to another worker at once", async () => {
@@ -67,7 +67,7 @@ describe("a burial that fails", () => {
     const clock = new VirtualClock();
     const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
     await mailbox.send(1);
-    mailbox.loseConnection({ operations: ["bury"] });
+    mailbox.loseConnection({ operations: ["deadLetter"] });
     let attempts = 0;
     const loop = new MailboxLoop({
       mailbox,
@@ -81,11 +81,11 @@ describe("a burial that fails", () => {
     });
     const run = loop.run({ visibilityTimeoutMs: 10_000 });
     await clock.advance(9_000);
-    assertEquals([loop.figures.deadLettered, loop.figures.leftToExpire], [0, 1]);
+    assertEquals([loop.counts.deadLettered, loop.counts.leftToExpire], [0, 1]);
     assertEquals(await mailbox.approximateCount(), 1, "it is still there");
     mailbox.restoreConnection();
     await clock.advance(10_000);
-    assertEquals([attempts, loop.figures.deadLettered], [1, 1], "and is not worked on again");
+    assertEquals([attempts, loop.counts.deadLettered], [1, 1], "and is not worked on again");
     assertEquals(await mailbox.deadLetters.approximateCount(), 1);
     await clock.until(loop.shutdown());
     await run;
@@ -112,7 +112,7 @@ describe("a handler that settles its message and does not wait", () => {
     mailbox.thaw();
     await clock.until(loop.shutdown());
     await run;
-    assertEquals([loop.figures.acknowledged, await mailbox.approximateCount()], [3, 0]);
+    assertEquals([loop.counts.acknowledged, await mailbox.approximateCount()], [3, 0]);
   });
 });
 
@@ -143,7 +143,7 @@ describe("an engine that hangs", () => {
     await clock.advance(10);
     assertEquals(await clock.until(loop.shutdown({ timeoutMs: 1_000 })), false);
     await clock.until(loop.abandon());
-    assertEquals([loop.figures.released, loop.figures.leftToExpire], [1, 1]);
+    assertEquals([loop.counts.released, loop.counts.leftToExpire], [1, 1]);
     const [back] = await mailbox.receive();
     assertEquals([back?.body, back?.deliveryCount], [2, 1]);
   });
@@ -165,7 +165,7 @@ describe("an engine that hangs", () => {
     mailbox.thaw();
     await clock.until(abandoned);
     await clock.until(run);
-    const { received, released, leftToExpire } = loop.figures;
+    const { received, released, leftToExpire } = loop.counts;
     assertEquals([received, released, leftToExpire], [1, 1, 0]);
   });
 
@@ -179,9 +179,9 @@ describe("an engine that hangs", () => {
     await clock.advance(1_000);
     mailbox.freeze();
     assertEquals(await clock.until(loop.shutdown({ timeoutMs: 10_000 })), false);
-    assertEquals([loop.figures.leftToExpire, clock.monotonic()], [1, 11_000]);
+    assertEquals([loop.counts.leftToExpire, clock.monotonic()], [1, 11_000]);
     mailbox.thaw();
     await clock.settle();
-    assertEquals([loop.figures.acknowledged, loop.running], [1, false], "it goes on by itself");
+    assertEquals([loop.counts.acknowledged, loop.running], [1, false], "it goes on by itself");
   });
 });

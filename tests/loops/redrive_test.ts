@@ -10,7 +10,7 @@ async function withLetters(mailbox: Mailbox<number>, bodies: readonly number[]):
   for (const body of bodies) {
     await mailbox.send(body);
     const [message] = await mailbox.receive();
-    await message!.bury({ reason: "test" });
+    await message!.deadLetter({ reason: "test" });
   }
 }
 
@@ -32,7 +32,7 @@ describe("redrive", () => {
     const mailbox = new InMemoryMailbox<number>("orders", { maxSize: 1 });
     await mailbox.send(1, { id: "order-7" });
     const [message] = await mailbox.receive();
-    await message!.bury({ reason: "test" });
+    await message!.deadLetter({ reason: "test" });
     await mailbox.send(2, { id: "order-7" });
     await assertRejects(() => redrive(mailbox), MailboxFullError);
     assertEquals(await mailbox.approximateCount(), 1, "the waiting message is untouched");
@@ -44,7 +44,7 @@ describe("redrive", () => {
     for (const body of [1, 2]) {
       await mailbox.send(body, { id: "order-7" });
       const [message] = await mailbox.receive();
-      await message!.bury({ reason: "test" });
+      await message!.deadLetter({ reason: "test" });
     }
     assertEquals(await redrive(mailbox), 2);
     const [first, second] = await mailbox.receive({ maxMessages: 10 });

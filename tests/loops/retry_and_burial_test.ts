@@ -14,7 +14,7 @@ describe("a handler that wants its message later", () => {
     }, { deadLetter: { maxDeliveries: 1, include: [Error] } });
     await worker.workOff(loop);
     assertEquals(seen, [[0, 1], [10_000, 1], [20_000, 1], [30_000, 1]]);
-    const { nacked, acknowledged, deadLettered } = loop.figures;
+    const { nacked, acknowledged, deadLettered } = loop.counts;
     assertEquals([nacked, acknowledged, deadLettered], [3, 1, 0]);
   });
 
@@ -48,7 +48,7 @@ describe("a message that is about to be buried", () => {
       throw new Error("no");
     }, {
       deadLetter: { maxDeliveries: 1 },
-      onBury: async (message, { reason, error }) => {
+      onDeadLetter: async (message, { reason, error }) => {
         await worker.clock.sleep(100);
         told.push([message.body, message.finalized, reason, error]);
       },
@@ -58,7 +58,7 @@ describe("a message that is about to be buried", () => {
     assertEquals(await worker.mailbox.deadLetters.approximateCount(), 1);
   });
 
-  it("keeps its lease while onBury runs, however long that takes", async () => {
+  it("keeps its lease while onDeadLetter runs, however long that takes", async () => {
     const worker = new Worker();
     await worker.fill(1);
     let told = 0;
@@ -66,13 +66,13 @@ describe("a message that is about to be buried", () => {
       throw new Error("no");
     }, {
       deadLetter: { maxDeliveries: 1 },
-      onBury: async () => {
+      onDeadLetter: async () => {
         told++;
         await worker.clock.sleep(60_000);
       },
     });
     await worker.clock.until(loop.run({ maxIterations: 1, visibilityTimeoutMs: 5_000 }));
-    assertEquals([told, loop.figures.deadLettered, loop.figures.leftToExpire], [1, 1, 0]);
+    assertEquals([told, loop.counts.deadLettered, loop.counts.leftToExpire], [1, 1, 0]);
     assertEquals(await worker.mailbox.deadLetters.approximateCount(), 1);
   });
 
@@ -83,9 +83,9 @@ describe("a message that is about to be buried", () => {
       throw new Error("no");
     }, {
       deadLetter: { maxDeliveries: 1 },
-      onBury: () => Promise.reject(new Error("nobody there")),
+      onDeadLetter: () => Promise.reject(new Error("nobody there")),
     });
     await worker.workOff(loop);
-    assertEquals(loop.figures.deadLettered, 1);
+    assertEquals(loop.counts.deadLettered, 1);
   });
 });

@@ -55,9 +55,13 @@ describe("Settings of a MailboxLoop", () => {
     loopWith({ backoff: { minMs: 0, maxMs: 0 } });
   });
 
-  it("refuses a schema and an onBury that cannot be called", () => {
+  it("refuses a schema and an onDeadLetter that cannot be called", () => {
     assertThrows(() => loopWith({ schema: {} as never }), TypeError, "Invalid schema");
-    assertThrows(() => loopWith({ onBury: "tell" as never }), TypeError, "Invalid onBury");
+    assertThrows(
+      () => loopWith({ onDeadLetter: "tell" as never }),
+      TypeError,
+      "Invalid onDeadLetter",
+    );
   });
 
   it("refuses a lease that lasts longer than a mailbox can hide a message", () => {

@@ -12,9 +12,13 @@ import { Worker } from "./_worker.ts";
 /** Every way for a handler to settle its message, and the figure that has to count it. */
 const SETTLEMENTS = [
   ["acknowledge", "acknowledged", (message: Message<number>) => message.acknowledge()],
-  ["nack", "nacked", (message: Message<number>) => message.nack({ visibilityTimeoutMs: 60_000 })],
+  ["nack", "nacked", (message: Message<number>) => message.nack({ delayMs: 60_000 })],
   ["release", "released", (message: Message<number>) => message.release()],
-  ["bury", "deadLettered", (message: Message<number>) => message.bury({ reason: "spoilt" })],
+  [
+    "deadLetter",
+    "deadLettered",
+    (message: Message<number>) => message.deadLetter({ reason: "spoilt" }),
+  ],
 ] as const;
 
 describe("a handler that settles its message itself", () => {
@@ -24,8 +28,8 @@ describe("a handler that settles its message itself", () => {
       await worker.fill(1);
       const loop = worker.loop(settle);
       await worker.clock.until(loop.run({ maxIterations: 1 }));
-      assertEquals(loop.figures[figure], 1);
-      assert(isBalanced(loop.figures));
+      assertEquals(loop.counts[figure], 1);
+      assert(isBalanced(loop.counts));
     });
 
     it(`with ${what} keeps its signal when the next extension is due`, async () => {
@@ -65,7 +69,7 @@ describe("a handler that settles its message itself", () => {
     });
     await clock.until(loop.run({ maxIterations: 1 }));
     assertEquals([aborted, loop.leases.counters.losses], [false, 0]);
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
   });
 
   it("keeps its lease when settling fails", async () => {
@@ -86,7 +90,7 @@ describe("a handler that settles its message itself", () => {
       },
     });
     await clock.until(loop.run({ maxIterations: 1, visibilityTimeoutMs: 5_000 }));
-    assertEquals([handled, loop.figures.acknowledged], [1, 1]);
+    assertEquals([handled, loop.counts.acknowledged], [1, 1]);
   });
 
   it("and then throws is not dead-lettered, and the log says what happened", async () => {
@@ -102,7 +106,7 @@ describe("a handler that settles its message itself", () => {
       throw new Error("too late");
     }, { log, deadLetter: { maxDeliveries: 1 } });
     await worker.clock.until(loop.run({ maxIterations: 1 }));
-    assertEquals([loop.figures.acknowledged, loop.figures.deadLettered], [1, 0]);
+    assertEquals([loop.counts.acknowledged, loop.counts.deadLettered], [1, 0]);
     assertEquals(lines.length, 1);
     assert(lines[0]!.endsWith("failed after it had settled the message"), lines[0]);
   });
@@ -125,15 +129,15 @@ describe("a handler that settles its message itself", () => {
     await clock.advance(10);
     mailbox.thaw();
     await clock.until(run);
-    assertEquals([loop.figures.acknowledged, clock.monotonic()], [1, 10]);
+    assertEquals([loop.counts.acknowledged, clock.monotonic()], [1, 10]);
   });
 
   it("without waiting, and returns, is counted by what came of it", async () => {
     const worker = new Worker();
     await worker.fill(1);
-    const loop = worker.loop((message) => void message.nack({ visibilityTimeoutMs: 60_000 }));
+    const loop = worker.loop((message) => void message.nack({ delayMs: 60_000 }));
     await worker.clock.until(loop.run({ maxIterations: 1 }));
-    assertEquals([loop.figures.nacked, loop.figures.leftToExpire], [1, 0]);
+    assertEquals([loop.counts.nacked, loop.counts.leftToExpire], [1, 0]);
   });
 });
 
@@ -180,6 +184,6 @@ describe("a second lease on one message", () => {
       await extender.extend(message as Message<unknown>, () => worker.clock.sleep(60_000));
     }, { lease: false });
     await worker.clock.until(loop.run({ maxIterations: 1 }));
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
   });
 });

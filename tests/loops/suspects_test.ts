@@ -59,7 +59,7 @@ describe("a message that kills its process", () => {
       atWork--;
     }, { concurrency: 2, deadLetter: { maxDeliveries: 3 } });
     await worker.workOff(loop);
-    const { acknowledged, deadLettered, released } = loop.figures;
+    const { acknowledged, deadLettered, released } = loop.counts;
     assertEquals([acknowledged, deadLettered, released], [2, 0, 2]);
     assertEquals(inFlight, [1, 1], "each ran alone");
   });
@@ -72,7 +72,7 @@ describe("a message that kills its process", () => {
     let handled = 0;
     const loop = worker.loop(() => void handled++, { deadLetter: { maxDeliveries: 1 } });
     await worker.workOff(loop);
-    assertEquals([handled, loop.figures.deadLettered], [0, 1]);
+    assertEquals([handled, loop.counts.deadLettered], [0, 1]);
   });
 
   it("holds up no other message: those that come with suspects run together", async () => {
@@ -90,7 +90,7 @@ describe("a message that kills its process", () => {
     }, { concurrency: 5, deadLetter: { maxDeliveries: 3 } });
     await worker.workOff(loop);
     assertEquals(startedAt.slice(0, 4), [0, 0, 0, 0]);
-    assertEquals(loop.figures.acknowledged, 6);
+    assertEquals(loop.counts.acknowledged, 6);
   });
 
   it("runs alone one after another where an engine cannot restore attempts", async () => {
@@ -109,7 +109,7 @@ describe("a message that kills its process", () => {
       atWork--;
     }, { concurrency: 3, deadLetter: { maxDeliveries: 3 } });
     await worker.workOff(loop);
-    assertEquals([loop.figures.acknowledged, loop.figures.released], [3, 0]);
+    assertEquals([loop.counts.acknowledged, loop.counts.released], [3, 0]);
   });
 });
 

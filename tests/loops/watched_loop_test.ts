@@ -81,7 +81,7 @@ describe("the watchdog", () => {
     const group = worker.group(loop);
     const run = group.run({ waitTimeMs: 24 * HOUR_MS });
     await worker.clock.advance(2 * HOUR_MS);
-    assertEquals([loop.figures.acknowledged, worker.runtime.kills], [20, 0]);
+    assertEquals([loop.counts.acknowledged, worker.runtime.kills], [20, 0]);
     await worker.clock.until(group.shutdown());
     await run;
   });

@@ -11,8 +11,16 @@ export type Command =
   | { readonly do: "pass"; readonly ms: number }
   | { readonly do: "purge" };
 
-const SETTLING = ["acknowledge", "nack", "retry", "release", "bury", "extend", "save"] as const;
-/** What is done with one delivery; a retry is a nack that spends no attempt. */
+const SETTLING = [
+  "acknowledge",
+  "nack",
+  "nackFree",
+  "release",
+  "deadLetter",
+  "extend",
+  "save",
+] as const;
+/** What is done with one delivery; `nackFree` is a nack that counts no attempt. */
 export type Settling = typeof SETTLING[number];
 
 const ms = fc.integer({ min: 0, max: 12 });

@@ -112,15 +112,15 @@ export class History {
     const acts: Record<Settling, readonly [() => Promise<void>, () => Verdict]> = {
       acknowledge: [() => real.acknowledge(), () => this.#model.acknowledge(model)],
       nack: [
-        () => real.nack({ visibilityTimeoutMs: ms }),
+        () => real.nack({ delayMs: ms }),
         () => this.#model.nack(model, ms, true),
       ],
-      retry: [
-        () => real.nack({ visibilityTimeoutMs: ms, spendsAttempt: false }),
+      nackFree: [
+        () => real.nack({ delayMs: ms, countsAttempt: false }),
         () => this.#model.nack(model, ms, false),
       ],
       release: [() => real.release(), () => this.#model.release(model)],
-      bury: [() => real.bury({ reason: "test" }), () => this.#model.bury(model)],
+      deadLetter: [() => real.deadLetter({ reason: "test" }), () => this.#model.deadLetter(model)],
       extend: [() => real.extendVisibility(ms), () => this.#model.extend(model, ms)],
       save: [() => real.saveCheckpoint(ms), () => this.#model.checkpoint(model, ms)],
     };

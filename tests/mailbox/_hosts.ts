@@ -65,7 +65,7 @@ export function onSharedEngine(wrap: (engine: Engine<string>) => Engine<string>)
       sibling: open,
       sendRaw: (body) =>
         Promise.resolve(
-          storage.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]),
+          storage.send([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]),
         ),
       maxBodyBytes,
       close: () => Promise.resolve(assertEquals(clock.pending, 0, "timers are left")),

@@ -58,10 +58,10 @@ export class Model {
     });
   }
 
-  nack(delivery: ModelDelivery, delayMs: number, spendsAttempt: boolean): Verdict {
+  nack(delivery: ModelDelivery, delayMs: number, countsAttempt: boolean): Verdict {
     return this.#settle(delivery, (message) => {
       message.visibleAt = this.now + delayMs;
-      if (!spendsAttempt) message.deliveryCount--;
+      if (!countsAttempt) message.deliveryCount--;
     });
   }
 
@@ -73,7 +73,7 @@ export class Model {
     });
   }
 
-  bury(delivery: ModelDelivery): Verdict {
+  deadLetter(delivery: ModelDelivery): Verdict {
     return this.#settle(delivery, (message) => {
       this.#remove(message);
       const { serial, id, checkpoint } = message;

@@ -1,5 +1,5 @@
 import { nextTurn } from "../../src/clock.ts";
-import type { Delivery, Engine, Entry, Pulled } from "../../src/mailbox/engine.ts";
+import type { Delivery, Engine, Entry, Received, StoredMessage } from "../../src/mailbox/engine.ts";
 import type { Capabilities } from "../../src/mailbox/mailbox.ts";
 
 /**
@@ -18,13 +18,13 @@ export class RemoteEngine<B> implements Engine<B> {
     return this.#inner.capabilities;
   }
 
-  push(entries: readonly Entry<B>[]): Promise<readonly boolean[]> {
-    return travel(() => this.#inner.push(entries));
+  send(entries: readonly Entry<B>[]): Promise<readonly boolean[]> {
+    return travel(() => this.#inner.send(entries));
   }
 
-  async pull(max: number, visibilityMs: number): Promise<Pulled<B>> {
+  async receive(max: number, visibilityMs: number): Promise<Received<B>> {
     return await travel(async () => {
-      const { deliveries, nextDueMs } = await this.#inner.pull(max, visibilityMs);
+      const { deliveries, nextDueMs } = await this.#inner.receive(max, visibilityMs);
       return { deliveries: deliveries.map((delivery) => this.#copy(delivery)), nextDueMs };
     });
   }
@@ -37,27 +37,27 @@ export class RemoteEngine<B> implements Engine<B> {
     return travel(() => this.#inner.extend(this.#own(deliveries), ms));
   }
 
-  retry(
+  nack(
     deliveries: readonly Delivery<B>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Promise<readonly boolean[]> {
-    return travel(() => this.#inner.retry(this.#own(deliveries), delayMs, spendsAttempt));
+    return travel(() => this.#inner.nack(this.#own(deliveries), delayMs, countsAttempt));
   }
 
   release(deliveries: readonly Delivery<B>[]): Promise<readonly boolean[]> {
     return travel(() => this.#inner.release(this.#own(deliveries)));
   }
 
-  bury(delivery: Delivery<B>, letter: B): Promise<boolean> {
-    return travel(() => this.#inner.bury(this.#originals.get(delivery)!, letter));
+  deadLetter(delivery: Delivery<B>, letter: Entry<B>): Promise<boolean> {
+    return travel(() => this.#inner.deadLetter(this.#originals.get(delivery)!, letter));
   }
 
   checkpoint(delivery: Delivery<B>, progress: B): Promise<boolean> {
     return travel(() => this.#inner.checkpoint(this.#originals.get(delivery)!, progress));
   }
 
-  peek(max: number): Promise<readonly Omit<Delivery<B>, "receipt">[]> {
+  peek(max: number): Promise<readonly StoredMessage<B>[]> {
     return travel(() => this.#inner.peek(max));
   }
 
@@ -82,8 +82,8 @@ export class RemoteEngine<B> implements Engine<B> {
   }
 
   #copy(delivery: Delivery<B>): Delivery<B> {
-    const { id, body, receipt, deliveryCount, enqueuedAt, replyTo, checkpoint } = delivery;
-    const copy = { id, body, receipt, deliveryCount, enqueuedAt, replyTo, checkpoint };
+    const { id, body, meta, receiptHandle, deliveryCount, enqueuedAt, checkpoint } = delivery;
+    const copy = { id, body, meta, receiptHandle, deliveryCount, enqueuedAt, checkpoint };
     this.#originals.set(copy, delivery);
     return copy;
   }

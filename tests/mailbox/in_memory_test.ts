@@ -49,7 +49,7 @@ describe("InMemoryMailbox", () => {
     for (const body of [1, 2, 3]) {
       await mailbox.send(body);
       const [message] = await mailbox.receive();
-      await message!.bury({ reason: "test" });
+      await message!.deadLetter({ reason: "test" });
     }
     assertEquals(await mailbox.deadLetters.approximateCount(), 3);
   });

@@ -23,7 +23,7 @@ describe("a mailbox whose engine fails", () => {
     const { clock, faulty, mailbox, sibling } = bench();
     await mailbox.sendMany([1, 2]);
     const controller = new AbortController();
-    faulty.freeze("pull");
+    faulty.freeze("receive");
     const { signal } = controller;
     const received = mailbox.receive({ maxMessages: 2, waitTimeMs: 60_000, signal });
     await clock.settle();
@@ -40,7 +40,7 @@ describe("a mailbox whose engine fails", () => {
   it("waits for an engine that hangs only so long, and gives back later what it hands over", async () => {
     const { clock, faulty, mailbox } = bench();
     await mailbox.send("tea");
-    faulty.freeze("pull");
+    faulty.freeze("receive");
     const controller = new AbortController();
     const receiving = mailbox.receive({ waitTimeMs: 20_000, signal: controller.signal });
     await clock.advance(5_000);
@@ -55,14 +55,14 @@ describe("a mailbox whose engine fails", () => {
 
   it("gives back a batch that an unreadable body held up for too long", async () => {
     const { clock, storage, faulty, mailbox, sibling } = bench();
-    storage.push([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
+    storage.send([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
     await mailbox.send("good");
     const controller = new AbortController();
     const { signal } = controller;
-    faulty.freeze("pull", "bury");
+    faulty.freeze("receive", "deadLetter");
     const received = mailbox.receive({ maxMessages: 2, signal });
     faulty.thaw();
-    faulty.freeze("bury");
+    faulty.freeze("deadLetter");
     await clock.settle();
     controller.abort();
     await clock.advance(1_000);
@@ -77,7 +77,7 @@ describe("a mailbox whose engine fails", () => {
   it("gives back what is handed over after the close", async () => {
     const { clock, faulty, mailbox, sibling } = bench();
     await mailbox.send(1);
-    faulty.freeze("pull");
+    faulty.freeze("receive");
     const received = mailbox.receive({ waitTimeMs: 60_000 });
     await clock.settle();
     const closed = mailbox.close();
@@ -91,7 +91,7 @@ describe("a mailbox whose engine fails", () => {
     const { clock, faulty, mailbox } = bench();
     const waits = [1, 2].map(() => mailbox.receive({ waitTimeMs: 60_000 }));
     await clock.settle();
-    faulty.loseConnection({ operations: ["pull"], calls: 1 });
+    faulty.loseConnection({ operations: ["receive"], calls: 1 });
     await mailbox.send("work");
     const ends = await Promise.allSettled(waits);
     assertEquals(ends.map(({ status }) => status), ["rejected", "fulfilled"]);
@@ -116,7 +116,7 @@ describe("a mailbox whose engine fails", () => {
         () => first!.acknowledge(),
         () => first!.nack(),
         () => first!.release(),
-        () => first!.bury({ reason: "test" }),
+        () => first!.deadLetter({ reason: "test" }),
         () => first!.extendVisibility(1_000),
         () => first!.saveCheckpoint(1),
         () => mailbox.acknowledgeMany([second!, third!]),
@@ -146,9 +146,9 @@ describe("a mailbox whose engine fails", () => {
     const errors: string[] = [];
     const log = { ...silentLog, error: (message: string) => errors.push(message) };
     const { clock, storage, faulty, mailbox } = bench(log);
-    storage.push([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
+    storage.send([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
     await mailbox.send("good");
-    faulty.loseConnection({ operations: ["bury"], calls: 1 });
+    faulty.loseConnection({ operations: ["deadLetter"], calls: 1 });
     const messages = await mailbox.receive({ maxMessages: 10, visibilityTimeoutMs: 1_000 });
     assertEquals(messages.map(({ body }) => body), ["good"]);
     assert(errors[0]?.includes("message bad"), `${errors}`);
@@ -177,7 +177,7 @@ describe("a mailbox at its edges", () => {
     const { clock, faulty, mailbox } = bench();
     await mailbox.send(1);
     const controller = new AbortController();
-    faulty.freeze("pull");
+    faulty.freeze("receive");
     const received = mailbox.receive({ waitTimeMs: 60_000, signal: controller.signal });
     await clock.settle();
     controller.abort();
@@ -195,7 +195,7 @@ describe("a mailbox at its edges", () => {
       closings.push(clock.monotonic());
       return close();
     };
-    faulty.freeze("pull");
+    faulty.freeze("receive");
     const received = mailbox.receive({ waitTimeMs: 60_000 });
     await clock.settle();
     const closed = mailbox.close();
@@ -218,12 +218,12 @@ describe("a mailbox at its edges", () => {
   it("progress that cannot be read does not keep a message from its burial", async () => {
     const { storage, sibling } = bench();
     await sibling.send(1);
-    storage.checkpoint(storage.pull(1, 0).deliveries[0]!, "x");
-    const { deliveries } = storage.pull(1, 60_000);
+    storage.checkpoint(storage.receive(1, 0).deliveries[0]!, "x");
+    const { deliveries } = storage.receive(1, 60_000);
     storage.checkpoint(deliveries[0]!, "{broken");
-    storage.retry(deliveries, 0, true);
+    storage.nack(deliveries, 0, true);
     const [message] = await sibling.receive();
-    await message!.bury({ reason: "test" });
+    await message!.deadLetter({ reason: "test" });
     const [letter] = await sibling.deadLetters.receive();
     assertEquals([letter?.body.body, letter?.body.checkpoint], [1, "{broken"]);
   });

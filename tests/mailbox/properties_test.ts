@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert } from "@std/assert";
 import * as fc from "fast-check";
-import type { Delivery, Engine, Pulled } from "../../src/mailbox/engine.ts";
+import type { Delivery, Engine, Received } from "../../src/mailbox/engine.ts";
 import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { histories } from "./_commands.ts";
 import { History } from "./_history.ts";
@@ -31,8 +31,8 @@ const BROKEN: Readonly<Record<string, typeof MemoryEngine<unknown>>> = {
   "lets a stale receipt acknowledge": class extends MemoryEngine<unknown> {
     readonly #last = new Map<string, Delivery<unknown>>();
 
-    override pull(max: number, visibilityMs: number): Pulled<unknown> {
-      const pulled = super.pull(max, visibilityMs);
+    override receive(max: number, visibilityMs: number): Received<unknown> {
+      const pulled = super.receive(max, visibilityMs);
       for (const delivery of pulled.deliveries) this.#last.set(delivery.id, delivery);
       return pulled;
     }
@@ -43,41 +43,41 @@ const BROKEN: Readonly<Record<string, typeof MemoryEngine<unknown>>> = {
   },
 
   "delivers a message to two at once": class extends MemoryEngine<unknown> {
-    override pull(max: number, visibilityMs: number): Pulled<unknown> {
-      const { deliveries, nextDueMs } = super.pull(max, visibilityMs);
+    override receive(max: number, visibilityMs: number): Received<unknown> {
+      const { deliveries, nextDueMs } = super.receive(max, visibilityMs);
       const twice = deliveries.length < max ? deliveries.slice(0, 1) : [];
       return { deliveries: [...deliveries, ...twice], nextDueMs };
     }
   },
 
   "forgets the delay of a nack": class extends MemoryEngine<unknown> {
-    override retry(
+    override nack(
       deliveries: readonly Delivery<unknown>[],
       _: number,
       spends: boolean,
     ): boolean[] {
-      return super.retry(deliveries, 0, spends);
+      return super.nack(deliveries, 0, spends);
     }
   },
 
   "gives the attempt back at every release": class extends MemoryEngine<unknown> {
     override release(deliveries: readonly Delivery<unknown>[]): boolean[] {
-      return super.retry(deliveries, 0, false);
+      return super.nack(deliveries, 0, false);
     }
   },
 
   "lets the last one out first": class extends MemoryEngine<unknown> {
-    override pull(max: number, visibilityMs: number): Pulled<unknown> {
-      const { deliveries, nextDueMs } = super.pull(max, visibilityMs);
+    override receive(max: number, visibilityMs: number): Received<unknown> {
+      const { deliveries, nextDueMs } = super.receive(max, visibilityMs);
       return { deliveries: [...deliveries].reverse(), nextDueMs };
     }
   },
 
   "copies to the dead letters and removes nothing": class extends MemoryEngine<unknown> {
-    override bury(delivery: Delivery<unknown>, body: unknown): boolean {
+    override deadLetter(delivery: Delivery<unknown>, body: unknown): boolean {
       const [there = false] = this.extend([delivery], 0);
       if (there) {
-        this.deadLetters().push([{ id: delivery.id, body, delayMs: 0, dedup: true }]);
+        this.deadLetters().send([{ id: delivery.id, body, delayMs: 0, dedup: true }]);
       }
       return there;
     }

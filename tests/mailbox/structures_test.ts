@@ -18,7 +18,7 @@ class Item {
 }
 
 const step = fc.record({
-  what: fc.constantFrom("push", "push", "pop", "remove", "move", "clear"),
+  what: fc.constantFrom("send", "send", "pop", "remove", "move", "clear"),
   key: fc.integer({ min: 0, max: 20 }),
   pick: fc.nat({ max: 30 }),
 });
@@ -31,7 +31,7 @@ describe("Heap", () => {
         const model: Item[] = [];
         for (const { what, key, pick } of steps) {
           const item = model[pick % Math.max(1, model.length)];
-          if (what === "push") {
+          if (what === "send") {
             const fresh = new Item(key);
             heap.push(fresh);
             model.push(fresh);
@@ -125,12 +125,12 @@ describe("MemoryEngine", () => {
     const longest = longestArray(isSlot, () => {
       for (let round = 0; passed < 1_000_000; round++) {
         const ids = Array.from({ length: 100 }, (_, i) => `${i}`);
-        engine.push(ids.map((id) => ({ id, body: round, delayMs: round % 3, dedup: true })));
+        engine.send(ids.map((id) => ({ id, body: round, delayMs: round % 3, dedup: true })));
         clock.elapsed += 5;
-        const { deliveries } = engine.pull(100, 1_000);
+        const { deliveries } = engine.receive(100, 1_000);
         assert(deliveries.length === 100, "every id was free again");
         engine.release(deliveries.slice(0, 10));
-        const again = engine.pull(10, 1_000).deliveries;
+        const again = engine.receive(10, 1_000).deliveries;
         const settled = [...engine.acknowledge(deliveries.slice(10)), ...engine.acknowledge(again)];
         assert(settled.every(Boolean));
         passed += settled.length;
@@ -138,7 +138,7 @@ describe("MemoryEngine", () => {
     });
     assert(longest <= 2_100, `an array grew to ${longest}`);
     assertEquals(engine.count(), 0);
-    assertEquals(engine.pull(1, 0).nextDueMs, Infinity, "nothing is left that could fall due");
+    assertEquals(engine.receive(1, 0).nextDueMs, Infinity, "nothing is left that could fall due");
   });
 });
 

@@ -80,9 +80,9 @@ describe("FaultyMailbox", () => {
 
   it("loses its connection for so many calls of some operations", async () => {
     const mailbox = new FaultyMailbox<string>();
-    mailbox.loseConnection({ operations: ["push", "count"], calls: 2 });
+    mailbox.loseConnection({ operations: ["send", "count"], calls: 2 });
     assertEquals(await mailbox.receive(), [], "others go on");
-    await assertRejects(() => mailbox.send("a"), MailboxConnectionError, "push");
+    await assertRejects(() => mailbox.send("a"), MailboxConnectionError, "send");
     await assertRejects(() => mailbox.approximateCount(), MailboxConnectionError, "count");
     await mailbox.send("b");
     assertEquals(await mailbox.approximateCount(), 1);
@@ -98,7 +98,7 @@ describe("FaultyMailbox", () => {
   it("hangs while it is frozen, and does what it was asked once it thaws", async () => {
     const clock = new VirtualClock();
     const mailbox = new FaultyMailbox<string>("faulty", { clock });
-    mailbox.freeze("push");
+    mailbox.freeze("send");
     const sent = mailbox.send("late");
     await clock.settle();
     assertEquals(await mailbox.approximateCount(), 0);

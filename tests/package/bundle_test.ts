@@ -34,8 +34,8 @@ import { createServer } from "node:net";
 const probe = createServer().listen(0, "127.0.0.1", () => {
   const { port } = probe.address();
   probe.close(async () => {
-    const loop = new StepLoop("loop", async ({ pause, iteration }) => {
-      if (iteration > 1) return await pause(1_000);
+    const loop = new StepLoop("loop", async ({ sleep, iteration }) => {
+      if (iteration > 1) return await sleep(1_000);
       const response = await fetch("http://127.0.0.1:" + port + "/metrics");
       console.log("metrics " + response.status + " " + /lastcall_live 1/.test(await response.text()));
       group.shutdown();

@@ -41,7 +41,7 @@ const mailbox = await openMailbox("sqlite:./" + argv[2]);
 await mailbox.send("tea");
 const nothing = new Int32Array(new SharedArrayBuffer(4));
 const handler = () => void Atomics.wait(nothing, 0, 0, ${3 * VISIBILITY_MS});
-const { figures } = await new LoopGroup([new MailboxLoop({ mailbox, handler })])
+const { counts } = await new LoopGroup([new MailboxLoop({ mailbox, handler })])
   .run({ maxIterations: 1, visibilityTimeoutMs: ${VISIBILITY_MS} });
 await mailbox.close();
 console.log("acknowledged " + figures.acknowledged);

@@ -18,7 +18,7 @@ const browser = path === undefined ? undefined! : await launchChromium(path);
 after(async () => await browser?.close());
 
 const REFUSED = /401/;
-const idle = (name: string) => new StepLoop(name, ({ pause }) => pause(60_000));
+const idle = (name: string) => new StepLoop(name, ({ sleep }) => sleep(60_000));
 
 /** Makes a loop whose handler waits for `go`, or fails. */
 function kitchen(options: { readonly fails?: boolean; readonly concurrency?: number } = {}) {
@@ -169,16 +169,16 @@ describe("the live page", { skip }, () => {
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
     assert(await drain.evaluate((it) => it === document.activeElement), "the focus is back");
-    assert(!stage.group.health().drained, "the dialog was cancelled");
+    assert(!stage.group.health().paused, "the dialog was cancelled");
 
     await drain.press("Enter");
     await dialog.getByRole("button", { name: "Drain" }).press("Enter");
     await page.getByRole("banner").getByText("Drained", { exact: true }).waitFor();
-    assert(stage.group.health().drained);
+    assert(stage.group.health().paused);
     await page.reload();
     await page.getByRole("button", { name: "Resume" }).press("Enter"); // this tab still has the token
     await page.getByRole("banner").getByText("Running", { exact: true }).waitFor();
-    assert(!stage.group.health().drained);
+    assert(!stage.group.health().paused);
 
     await page.getByRole("button", { name: "Lock" }).press("Enter");
     await page.getByRole("button", { name: "Unlock controls" }).waitFor();

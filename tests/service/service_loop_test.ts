@@ -157,7 +157,7 @@ describe("ServiceLoop", () => {
     assertEquals([service.ready, service.address], [true, { hostname: "127.0.0.1", port: 80 }]);
     const inside = runtime.ask(request());
     let drained = false;
-    const drain = service.drain().then(() => drained = true);
+    const drain = service.pause().then(() => drained = true);
     await clock.settle();
     assertEquals([service.ready, drained], [false, false]);
     assertEquals((await runtime.ask(request())).status, 503);

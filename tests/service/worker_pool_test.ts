@@ -359,7 +359,7 @@ describe("a WorkerPool", () => {
   });
 });
 
-describe("a WorkerPool as support of a group", () => {
+describe("a WorkerPool as resources of a group", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
   it("goes on asking how its workers are doing while its own process drains", async () => {
@@ -372,7 +372,7 @@ describe("a WorkerPool as support of a group", () => {
       await yard.pool.run(({ id }) => Promise.resolve(void asked.push(id)));
     }, { clock: yard.clock });
     const { clock } = yard;
-    const group = new LoopGroup([loop], { clock, runtime, support: [yard.pool], log: silentLog });
+    const group = new LoopGroup([loop], { clock, runtime, resources: [yard.pool], log: silentLog });
     const run = group.run();
     while (!loop.running) await nextTurn();
     await clock.advance(1_000);

@@ -4,7 +4,7 @@ import { Child } from "./_child.ts";
 
 const hung = [
   ["hung_hook", "a shutdown callback", "not ended: shutdown callback closePool"],
-  ["hung_support", "a support's stop", 'not ended: support "database"'],
+  ["hung_resource", "a resource's stop", 'not ended: resource "database"'],
   ["hung_step", "a step", "stuck: hung in "],
 ] as const;
 

@@ -27,7 +27,7 @@ describe("the metrics of messages", () => {
       if (body === 3) throw new Error("no");
     }, { deadLetter: { maxDeliveries: 2 } });
     await worker.workOff(loop);
-    const counts = { acknowledged: 3, nacked: 1, buried: 1 };
+    const counts = { acknowledged: 3, nacked: 1, dead_lettered: 1 };
     assertEquals(byOutcome(await sdk.points("lastcall.messages")), counts);
     const durations = byOutcome(await sdk.points("messaging.process.duration"));
     for (const [outcome, count] of Object.entries(counts)) {

@@ -59,7 +59,7 @@ describe("a message with a registered tracer", () => {
     await mailbox.send(1);
     const [message] = await mailbox.receive();
     const { traceId, spanId } = sdk.span("send jobs").spanContext();
-    assertEquals(message!.trace, { traceparent: `00-${traceId}-${spanId}-01` });
+    assertEquals(message!.headers, { traceparent: `00-${traceId}-${spanId}-01` });
   });
 
   it("shares one send span with the other messages of a batch", async () => {
@@ -70,20 +70,20 @@ describe("a message with a registered tracer", () => {
     const send = sdk.span("send jobs");
     assertEquals(send.attributes["messaging.batch.message_count"], 3);
     for (const message of await mailbox.receive({ maxMessages: 3 })) {
-      assert(message.trace?.traceparent.includes(idOf(send)));
+      assert(message.headers.traceparent?.includes(idOf(send)));
     }
   });
 
-  it("keeps the trace option of send, and its spans continue that trace", async () => {
+  it("keeps the trace in the headers of send, and its spans continue that trace", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const given = {
       traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
       tracestate: "shop=1",
     };
-    await worker.mailbox.send(1, { trace: given });
+    await worker.mailbox.send(1, { headers: given });
     let carried: unknown;
-    await worker.workOff(worker.loop(({ trace }) => void (carried = trace)));
+    await worker.workOff(worker.loop(({ headers }) => void (carried = headers)));
     assertEquals(carried, given);
     for (const span of [sdk.span("send jobs"), sdk.span("process jobs")]) {
       assertEquals([traceIdOf(span), parentOf(span)], [
@@ -116,7 +116,7 @@ describe("a message with a registered tracer", () => {
     const spans = sdk.spans.filter(({ name }) => name === "process jobs");
     assertEquals(spans.map(({ attributes }) => attributes["lastcall.outcome"]), [
       "nacked",
-      "buried",
+      "dead_lettered",
     ]);
     assertEquals(spans.map(({ attributes }) => attributes["lastcall.attempt"]), [1, 2]);
     assertEquals(new Set(spans.map(traceIdOf)).size, 1);
@@ -156,7 +156,7 @@ describe("without a registered tracer", () => {
     const { mailbox } = new Worker();
     await mailbox.send(1);
     const [message] = await mailbox.receive();
-    assertEquals(message!.trace, undefined);
+    assertEquals(message!.headers, {});
   });
 
   it("messages get spans as soon as a tracer is registered", async () => {
@@ -194,13 +194,13 @@ describe("a tracer that throws", () => {
     const bodies: number[] = [];
     const loop = worker.loop(({ body }) => void bodies.push(body), { log });
     await worker.workOff(loop);
-    assertEquals([bodies, loop.figures.acknowledged], [[1, 2], 2]);
+    assertEquals([bodies, loop.counts.acknowledged], [[1, 2], 2]);
     assertEquals(warnings.length, 2, warnings.join("; "));
   });
 });
 
 describe("the stop of a group", () => {
-  it("is a span with its phases, and ends before the support stops", async () => {
+  it("is a span with its phases, and ends before the resources stops", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const { clock } = worker;
@@ -212,7 +212,13 @@ describe("the stop of a group", () => {
       stop: () => void stoppedWith.push(...sdk.spans.map(({ name }) => name)),
     };
     const runtime = new FakeRuntime();
-    const options = { clock, runtime, log: silentLog, support: [exporter], unreadyDelayMs: 1_000 };
+    const options = {
+      clock,
+      runtime,
+      log: silentLog,
+      resources: [exporter],
+      unreadyDelayMs: 1_000,
+    };
     const run = new LoopGroup([loop], options).run();
     await clock.settle();
     runtime.send("SIGTERM");

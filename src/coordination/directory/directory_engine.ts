@@ -115,11 +115,11 @@ export class DirectoryEngine implements Engine<string> {
   async retry(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Promise<boolean[]> {
     const until = Math.ceil(this.#clock.now() + delayMs);
     const results = await this.#each(deliveries, (taken) => {
-      const count = taken.file.deliveries - (spendsAttempt ? 0 : 1);
+      const count = taken.file.deliveries - (countsAttempt ? 0 : 1);
       const given = { ...taken.file, deliveries: count, until, receipt: "" };
       return this.#folder.change(taken.file, given);
     });

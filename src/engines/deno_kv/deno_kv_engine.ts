@@ -95,11 +95,11 @@ export class DenoKvEngine implements Engine<string> {
   retry(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Promise<boolean[]> {
     const dueAt = delayMs === 0 ? 0 : Math.ceil(this.#store.clock.now() + delayMs);
     return this.#requeue("nack", deliveries, dueAt, (message) => {
-      return spendsAttempt ? message : { ...message, deliveries: message.deliveries - 1 };
+      return countsAttempt ? message : { ...message, deliveries: message.deliveries - 1 };
     });
   }
 

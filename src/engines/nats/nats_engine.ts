@@ -100,10 +100,10 @@ export class NatsEngine implements Engine<string> {
   retry(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Promise<boolean[]> {
     return this.#settle("nack", deliveries, async (what, active) => {
-      if (!spendsAttempt) {
+      if (!countsAttempt) {
         await this.#writeNotesFirst(
           what,
           active,

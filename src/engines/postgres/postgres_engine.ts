@@ -97,9 +97,9 @@ export class PostgresEngine implements Engine<string> {
   async retry(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Promise<boolean[]> {
-    const restored = spendsAttempt ? "0" : "1";
+    const restored = countsAttempt ? "0" : "1";
     const results = await this.#settlements.run(
       "retry",
       "nack",

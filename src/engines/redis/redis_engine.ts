@@ -164,9 +164,9 @@ export class RedisEngine implements Engine<string> {
   retry(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Promise<boolean[]> {
-    const values = [this.#channel, microseconds(delayMs), spendsAttempt ? 0 : 1];
+    const values = [this.#channel, microseconds(delayMs), countsAttempt ? 0 : 1];
     return this.#settle("nack", RETRY, deliveries, (batch) => [encodeReceipts(batch), ...values]);
   }
 

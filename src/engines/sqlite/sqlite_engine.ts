@@ -84,11 +84,11 @@ export class SqliteEngine implements Engine<string> {
   async retry(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
-    spendsAttempt: boolean,
+    countsAttempt: boolean,
   ): Promise<boolean[]> {
     const results = await this.#connection.write(() => {
       const dueAt = delayMs === 0 ? 0 : this.#dueAt(delayMs);
-      return this.#settle("retry", deliveries, dueAt, spendsAttempt ? 0 : 1);
+      return this.#settle("retry", deliveries, dueAt, countsAttempt ? 0 : 1);
     });
     this.#wake(this.#queue);
     return results;

@@ -47,7 +47,7 @@ export class Bench {
 
   /** Only messages have a trace, and there are none yet: it is there unless the fixture says no. */
   #has(part: MailboxPart): boolean {
-    return part === "trace" || part in this.#fixture || part in this.mailbox;
+    return part === "headers" || part in this.#fixture || part in this.mailbox;
   }
 
   async close(): Promise<void> {

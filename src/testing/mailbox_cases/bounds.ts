@@ -40,7 +40,7 @@ export const bounds: readonly MailboxCase[] = [
       await bench.mailbox.send("work");
       const message = await bench.take({ visibilityTimeoutMs: MAX_MS });
       await message.extendVisibility(MAX_MS);
-      await message.nack({ visibilityTimeoutMs: MAX_MS });
+      await message.nack({ delayMs: MAX_MS });
       await bench.hidden();
     },
   ),
@@ -63,7 +63,7 @@ export const bounds: readonly MailboxCase[] = [
     const message = await bench.take();
     for (const ms of NO_DURATIONS) {
       await refused("InvalidParameterError", () => message.extendVisibility(ms));
-      await refused("InvalidParameterError", () => message.nack({ visibilityTimeoutMs: ms }));
+      await refused("InvalidParameterError", () => message.nack({ delayMs: ms }));
     }
     assertEquals(message.finalized, false);
     await bench.hidden();

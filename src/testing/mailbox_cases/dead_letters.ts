@@ -14,7 +14,7 @@ export const deadLetters: readonly MailboxCase[] = [
     const id = await mailbox.send({ n: 1 }, { replyTo: "replies" });
     await (await bench.take()).nack();
     const message = await bench.take();
-    await message.bury({ reason: "handler_error", error: "TypeError: no" });
+    await message.deadLetter({ reason: "handler_error", error: "TypeError: no" });
     assertEquals(message.finalized, true);
     assertEquals(await mailbox.approximateCount(), 0);
     assertEquals(await mailbox.deadLetters.approximateCount(), 1);
@@ -24,6 +24,7 @@ export const deadLetters: readonly MailboxCase[] = [
     assertEquals(letter, {
       id,
       body: { n: 1 },
+      headers: {},
       reason: "handler_error",
       error: "TypeError: no",
       deliveryCount: 2,
@@ -38,10 +39,10 @@ export const deadLetters: readonly MailboxCase[] = [
     const [early, late] = await bench.mailbox.receive({ maxMessages: 2 });
     await early!.saveCheckpoint({ step: 1 });
     await early!.nack();
-    await (await bench.take()).bury({ reason: "test" });
+    await (await bench.take()).deadLetter({ reason: "test" });
     assertEquals((await takeLetter(bench)).checkpoint, { step: 1 }, "of an earlier delivery");
     await late!.saveCheckpoint({ step: 2 });
-    await late!.bury({ reason: "test" });
+    await late!.deadLetter({ reason: "test" });
     assertEquals((await takeLetter(bench)).checkpoint, { step: 2 }, "of this delivery");
   }),
 
@@ -49,7 +50,7 @@ export const deadLetters: readonly MailboxCase[] = [
     const { deadLetters } = bench.mailbox;
     for (const body of ["first", "second"]) {
       await bench.mailbox.send(body, { id: "same" });
-      await (await bench.take()).bury({ reason: "test" });
+      await (await bench.take()).deadLetter({ reason: "test" });
     }
     const letters = await deadLetters.receive({ maxMessages: 10 });
     assertEquals(letters.map(({ body }) => body.body).sort(), ["first", "second"]);
@@ -59,10 +60,10 @@ export const deadLetters: readonly MailboxCase[] = [
     const { deadLetters } = bench.mailbox;
     for (const body of [1, 2]) {
       await bench.mailbox.send(body);
-      await (await bench.take()).bury({ reason: "test" });
+      await (await bench.take()).deadLetter({ reason: "test" });
     }
     const first = await bench.take({}, deadLetters);
-    await first.nack({ visibilityTimeoutMs: bench.ms(100) });
+    await first.nack({ delayMs: bench.ms(100) });
     const second = await bench.take({}, deadLetters);
     await second.acknowledge();
     assertEquals(await deadLetters.approximateCount(), 1);
@@ -71,7 +72,7 @@ export const deadLetters: readonly MailboxCase[] = [
 
   holds("a purge leaves the dead letters alone", async (bench) => {
     await bench.mailbox.sendMany([1, 2]);
-    await (await bench.take()).bury({ reason: "test" });
+    await (await bench.take()).deadLetter({ reason: "test" });
     assertEquals(await bench.mailbox.purge(), 1);
     assertEquals(await bench.mailbox.deadLetters.approximateCount(), 1);
   }),
@@ -110,7 +111,7 @@ export const deadLetters: readonly MailboxCase[] = [
     async (bench) => {
       const body = '"'.repeat((bench.maxBodyBytes - 2) / 2); // every quote is written as two bytes
       await bench.mailbox.send(body);
-      await (await bench.take()).bury({ reason: "test" });
+      await (await bench.take()).deadLetter({ reason: "test" });
       assertEquals(await redrive(bench.mailbox), 1);
       assertEquals((await bench.take()).body, body);
     },
@@ -156,7 +157,7 @@ export const deadLetters: readonly MailboxCase[] = [
     await mailbox.send("work");
     const message = await bench.take();
     await message.saveCheckpoint({ step: 2 });
-    await message.bury({ reason: "test" });
+    await message.deadLetter({ reason: "test" });
     assertEquals(await redrive(mailbox), 1);
     const { checkpoint, deliveryCount } = await bench.take();
     assertEquals([checkpoint, deliveryCount], [{ step: 2 }, 1]);
@@ -196,7 +197,7 @@ export const deadLetters: readonly MailboxCase[] = [
 async function bury(bench: Bench, count: number, reason: string): Promise<void> {
   const messages = await bench.mailbox.receive({ maxMessages: count });
   assertEquals(messages.length, count);
-  for (const message of messages) await message.bury({ reason });
+  for (const message of messages) await message.deadLetter({ reason });
 }
 
 async function takeLetter(bench: Bench): Promise<DeadLetter<unknown>> {

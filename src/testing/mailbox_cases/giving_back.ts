@@ -20,8 +20,8 @@ export const givingBack: readonly MailboxCase[] = [
   holds("a message nacked with a delay stays hidden for that long", async (bench) => {
     await bench.mailbox.sendMany(["a", "b"]);
     const [late, soon] = await bench.mailbox.receive({ maxMessages: 2 });
-    await late!.nack({ visibilityTimeoutMs: bench.ms(100) });
-    await soon!.nack({ visibilityTimeoutMs: bench.ms(3) });
+    await late!.nack({ delayMs: bench.ms(100) });
+    await soon!.nack({ delayMs: bench.ms(3) });
     await bench.hidden();
     await bench.pass(3);
     assertEquals((await bench.take()).id, soon!.id, "sooner than its lease would have ended");
@@ -33,7 +33,7 @@ export const givingBack: readonly MailboxCase[] = [
     async (bench) => {
       await bench.mailbox.send("work");
       const message = await bench.take({ visibilityTimeoutMs: bench.ms(3) });
-      await message.nack({ visibilityTimeoutMs: bench.ms(100) });
+      await message.nack({ delayMs: bench.ms(100) });
       await bench.pass(3);
       await bench.hidden();
     },
@@ -61,7 +61,7 @@ export const givingBack: readonly MailboxCase[] = [
     async (bench) => {
       await bench.mailbox.send("work");
       await (await bench.take()).nack();
-      await (await bench.take()).nack({ spendsAttempt: false, visibilityTimeoutMs: bench.ms(2) });
+      await (await bench.take()).nack({ countsAttempt: false, delayMs: bench.ms(2) });
       await bench.hidden();
       await bench.pass(2);
       assertEquals((await bench.take()).deliveryCount, 2);

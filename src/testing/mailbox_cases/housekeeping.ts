@@ -14,7 +14,7 @@ export const housekeeping: readonly MailboxCase[] = [
     await mailbox.sendMany([1, 2, 3, 4]);
     const [first, second, third] = await mailbox.receive({ maxMessages: 3 });
     assertEquals(await mailbox.approximateCount(), 4, "in flight");
-    await first!.nack({ visibilityTimeoutMs: bench.ms(100) });
+    await first!.nack({ delayMs: bench.ms(100) });
     await second!.release();
     assertEquals(await mailbox.approximateCount(), 4, "given back");
     await third!.acknowledge();
@@ -28,8 +28,9 @@ export const housekeeping: readonly MailboxCase[] = [
     const taken = await bench.take();
     const seen = await mailbox.peek(10);
     assertEquals(seen.map(({ id }) => id).sort(), ids.toSorted(), "taken or not");
-    const { id, body, deliveryCount, enqueuedAt } = taken;
-    assertEquals(seen.find((it) => it.id === id), { id, body, deliveryCount, enqueuedAt });
+    const { id, body, deliveryCount, enqueuedAt, headers } = taken;
+    const shown = { id, body, deliveryCount, enqueuedAt, headers };
+    assertEquals(seen.find((it) => it.id === id), shown);
     await taken.acknowledge();
     const rest = await mailbox.receive({ maxMessages: 10 });
     assertEquals(rest.map(({ deliveryCount }) => deliveryCount), [1, 1], "no attempt was spent");
@@ -59,7 +60,7 @@ export const housekeeping: readonly MailboxCase[] = [
     assertEquals(await mailbox.purge(), 0);
     await mailbox.sendMany([1, 2, 3, 4]);
     const [first, second] = await mailbox.receive({ maxMessages: 2 });
-    await first!.nack({ visibilityTimeoutMs: bench.ms(3) });
+    await first!.nack({ delayMs: bench.ms(3) });
     assertEquals(await mailbox.purge(), 4);
     assertEquals(await mailbox.approximateCount(), 0);
     await bench.pass(3);

@@ -41,7 +41,7 @@ export const idsAndDelays: readonly MailboxCase[] = [
     const message = await bench.take();
     await mailbox.send("again", { id });
     await bench.hidden();
-    await message.nack({ visibilityTimeoutMs: bench.ms(100) });
+    await message.nack({ delayMs: bench.ms(100) });
     await mailbox.send("again", { id });
     await bench.hidden();
     assertEquals(await mailbox.approximateCount(), 1, "while it is hidden");

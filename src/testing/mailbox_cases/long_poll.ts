@@ -82,7 +82,7 @@ export const longPoll: readonly MailboxCase[] = [
     await bench.mailbox.send("work");
     const message = await bench.take();
     const { received } = await bench.waiting();
-    await message.nack({ visibilityTimeoutMs: bench.ms(2) });
+    await message.nack({ delayMs: bench.ms(2) });
     assertEquals((await bench.soon(received))[0]?.id, message.id);
   }),
 

@@ -42,7 +42,7 @@ export type MailboxPart =
   | "releaseMany"
   | "extendMany"
   | "peek"
-  | "trace";
+  | "headers";
 
 /** What the cases are about. */
 export type MailboxTopic =
@@ -59,7 +59,7 @@ export type MailboxTopic =
   | "dead letters"
   | "checkpoints"
   | "ids and delays"
-  | "traces"
+  | "headers"
   | "count, peek and purge";
 
 /** One named case; any test runner can host it. */

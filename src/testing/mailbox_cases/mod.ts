@@ -19,7 +19,7 @@ import { longPoll } from "./long_poll.ts";
 import type { MailboxCase, MakeMailbox } from "./mailbox_case.ts";
 import { receipts } from "./receipts.ts";
 import { replies } from "./replies.ts";
-import { traces } from "./traces.ts";
+import { headers } from "./headers.ts";
 import { visibility } from "./visibility.ts";
 
 /**
@@ -55,7 +55,7 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...deadLetters,
   ...checkpoints,
   ...idsAndDelays,
-  ...traces,
+  ...headers,
   ...housekeeping,
 ];
 

@@ -9,7 +9,7 @@ const SETTLING: Readonly<Record<string, Act>> = {
   acknowledge: (message) => message.acknowledge(),
   nack: (message) => message.nack(),
   release: (message) => message.release(),
-  bury: (message) => message.bury({ reason: "test" }),
+  bury: (message) => message.deadLetter({ reason: "test" }),
 };
 const KEEPING: Readonly<Record<string, Act>> = {
   extend: (message) => message.extendVisibility(60_000),
@@ -135,7 +135,7 @@ export const receipts: readonly MailboxCase[] = [
     async (bench) => {
       await bench.mailbox.send("work");
       const message = await bench.take();
-      await message.nack({ visibilityTimeoutMs: bench.ms(3) });
+      await message.nack({ delayMs: bench.ms(3) });
       assertEquals(await bench.mailbox.extendMany([message], bench.ms(100)), [false]);
       await bench.pass(3);
       assertEquals((await bench.take()).id, message.id);

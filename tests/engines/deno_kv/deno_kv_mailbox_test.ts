@@ -102,7 +102,7 @@ describe("DenoKvMailbox", gate, () => {
     const messages = await mailbox.receive({ maxMessages: 254, waitTimeMs: 1_000 });
     for (const message of messages.slice(0, 2)) await message.saveCheckpoint("half");
     await mailbox.extendMany!(messages, 400_000);
-    await messages[0]!.bury({ reason: "test" });
+    await messages[0]!.deadLetter({ reason: "test" });
     assertEquals((await mailbox.acknowledgeMany!(messages.slice(1))).includes(false), false);
     const rest = await mailbox.receive({ maxMessages: 10 });
     await mailbox.acknowledgeMany!(rest);
@@ -175,7 +175,7 @@ describe("DenoKvMailbox", gate, () => {
     const messages = await it.mailbox.receive({ maxMessages: 100 });
     assertEquals(messages.map(({ body }) => body), numbers(5).flatMap(() => bodies));
     assertEquals(new Set(await it.mailbox.extendMany!(messages, 400_000)), new Set([true]));
-    for (const message of messages.slice(0, 4)) await message.bury({ reason: "test" });
+    for (const message of messages.slice(0, 4)) await message.deadLetter({ reason: "test" });
     assertEquals(new Set(await it.mailbox.releaseMany!(messages.slice(4))), new Set([true]));
     const letters = await it.mailbox.deadLetters.receive({ maxMessages: 10 });
     assertEquals(letters.map(({ body }) => body.body), bodies);

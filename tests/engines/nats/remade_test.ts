@@ -93,7 +93,7 @@ describe("NATS messages in flight", gate, () => {
         assertEquals([await sender.approximateCount(), inFlight], [0, 0]);
       });
       await group.shutdown();
-      const { figures, balanced } = await run;
+      const { counts, balanced } = await run;
       const lost = numbers(MANY).filter((body) => !handled.has(body));
       assertEquals(lost, [], "every message that was sent since is handled");
       assertEquals([figures.acknowledged, figures.leftToExpire], [MANY, MANY]);
@@ -116,9 +116,9 @@ describe("NATS messages in flight", gate, () => {
       () => late[0]!.extendVisibility(1),
       () => late[0]!.acknowledge(),
       () => late[1]!.nack(),
-      () => late[2]!.nack({ visibilityTimeoutMs: 60_000, spendsAttempt: false }),
+      () => late[2]!.nack({ delayMs: 60_000, countsAttempt: false }),
       () => late[3]!.release(),
-      () => late[4]!.bury({ reason: "late" }),
+      () => late[4]!.deadLetter({ reason: "late" }),
       () => late[5]!.acknowledge(),
     ];
     for (const verdict of verdicts) await assertRejects(verdict, ReceiptHandleExpiredError);

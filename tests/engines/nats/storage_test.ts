@@ -94,7 +94,7 @@ describe("a queue on NATS", gate, () => {
     await a!.release();
     await b!.saveCheckpoint("half");
     assertEquals(await notes(), 2);
-    await b!.bury({ reason: "test" });
+    await b!.deadLetter({ reason: "test" });
     const [again] = await mailbox.receive();
     await again!.acknowledge();
     await eventually(async () => assertEquals(await notes(), 0));
@@ -147,11 +147,11 @@ describe("a queue on NATS", gate, () => {
       await mailbox.send("work");
       const [message] = await mailbox.receive();
       losing = true;
-      await assertRejects(() => message!.bury({ reason: "test" }), MailboxConnectionError);
+      await assertRejects(() => message!.deadLetter({ reason: "test" }), MailboxConnectionError);
       assertEquals(await mailbox.approximateCount(), 1);
       assertEquals(await mailbox.deadLetters.approximateCount(), 1);
       losing = false;
-      await message!.bury({ reason: "test" });
+      await message!.deadLetter({ reason: "test" });
       assertEquals(await mailbox.approximateCount(), 0);
       assertEquals(await mailbox.deadLetters.approximateCount(), 1);
     }

@@ -26,9 +26,9 @@ const settlements: readonly (readonly [
   settle: (message: Message<number>) => Promise<void>,
 ])[] = [
   ["acknowledge", /^delete/, (message) => message.acknowledge()],
-  ["nack", /^update.*attempts - \$4/s, (message) => message.nack({ visibilityTimeoutMs: 60_000 })],
+  ["nack", /^update.*attempts - \$4/s, (message) => message.nack({ delayMs: 60_000 })],
   ["release", /^update.*releases \+ 1/s, (message) => message.release()],
-  ["dead-letter", /^with gone/, (message) => message.bury({ reason: "bad" })],
+  ["dead-letter", /^with gone/, (message) => message.deadLetter({ reason: "bad" })],
 ];
 
 describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
@@ -123,7 +123,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     await loop.shutdown();
     await running;
     assertGreater(proxy.cuts, before);
-    assertEquals(loop.figures, {
+    assertEquals(loop.counts, {
       ...{ received: count, acknowledged: count },
       ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
     });

@@ -93,7 +93,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await sql.end();
     assertGreaterOrEqual(ended, 10);
     assertEquals(done.sort((a, b) => a - b), bodies);
-    assertEquals(loop.figures, {
+    assertEquals(loop.counts, {
       ...{ received: bodies.length, acknowledged: bodies.length },
       ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
     });
@@ -141,7 +141,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await sql.end();
     assert(ready.includes(false), "not ready while the table is locked");
     assertEquals(done.sort((a, b) => a - b), bodies);
-    assertEquals(loop.figures, {
+    assertEquals(loop.counts, {
       ...{ received: bodies.length, acknowledged: bodies.length },
       ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
     });

@@ -44,7 +44,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     await message!.release();
     const [again] = await mailbox.receive();
     assertEquals([again?.body, again?.checkpoint, again?.deliveryCount], ["first", "half", 1]);
-    await again!.bury({ reason: "test" });
+    await again!.deadLetter({ reason: "test" });
     const [letter] = await mailbox.deadLetters.receive();
     await letter!.acknowledge();
     assertEquals(await mailbox.purge(), 0);
@@ -137,7 +137,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     await loop.shutdown();
     await running;
     assertEquals(seen.sort((a, b) => a - b), Array.from({ length: sent }, (_, i) => i));
-    assertEquals(loop.figures.acknowledged, sent);
+    assertEquals(loop.counts.acknowledged, sent);
   });
 
   it("is worked off by a process that is given the URL", async () => {

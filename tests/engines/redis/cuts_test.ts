@@ -94,7 +94,7 @@ describe("connections to Redis that break a hundred times under load", gate, () 
       for (const { running } of runs) await running;
       assertEquals(seen.sort((a, b) => a - b), Array.from({ length: sent }, (_, i) => i));
       const sum = (figure: "received" | "acknowledged" | "leftToExpire") =>
-        runs.reduce((total, { loop }) => total + loop.figures[figure], 0);
+        runs.reduce((total, { loop }) => total + loop.counts[figure], 0);
       assertEquals([sum("acknowledged"), sum("leftToExpire")], [sent, 0]);
     });
   }

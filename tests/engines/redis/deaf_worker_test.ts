@@ -61,9 +61,9 @@ describe("a worker that cannot listen for messages on Redis", gate, () => {
     await mailbox.send("first"); // its script may not tell anybody, and stores the message once
     const [first] = await waiting;
     assertEquals([first?.body, await mailbox.approximateCount()], ["first", 1]);
-    await first!.nack({ visibilityTimeoutMs: 1 });
+    await first!.nack({ delayMs: 1 });
     const [again] = await mailbox.receive({ waitTimeMs: 60_000 });
-    await again!.bury({ reason: "test" });
+    await again!.deadLetter({ reason: "test" });
     assertEquals(await mailbox.deadLetters.approximateCount(), 1);
     await admin.call("ACL", "SETUSER", "worker", "allchannels");
     const later = mailbox.receive({ waitTimeMs: 60_000 });

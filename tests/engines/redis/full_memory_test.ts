@@ -57,9 +57,9 @@ describe("a Redis server without memory", gate, () => {
     await b!.saveCheckpoint({ page: 2, text: "x".repeat(1_000) });
     await b!.release();
     await c!.nack();
-    await d!.nack({ visibilityTimeoutMs: 30 });
-    await e!.nack({ visibilityTimeoutMs: 20, spendsAttempt: false });
-    await f!.bury({ reason: "test" });
+    await d!.nack({ delayMs: 30 });
+    await e!.nack({ delayMs: 20, countsAttempt: false });
+    await f!.deadLetter({ reason: "test" });
     await mailbox.extendMany([early!], 600_000);
     const found = new Map<unknown, unknown[]>();
     while (found.size < 6) {
@@ -145,7 +145,7 @@ describe("a Redis server without memory", gate, () => {
     await group.shutdown();
     await running;
     assertEquals(deliveries, [1]);
-    assertEquals(loop.figures.acknowledged, 1);
+    assertEquals(loop.counts.acknowledged, 1);
     assertEquals(warnings.filter((text) => /no memory/.test(text)).length, 1, warnings.join("\n"));
   });
 });

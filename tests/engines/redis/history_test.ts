@@ -67,7 +67,7 @@ class Twins {
         });
       case 9:
         return await this.#settle(some.slice(0, 1), async (engine, [of]) => {
-          return of && await engine.bury(of, `letter-${of.id}`);
+          return of && await engine.deadLetter(of, `letter-${of.id}`);
         });
       default:
         if (random(10) === 0) await this.both((engine) => engine.purge());

@@ -152,9 +152,9 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     await mailbox.send("work");
     const [message] = await mailbox.receive();
     site.trouble = "answer lost";
-    await assertRejects(() => message!.bury({ reason: "test" }), MailboxConnectionError);
+    await assertRejects(() => message!.deadLetter({ reason: "test" }), MailboxConnectionError);
     site.trouble = "none";
-    await message!.bury({ reason: "test" });
+    await message!.deadLetter({ reason: "test" });
     assertEquals(await mailbox.deadLetters.approximateCount(), 1);
   });
 
@@ -184,7 +184,7 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     site.trouble = "none";
     await assertRejects(() => message!.extendVisibility(1_000), ReceiptHandleExpiredError);
     await assertRejects(() => message!.release(), ReceiptHandleExpiredError);
-    await assertRejects(() => message!.bury({ reason: "test" }), ReceiptHandleExpiredError);
+    await assertRejects(() => message!.deadLetter({ reason: "test" }), ReceiptHandleExpiredError);
     await message!.acknowledge();
   });
 
@@ -206,10 +206,10 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     let replies = 0;
     proxy.onReply = () => ++replies % 6 === 0 && proxy.cuts < 8 ? "cut" : "pass";
     const running = loop.run({ visibilityTimeoutMs: 60_000 });
-    await eventually(() => Promise.resolve(assertEquals(loop.figures.acknowledged, 400)));
+    await eventually(() => Promise.resolve(assertEquals(loop.counts.acknowledged, 400)));
     await loop.shutdown();
     await running;
-    const { received, acknowledged, leftToExpire } = loop.figures;
+    const { received, acknowledged, leftToExpire } = loop.counts;
     assertEquals([received, acknowledged, leftToExpire], [400, 400, 0]);
     assertEquals(seen.sort((a, b) => a - b), jobs);
     assertEquals(proxy.cuts, 8);

@@ -45,7 +45,7 @@ describe("acknowledgements on Redis", gate, () => {
     traffic.calls = 0;
     const loop = new MailboxLoop({ mailbox, handler: () => {}, log: silentLog });
     await loop.run({ maxIterations: 20 });
-    assertEquals(loop.figures.acknowledged, 20);
+    assertEquals(loop.counts.acknowledged, 20);
     assert(traffic.calls <= 23, `${traffic.calls} calls for 20 messages`);
   });
 

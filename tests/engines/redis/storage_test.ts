@@ -20,7 +20,7 @@ describe("what is on a Redis server", gate, () => {
     await mailbox.send("f", { id: "chosen", delayMs: 60_000 });
     const messages = await mailbox.receive({ maxMessages: 4 });
     await messages[0]!.saveCheckpoint("half");
-    await messages[1]!.bury({ reason: "test" });
+    await messages[1]!.deadLetter({ reason: "test" });
     await messages[2]!.release();
     const keys = (await behind.redis.keys(`*${name}*`)).sort();
     const parts = ["due", "ids", "messages", "meta", "progress", "ready", "returned", "state"];
@@ -58,7 +58,7 @@ describe("what is on a Redis server", gate, () => {
   it("opens the dead letters by their name", async () => {
     await using it = await openForTest(url);
     await it.mailbox.send("work");
-    await (await it.mailbox.receive())[0]!.bury({ reason: "test" });
+    await (await it.mailbox.receive())[0]!.deadLetter({ reason: "test" });
     await using letters = await RedisMailbox.open<{ body: unknown }>(url, {
       name: `${it.name}.dead`,
     });

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { LoopGroup, MailboxConnectionError, MailboxLoop, silentLog } from "../../../mod.ts";
-import { openLeaseKeeping } from "../../../src/engines/sqlite/_lease_keeping.ts";
+import { openExtender } from "../../../src/engines/sqlite/_lease_keeping.ts";
 import { SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import { TempFolder } from "./_folder.ts";
 
@@ -108,7 +108,7 @@ describe("a SQLite file that goes away under its process", () => {
     using folder = new TempFolder();
     const path = folder.file();
     const options = { path, queue: "default", durability: "normal" } as const;
-    assertStringIncludes(await refusal(() => openLeaseKeeping(options)), "does not exist any more");
+    assertStringIncludes(await refusal(() => openExtender(options)), "does not exist any more");
     assertEquals(existsSync(path), false);
   });
 });

@@ -45,7 +45,7 @@ describe("a SQLite file", () => {
     assertEquals([await a.approximateCount(), await b.approximateCount()], [3, 1]);
     const [first] = await b.receive({ maxMessages: 10 });
     assertEquals(first?.body, "b1");
-    await first!.bury({ reason: "test" });
+    await first!.deadLetter({ reason: "test" });
     assertEquals(await a.purge(), 3);
     assertEquals(await b.approximateCount(), 0);
     await using dead = await SqliteMailbox.open<{ body: string }>(folder.file(), {

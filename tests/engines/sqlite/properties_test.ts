@@ -38,7 +38,7 @@ function written(engine: SqliteEngine): Engine<unknown> {
     extend: (deliveries, ms) => engine.extend(stored(deliveries), ms),
     retry: (deliveries, ms, spends) => engine.retry(stored(deliveries), ms, spends),
     release: (deliveries) => engine.release(stored(deliveries)),
-    bury: (delivery, letter) => engine.bury(stored([delivery])[0]!, JSON.stringify(letter)),
+    bury: (delivery, letter) => engine.deadLetter(stored([delivery])[0]!, JSON.stringify(letter)),
     checkpoint: (delivery, it) => engine.checkpoint(stored([delivery])[0]!, JSON.stringify(it)),
     peek: async (max) => (await engine.peek(max)).map(read),
     count: () => engine.count(),

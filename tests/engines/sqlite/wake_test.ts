@@ -23,7 +23,7 @@ describe("a receiver that waits at a SQLite file", () => {
     const received = mailbox.deadLetters.receive({ waitTimeMs: 60_000 });
     await clock.settle();
     await mailbox.send("tea");
-    await (await mailbox.receive())[0]!.bury({ reason: "cold" });
+    await (await mailbox.receive())[0]!.deadLetter({ reason: "cold" });
     assertEquals((await received)[0]?.body.reason, "cold");
   });
 

@@ -34,7 +34,7 @@ const settlements: readonly (readonly [
   ["acknowledge", DELETE, (message) => message.acknowledge()],
   ["nack", HIDE, (message) => message.nack()],
   ["release", HIDE, (message) => message.release()],
-  ["dead-letter", DELETE, (message) => message.bury({ reason: "bad" })],
+  ["dead-letter", DELETE, (message) => message.deadLetter({ reason: "bad" })],
 ];
 
 describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
@@ -192,7 +192,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     await loop.shutdown();
     await running;
     assertGreater(proxy.cuts, before);
-    assertEquals(loop.figures, {
+    assertEquals(loop.counts, {
       ...{ received: count, acknowledged: count },
       ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
     });

@@ -47,7 +47,7 @@ describe("SqsMailbox", gate, () => {
       assertEquals(byUrl.name, first.name);
       await byUrl.send("work");
       const [message] = await first.mailbox.receive();
-      await message!.bury({ reason: "test" });
+      await message!.deadLetter({ reason: "test" });
       await using byName = await SqsMailbox.open(first.name, { client: first.client });
       assertEquals(await byName.deadLetters.approximateCount(), 1);
     });
@@ -84,7 +84,7 @@ describe("SqsMailbox", gate, () => {
         assert(mailbox instanceof SqsMailbox && mailbox.name === name);
         await using same = await openMailbox<string>(`sqs:${endpoint}/000000000000/${name}-lost`);
         await mailbox.send("work");
-        await (await mailbox.receive())[0]!.bury({ reason: "test" });
+        await (await mailbox.receive())[0]!.deadLetter({ reason: "test" });
         assertEquals(await same.approximateCount(), 1);
       } finally {
         for (const key of Object.keys(keys)) delete process.env[key];
@@ -103,7 +103,7 @@ describe("SqsMailbox", gate, () => {
       assertStringIncludes(warnings[0]!, `"${name}-dead"`);
       await mailbox.send("work");
       const [message] = await mailbox.receive();
-      const bury = () => message!.bury({ reason: "test" });
+      const bury = () => message!.deadLetter({ reason: "test" });
       await assertRejects(bury, MailboxConnectionError, "create: true");
       await message!.acknowledge();
     });
@@ -399,7 +399,7 @@ describe("SqsMailbox", gate, () => {
       for (const body of ["a", "b"]) {
         await it.mailbox.send(body);
         const [message] = await it.mailbox.receive();
-        await message!.bury({ reason: "test" });
+        await message!.deadLetter({ reason: "test" });
       }
       const first = await it.mailbox.deadLetters.receive();
       const second = await it.mailbox.deadLetters.receive();

@@ -1,5 +1,5 @@
-import { show } from "../_checks.ts";
-import { InvalidParameterError } from "../mailbox/errors.ts";
+import { show } from "../../_checks.ts";
+import { InvalidParameterError } from "../../mailbox/errors.ts";
 
 /** A parsed mailbox URL: `scheme:path?key=value&…`. */
 export interface MailboxUrl {
@@ -54,6 +54,27 @@ export function flagParam(url: MailboxUrl, key: string): boolean | undefined {
   if (text === undefined) return undefined;
   if (text === "true" || text === "false") return text === "true";
   throw new InvalidParameterError(`Invalid ${key}: expected true or false, got ${show(text)}`);
+}
+
+/** Accepts `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */
+export function filePath({ scheme, path }: MailboxUrl): string {
+  if (path.startsWith("//") && !path.startsWith("///")) {
+    throw new InvalidParameterError(
+      `Invalid path ${show(path)} of a ${scheme}: URL: a file has no host; write ` +
+        `${scheme}:./jobs.db or ${scheme}:///var/jobs.db`,
+    );
+  }
+  return path.startsWith("///") ? path.slice(2) : path;
+}
+
+/** Returns the URL without these parameters, or without all. */
+export function withoutParameters({ href }: MailboxUrl, names?: readonly string[]): string {
+  const [address = "", query = ""] = href.split(/\?(.*)/s);
+  if (names === undefined) return address;
+  const rest = query.split("&").filter((pair) => {
+    return pair !== "" && !names.includes(pair.split("=")[0]!);
+  });
+  return rest.length === 0 ? address : `${address}?${rest.join("&")}`;
 }
 
 function decode(url: string, text: string): string {

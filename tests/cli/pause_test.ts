@@ -21,7 +21,7 @@ describe("lastcall drain", () => {
       err,
       /^draining, 2 in flight: orders 2, oldest .*\ndraining, 1 in flight: /,
     );
-    assertEquals(worker.group.health().drained, true);
+    assertEquals(worker.group.health().paused, true);
   });
 
   it("draws a bar on a terminal, and removes it", async () => {
@@ -108,7 +108,7 @@ describe("lastcall drain", () => {
     const odd = await lastcall(["drain", worker.url, "--token", "öäü\n"]);
     assertEquals(odd.code, 2);
     assertEquals([wrong, none, odd].some(({ err }) => /of-mine|öäü/.test(err)), false);
-    assertEquals(worker.group.health().drained, false);
+    assertEquals(worker.group.health().paused, false);
   });
 
   it("says what to do when the group was started without a token", async () => {

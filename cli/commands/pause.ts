@@ -1,11 +1,11 @@
-// `lastcall drain` and `lastcall resume`.
+// `lastcall pause` and `lastcall resume`.
 
 import { type Command, Option } from "commander";
 import { systemClock } from "../../mod.ts";
 import { oneLine } from "../../src/terminal/text.ts";
 import { CliError } from "../_errors.ts";
 import { fetchStatus, healthUrl, sendControl, type StatusAnswer } from "../_health_client.ts";
-import { interruption, pause } from "../_interrupt.ts";
+import { interruption, sleep } from "../_interrupt.ts";
 import type { Io } from "../_io.ts";
 import { live, progressBar } from "../_live.ts";
 import { examples, HEALTH_URL, parseDuration, tokenOption } from "../_options.ts";
@@ -22,9 +22,9 @@ const POLL_MS = 200;
 /** After this many failed requests in a row the group counts as gone. */
 const MAX_FAILURES = 3;
 
-/** Adds `lastcall drain`, which lets a running group finish its work without ending it. */
-export function addDrain(program: Command, io: Io): void {
-  program.command("drain")
+/** Adds `lastcall pause`, which lets a running group finish its work without ending it. */
+export function addPause(program: Command, io: Io): void {
+  program.command(" pause")
     .description(
       "Tell a running group to take no new work, and wait until nothing is in flight. The process " +
         "keeps running: resume makes it take work again.",
@@ -39,34 +39,34 @@ export function addDrain(program: Command, io: Io): void {
     .addHelpText(
       "after",
       examples(
-        ["LASTCALL_TOKEN=… lastcall drain localhost:8080", "waits until nothing is in flight"],
-        ["lastcall drain localhost:8080 --timeout 5m", "waits longer"],
-        ["lastcall drain localhost:8080 --no-wait", "does not wait"],
+        ["LASTCALL_TOKEN=… lastcall pause localhost:8080", "waits until nothing is in flight"],
+        ["lastcall pause localhost:8080 --timeout 5m", "waits longer"],
+        ["lastcall pause localhost:8080 --no-wait", "does not wait"],
         ["lastcall resume localhost:8080", "takes work again"],
       ),
     )
     .action(async (url: string, flags: Flags, command: Command) => {
       const base = healthUrl(url);
       const { json, result } = printer(io, command);
-      await sendControl(base, "drain", flags.token);
+      await sendControl(base, "pause", flags.token);
       if (!flags.wait) return result({ state: "draining" }, `${base} is draining`);
       const waitedMs = await waitUntilDrained(io, base, flags.timeout, json);
       result(
-        { state: "drained", inFlight: 0, waitedMs },
-        `${base} is drained: nothing in flight after ${ageText(waitedMs)}`,
+        { state: "paused", inFlight: 0, waitedMs },
+        `${base} is paused: nothing in flight after ${ageText(waitedMs)}`,
       );
     });
 }
 
-/** Adds `lastcall resume`, which ends a drain. */
+/** Adds `lastcall resume`, which ends a pause. */
 export function addResume(program: Command, io: Io): void {
   program.command("resume")
-    .description("Tell a drained group to take work again.")
+    .description("Tell a paused group to take work again.")
     .argument("<url>", HEALTH_URL)
     .addOption(tokenOption())
     .addHelpText(
       "after",
-      examples(["LASTCALL_TOKEN=… lastcall resume localhost:8080", "after a drain"]),
+      examples(["LASTCALL_TOKEN=… lastcall resume localhost:8080", "after a pause"]),
     )
     .action(async (url: string, { token }: { readonly token?: string }, command: Command) => {
       const base = healthUrl(url);
@@ -100,16 +100,16 @@ async function waitUntilDrained(
         const { code, exitCode } = signal.reason as CliError;
         throw new CliError(code, stillDraining("Stopped waiting", base, last), { exitCode });
       }
-      if (last?.drained && failures === 0 && inFlightOf(last) === 0) return elapsedMs;
-      if (last?.drained === false && failures === 0) {
-        throw new CliError("failed", `${base} was resumed during the drain and takes work again`);
+      if (last?.paused && failures === 0 && inFlightOf(last) === 0) return elapsedMs;
+      if (last?.paused === false && failures === 0) {
+        throw new CliError("failed", `${base} was resumed during the pause and takes work again`);
       }
       if (elapsedMs >= timeoutMs) {
-        const what = `Not drained within ${ageText(timeoutMs)}`;
+        const what = `Not paused within ${ageText(timeoutMs)}`;
         throw new CliError("failed", stillDraining(what, base, last));
       }
       if (last !== undefined) view.show(last, elapsedMs);
-      await pause(Math.min(POLL_MS, timeoutMs - elapsedMs), signal);
+      await sleep(Math.min(POLL_MS, timeoutMs - elapsedMs), signal);
     }
   } finally {
     view.end();
@@ -127,7 +127,7 @@ function gone(base: string, last: StatusAnswer | undefined, cause: unknown): Cli
   return new CliError("unavailable", `${base} does not answer any more${left}`, { cause });
 }
 
-/** Shows the progress of a drain. */
+/** Shows the progress of a pause. */
 interface DrainView {
   show(status: StatusAnswer, elapsedMs: number): void;
   end(): void;

@@ -1,13 +1,13 @@
 import { afterEach, describe, it } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
-import type { Support } from "../../src/lifecycle/resources.ts";
+import type { Resource } from "../../src/lifecycle/resources.ts";
 import { Bench } from "./_group.ts";
 
-describe("support", () => {
+describe("resources", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  const noting = (events: string[], name: string, more: Partial<Support> = {}): Support => ({
+  const noting = (events: string[], name: string, more: Partial<Resource> = {}): Resource => ({
     name,
     start: () => void events.push(`${name} starts`),
     stop: () => void events.push(`${name} stops`),
@@ -17,13 +17,13 @@ describe("support", () => {
   it("starts in order before the loops and stops in reverse order after them", async () => {
     const bench = new Bench();
     const events: string[] = [];
-    const loop = bench.loop("loop", async ({ pause }) => {
+    const loop = bench.loop("loop", async ({ sleep }) => {
       events.push("loop starts");
-      await pause(60_000);
+      await sleep(60_000);
       events.push("loop stops");
     });
-    const support = [noting(events, "database"), noting(events, "server")];
-    const group = bench.group([loop], { support });
+    const resources = [noting(events, "database"), noting(events, "server")];
+    const group = bench.group([loop], { resources });
     const run = group.run();
     await bench.clock.settle();
     await bench.clock.until(group.shutdown());
@@ -42,12 +42,12 @@ describe("support", () => {
     const bench = new Bench();
     const events: string[] = [];
     const start = () => Promise.reject(new Error("port 8080 is taken"));
-    const support = [noting(events, "database"), noting(events, "server", { start })];
-    const group = bench.group([bench.idle("loop")], { support });
+    const resources = [noting(events, "database"), noting(events, "server", { start })];
+    const group = bench.group([bench.idle("loop")], { resources });
     await assertRejects(
       () => bench.clock.until(group.run()),
       Error,
-      `Support "server" could not start: Error: port 8080 is taken`,
+      `Resource "server" could not start: Error: port 8080 is taken`,
     );
     assertEquals(events, ["database starts", "database stops"]);
     const { listening, held, thread } = bench.runtime;
@@ -59,7 +59,7 @@ describe("support", () => {
     const bench = new Bench();
     const events: string[] = [];
     const { clock } = bench;
-    const support = [
+    const resources = [
       noting(events, "database", {
         async stop({ signal }) {
           await clock.sleep(3_000);
@@ -73,7 +73,7 @@ describe("support", () => {
         },
       }),
     ];
-    const group = bench.group([bench.idle("loop")], { support, shutdownTimeoutMs: 5_000 });
+    const group = bench.group([bench.idle("loop")], { resources, shutdownTimeoutMs: 5_000 });
     await assertRejects(() => clock.until(group.run()), Error, "port 8080 is taken");
     assertEquals([events, clock.monotonic()], [["database starts", "database stops"], 63_000]);
   });
@@ -85,9 +85,9 @@ describe("support", () => {
       await bench.clock.sleep(3_000);
       events.push("database is ready");
     };
-    const support = [noting(events, "database", { start }), noting(events, "server")];
+    const resources = [noting(events, "database", { start }), noting(events, "server")];
     const loop = bench.loop("loop", () => void events.push("loop starts"));
-    const run = bench.group([loop], { support }).run();
+    const run = bench.group([loop], { resources }).run();
     await bench.clock.advance(1_000);
     bench.runtime.send("SIGTERM");
     const report = await bench.clock.until(run);
@@ -98,12 +98,12 @@ describe("support", () => {
   it("a start that never ends is bounded by the stop's time, and named", async () => {
     const bench = new Bench();
     const start = () => new Promise(() => {});
-    const support = [{ name: "database", start, stop() {} }];
-    const run = bench.group([bench.idle("loop")], { support, shutdownTimeoutMs: 5_000 }).run();
+    const resources = [{ name: "database", start, stop() {} }];
+    const run = bench.group([bench.idle("loop")], { resources, shutdownTimeoutMs: 5_000 }).run();
     await bench.clock.advance(1_000);
     bench.runtime.send("SIGTERM");
     const report = await bench.clock.until(run);
-    assertEquals([report.exitCode, report.unfinished], [124, [`support "database"`]]);
+    assertEquals([report.exitCode, report.unfinished], [124, [`resource "database"`]]);
     assertEquals(report.stopMs <= 5_000, true);
   });
 
@@ -114,14 +114,14 @@ describe("support", () => {
       signal.addEventListener("abort", () => events.push("server is told that the time is up"));
       return new Promise(() => {});
     };
-    const support = [noting(events, "database"), noting(events, "server", { stop })];
-    const group = bench.group([bench.idle("loop")], { support, shutdownTimeoutMs: 9_000 });
+    const resources = [noting(events, "database"), noting(events, "server", { stop })];
+    const group = bench.group([bench.idle("loop")], { resources, shutdownTimeoutMs: 9_000 });
     const run = group.run();
     await bench.clock.settle();
     assertEquals(await bench.clock.until(group.shutdown()), false);
     const report = await run;
     assertEquals(events.slice(2), ["server is told that the time is up", "database stops"]);
-    assertEquals([report.outcome, report.unfinished], ["timed_out", [`support "server"`]]);
+    assertEquals([report.outcome, report.unfinished], ["timed_out", [`resource "server"`]]);
     assertEquals(report.stopMs, 7_200, "with a reserve left for each of the two after it");
   });
 
@@ -129,11 +129,11 @@ describe("support", () => {
     const bench = new Bench();
     const events: string[] = [];
     const stop = () => Promise.reject(new Error("already closed"));
-    const support = [noting(events, "database"), noting(events, "server", { stop })];
+    const resources = [noting(events, "database"), noting(events, "server", { stop })];
     const report = await bench.clock.until(
-      bench.group([bench.busy("loop", 5)], { support }).run({ maxIterations: 1 }),
+      bench.group([bench.busy("loop", 5)], { resources }).run({ maxIterations: 1 }),
     );
-    assertEquals(report.problems.map(({ what }) => what), [`support "server" failed to stop`]);
+    assertEquals(report.problems.map(({ what }) => what), [`resource "server" failed to stop`]);
     assertEquals([events.at(-1), report.exitCode], ["database stops", 0]);
   });
 });

@@ -1,4 +1,31 @@
-import type { Clock } from "../clock.ts";
+import { settlesWithin } from "../../_promises.ts";
+import { type Clock, nextTurn } from "../../clock.ts";
+
+/** The calls to a server that have no answer yet. */
+export class PendingCalls {
+  readonly #calls = new Set<Promise<unknown>>();
+
+  /** Counts `call` as pending until it settles, and returns its result. */
+  async track<T>(call: Promise<T>): Promise<T> {
+    this.#calls.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#calls.delete(call);
+    }
+  }
+
+  /** Resolves when no call is pending, at the latest after `timeoutMs`: a server may be frozen. */
+  async settled(timeoutMs: number, clock: Clock): Promise<void> {
+    const settle = async () => {
+      do {
+        await Promise.allSettled(this.#calls);
+        await nextTurn(); // a caller that has just received messages releases them in this turn
+      } while (this.#calls.size > 0);
+    };
+    await settlesWithin(settle(), timeoutMs, clock);
+  }
+}
 
 /** How often a lost call is checked for effects, in milliseconds. */
 const CHECK_INTERVAL_MS = 500;

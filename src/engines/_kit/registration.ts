@@ -1,0 +1,45 @@
+import type { OffThreadExtender } from "../../mailbox/engine.ts";
+import type { Mailbox, MailboxOptions } from "../../mailbox/mailbox.ts";
+import { countParam, type MailboxUrl } from "./mailbox_url.ts";
+
+/** Opens the mailbox of a URL whose parameters were checked. */
+export type MailboxOpener = (
+  url: MailboxUrl,
+  options: MailboxOptions,
+) => Mailbox<unknown> | Promise<Mailbox<unknown>>;
+
+/** Everything that the package needs to know about an engine. It loads nothing before `open`. */
+export interface EngineRegistration {
+  /** The name for people, as in `engine.label`: `Redis`. */
+  readonly name: string;
+  /** The schemes of its URLs, the preferred one first. */
+  readonly schemes: readonly string[];
+  /** The parameters that its URLs may have. */
+  readonly parameters: readonly string[];
+  /** True when the URL may have other parameters, which go to the client. @default {false} */
+  readonly passesParameters?: boolean;
+  /** Its URLs as the help of the command shows them, one per form. */
+  readonly help: readonly string[];
+  /** The optional npm packages that it may need. */
+  readonly packages?: readonly string[];
+  /** Opens a mailbox. */
+  readonly open: MailboxOpener;
+  /** Opens what extends leases on another thread, for engines with `offThread`. */
+  readonly openExtender?: (options: never) => Promise<OffThreadExtender>;
+}
+
+/** The parameters of all engines that store messages outside the process. */
+export const LIMITS = ["maxSize", "maxBodyBytes"] as const;
+
+/** Returns the options of {@linkcode LIMITS} that the URL sets. */
+export function limits(url: MailboxUrl): Record<typeof LIMITS[number], number | undefined> {
+  return { maxSize: countParam(url, "maxSize"), maxBodyBytes: countParam(url, "maxBodyBytes") };
+}
+
+/** Omits undefined options, which `exactOptionalPropertyTypes` does not allow. */
+export function definedOptions<O extends object>(
+  options: O,
+): { [K in keyof O]?: NonNullable<O[K]> } {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof O]?: NonNullable<O[K]> };
+}

@@ -1,0 +1,26 @@
+import { definedOptions, type EngineRegistration, LIMITS, limits } from "../_kit/registration.ts";
+import { filePath } from "../_kit/mailbox_url.ts";
+
+/** A file that the processes of one machine share. */
+export const sqlite: EngineRegistration = {
+  name: "SQLite",
+  schemes: ["sqlite"],
+  parameters: ["queue", "durability", ...LIMITS],
+  help: ["sqlite:./jobs.db?queue=orders&durability=full&maxSize=100"],
+  packages: ["better-sqlite3"],
+  async open(url, options) {
+    const { SqliteMailbox } = await import("./mod.ts");
+    return await SqliteMailbox.open(
+      filePath(url),
+      definedOptions({
+        ...options,
+        name: url.params.get("queue"),
+        durability: url.params.get("durability") as "full" | undefined,
+        ...limits(url),
+      }),
+    );
+  },
+  async openExtender(options) {
+    return await (await import("./sqlite_mailbox.ts")).openExtender(options);
+  },
+};

@@ -1,0 +1,133 @@
+/**
+ * The envelope: the fields of a message that the sender chooses, besides its id and body. They reach every
+ * delivery and the dead letter, and a redrive sends them again.
+ *
+ * Engines store the envelope as one opaque value, `meta`. To add a field, add it to {@linkcode Envelope}, to
+ * {@linkcode EnvelopeOptions} and to `FIELDS`, and check it in `envelopeOf`.
+ *
+ * @module
+ */
+
+import { show } from "../_checks.ts";
+import type { Codec } from "./codec.ts";
+import { InvalidParameterError } from "./errors.ts";
+
+/** Headers of a message. A W3C trace context travels in `traceparent` and `tracestate`. */
+export type MessageHeaders = Readonly<Record<string, string>>;
+
+/** The part of a mailbox that replies need. */
+export interface ReplyMailbox<R> {
+  /** The name that a message carries as its reply address. */
+  readonly name: string;
+  /** Stores a reply and returns its id. */
+  send(body: R): Promise<string>;
+}
+
+/** The reply mailbox, or its name for a receiver with a `resolver`. */
+export type ReplyAddress<R> = ReplyMailbox<R> | string;
+
+/** The options of `send` that travel with the message. */
+export interface EnvelopeOptions<R = unknown> {
+  /** Headers of the application. They are carried unchanged. @default {{}} */
+  readonly headers?: MessageHeaders;
+  /** The mailbox for replies. */
+  readonly replyTo?: ReplyAddress<R>;
+}
+
+/** The checked fields. */
+export interface Envelope {
+  readonly headers: MessageHeaders;
+  /** A mailbox object only in memory. Engines that store on disk or on a server store its name. */
+  readonly replyTo?: ReplyAddress<never>;
+}
+
+/** The names of all fields. */
+const FIELDS = ["headers", "replyTo"] as const satisfies readonly (keyof Envelope)[];
+
+const NO_HEADERS: MessageHeaders = Object.freeze({});
+const EMPTY: Envelope = Object.freeze({ headers: NO_HEADERS });
+
+/** Checks the options of a send and returns the envelope. */
+export function envelopeOf(options: EnvelopeOptions<never>): Envelope {
+  const { headers, replyTo } = options;
+  if (headers === undefined && replyTo === undefined) return EMPTY;
+  return {
+    headers: headers === undefined ? NO_HEADERS : checkHeaders(headers),
+    ...(replyTo === undefined ? {} : { replyTo: checkReplyTo(replyTo) }),
+  };
+}
+
+/** Encodes an envelope. Returns undefined for one without fields, so that most messages store none. */
+export function encodeEnvelope<B>(codec: Codec<B>, envelope: Envelope, body: B): B | undefined {
+  // A body that looks like one of version 0.1 with a trace must not be read as such.
+  if (isEmpty(envelope) && codec.readTraced?.(body) === undefined) return undefined;
+  return codec.encodeMeta(envelope);
+}
+
+/** Returns the envelope and the encoded body of a stored message. */
+export function openEnvelope<B>(
+  codec: Codec<B>,
+  { body, meta }: { readonly body: B; readonly meta?: B | undefined },
+): { readonly envelope: Envelope; readonly body: B } {
+  if (meta !== undefined) return { envelope: readEnvelope(codec.decodeMeta(meta)), body };
+  const traced = codec.readTraced?.(body);
+  if (traced === undefined) return { envelope: EMPTY, body };
+  return { envelope: { headers: traced.headers }, body: traced.body };
+}
+
+/** Picks the fields of an envelope from an object that has them: stored meta, or a dead letter. */
+export function readEnvelope(from: object): Envelope {
+  const record = from as Readonly<Record<string, unknown>>;
+  const found = FIELDS.filter((name) => record[name] !== undefined && record[name] !== null);
+  return { ...EMPTY, ...Object.fromEntries(found.map((name) => [name, record[name]])) };
+}
+
+/** Returns the fields in the form that a dead letter has, as plain data. */
+export function plainEnvelope(envelope: Envelope): Envelope & { readonly replyTo?: string } {
+  const { replyTo, ...fields } = envelope;
+  return replyTo === undefined ? fields : { ...fields, replyTo: replyName(replyTo) };
+}
+
+/** Returns the name of a reply address. */
+export function replyName(replyTo: ReplyAddress<never>): string {
+  return typeof replyTo === "object" ? replyTo.name : replyTo;
+}
+
+/** Returns true for a text that every engine stores: PostgreSQL stores no NUL, and UTF-8 no surrogates. */
+export function isStorable(text: unknown): text is string {
+  return typeof text === "string" && !/\0|\p{Cs}/u.test(text);
+}
+
+function isEmpty(envelope: Envelope): boolean {
+  if (envelope === EMPTY) return true;
+  const { headers, ...rest } = envelope;
+  return Object.keys(headers).length === 0 && Object.keys(rest).length === 0;
+}
+
+function checkHeaders(headers: MessageHeaders): MessageHeaders {
+  if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
+    throw new InvalidParameterError(
+      `Invalid headers: expected an object of texts, got ${show(headers)}`,
+    );
+  }
+  for (const [name, value] of Object.entries(headers)) {
+    if (name !== "" && isStorable(name) && isStorable(value)) continue;
+    throw new InvalidParameterError(
+      `Invalid header ${
+        show(name)
+      }: expected a text without NUL and unpaired surrogates, under a ` +
+        `name that is not empty, got ${show(value)}`,
+    );
+  }
+  return { ...headers };
+}
+
+function checkReplyTo(replyTo: ReplyAddress<never>): ReplyAddress<never> {
+  const name: unknown = typeof replyTo === "object" ? replyTo?.name : replyTo;
+  if (isStorable(name)) return replyTo;
+  throw new InvalidParameterError(
+    `Invalid replyTo: expected a mailbox or its name, without NUL and unpaired surrogates, got ${
+      show(replyTo)
+    }`,
+  );
+}
