@@ -76,15 +76,3 @@ export function examples(...lines: readonly (readonly [command: string, what: st
 
 /** The help of the health app's URL, which `status`, `pause` and `resume` take. */
 export const HEALTH_URL = "URL of the health app: http://host:8080, host:8080 or :8080";
-
-/** The help section about mailbox URLs. */
-export const MAILBOXES = `
-Mailboxes:
-  sqlite:./jobs.db?queue=orders            a file
-  redis://localhost:6379?queue=orders      Redis; redis+cluster:// for a cluster
-  postgres://localhost/app?queue=orders    PostgreSQL
-  nats://localhost:4222?queue=orders       NATS with JetStream
-  sqs:orders?region=eu-west-1              Amazon SQS
-  denokv:./jobs.kv?queue=orders            Deno KV, on Deno only
-
-  If LASTCALL_MAILBOX is set, the mailbox can be omitted.`;

@@ -22,6 +22,7 @@ export interface RunFlags {
   readonly maxDeliveries?: number;
   readonly visibilityTimeout?: number;
   readonly maxIterations?: number;
+  readonly maxMessages?: number;
   readonly untilEmpty?: boolean;
   readonly shutdownTimeout?: number;
   readonly unreadyDelay?: number;
@@ -65,6 +66,7 @@ export function addRunOptions(command: Command): Command {
     parseVisibilityTimeout,
   );
   add("--max-iterations <count>", "end after this many receives (default: never)", parseCount());
+  add("--max-messages <count>", "end after this many messages (default: never)", parseCount());
   add("--until-empty", "end when the mailbox is empty and its messages are handled");
   add("--shutdown-timeout <time>", "time limit of a shutdown (default: 30s)", parseDuration);
   add(
@@ -123,6 +125,7 @@ export function groupOptions(flags: RunFlags): LoopGroupOptions {
 export function runOptions(flags: RunFlags): RunOptions {
   return definedOnly({
     maxIterations: flags.maxIterations,
+    maxMessages: flags.maxMessages,
     untilEmpty: flags.untilEmpty,
     visibilityTimeoutMs: flags.visibilityTimeout,
   });

@@ -1,14 +1,37 @@
 import { type Command, Option } from "commander";
+import { statSync } from "node:fs";
+import { silentLog } from "../../mod.ts";
 import { checkAgentId } from "../../src/coordination/agent_state.ts";
-import type { AgentRecord, Board } from "../../src/coordination/mod.ts";
+import {
+  type AgentRecord,
+  type Board,
+  type BoardOptions,
+  openDirectoryBoard,
+  openPostgresBoard,
+  openRedisBoard,
+} from "../../src/coordination/mod.ts";
+import { postgres } from "../../src/engines/postgres/registration.ts";
+import { redis } from "../../src/engines/redis/registration.ts";
 import { oneLine } from "../../src/terminal/text.ts";
-import { type BoardFlags, openBoard } from "../_board.ts";
-import { asUsage, CliError, usageError } from "../_errors.ts";
-import { interruption, sleep } from "../_interrupt.ts";
-import type { Io } from "../_io.ts";
+import {
+  asUsage,
+  CliError,
+  connectionReason,
+  messageOf,
+  toCliError,
+  usageError,
+} from "../_errors.ts";
+import { interruption, type Io, sleep } from "../_io.ts";
 import { live } from "../_live.ts";
 import { examples, parseDuration } from "../_options.ts";
 import { ageText, counted, paint, printer, type Row, table } from "../_print.ts";
+
+/** The options of a board. */
+interface BoardFlags {
+  readonly name?: string;
+  readonly schema?: string;
+  readonly staleAfter?: number;
+}
 
 interface Flags extends BoardFlags {
   readonly watch?: boolean;
@@ -143,4 +166,77 @@ function detail({ notice, raw, metadata = {} }: AgentRecord): string {
     return `stops ${counted(notice.agents.length, "agent")}: ${notice.reason}`;
   }
   return Object.keys(metadata).length === 0 ? "" : JSON.stringify(metadata);
+}
+
+/** Boards announce changes, but not agents that were forgotten or have died: those need polling. */
+const BOARD_POLL_MS = 1_000;
+
+/** Opens the board at `dir:./agents`, a path, `redis://…` or `postgres://…`. */
+async function openBoard(address: string, flags: BoardFlags): Promise<Board> {
+  const { name, schema, staleAfter } = flags;
+  const options: BoardOptions = {
+    log: silentLog,
+    pollIntervalMs: BOARD_POLL_MS,
+    ...(staleAfter === undefined ? {} : { staleAfterMs: staleAfter }),
+  };
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(address)?.[1]?.toLowerCase();
+  const named = name === undefined ? {} : { name };
+  try {
+    if (scheme === undefined || scheme === "dir") {
+      refuse("--name", name, "a directory holds one board");
+      refuse("--schema", schema, "a directory has no schema");
+      return await openDirectoryBoard(existingFolder(address), options);
+    }
+    if (redis.schemes.includes(scheme)) {
+      refuse("--schema", schema, "a board on Redis has no schema");
+      return await openRedisBoard(address, { ...options, ...named });
+    }
+    if (postgres.schemes.includes(scheme)) {
+      return await openPostgresBoard(address, {
+        ...{ ...options, ...named, migrate: false },
+        ...(schema === undefined ? {} : { schema }),
+      });
+    }
+    const known = ["dir", ...redis.schemes, ...postgres.schemes].join(", ");
+    throw usageError(`Unknown scheme "${scheme}" of a board: expected a path or one of ${known}`);
+  } catch (error) {
+    throw boardError(error, schema ?? "lastcall");
+  }
+}
+
+function refuse(flag: string, value: string | undefined, why: string): void {
+  if (value !== undefined) throw usageError(`${flag} has no effect here: ${why}`);
+}
+
+/** Opening a directory board would create the directory, so it must exist already. */
+function existingFolder(address: string): string {
+  const path = address.replace(/^dir:/i, "").replace(/^\/\/(?=\/)/, "");
+  if (path === "") throw usageError("No directory: write dir:./agents, or its path");
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) {
+    throw new CliError("not_found", `No directory ${path}: no agent has used this board yet`);
+  }
+  if (!found.isDirectory()) throw usageError(`${path} is not a directory, so it is not a board`);
+  return path;
+}
+
+function boardError(error: unknown, schema: string): CliError {
+  // Boards refuse bad options with these before they connect.
+  if (error instanceof TypeError || error instanceof RangeError) {
+    return usageError(messageOf(error), { cause: error });
+  }
+  switch (connectionReason(error)) {
+    case "schema_missing":
+      return new CliError(
+        "not_found",
+        `No board in the schema "${schema}": no agent has used it yet`,
+      );
+    case "schema_outdated":
+      return new CliError(
+        "failed",
+        `The board in the schema "${schema}" has an older version: start an agent to migrate it`,
+      );
+    default:
+      return toCliError(error);
+  }
 }

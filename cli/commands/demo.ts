@@ -14,7 +14,7 @@ import {
   StepLoop,
 } from "../../mod.ts";
 import { connectionReason } from "../_errors.ts";
-import { checkHealth } from "../_health_port.ts";
+import { checkHealth } from "../_health.ts";
 import type { Io } from "../_io.ts";
 import { open } from "../_mailbox.ts";
 import { examples, parseCount, parseDuration } from "../_options.ts";

@@ -4,11 +4,10 @@ import { type Command, Option } from "commander";
 import { type DeadLetter, type Mailbox, MAX_BATCH, redrive } from "../../mod.ts";
 import { oneLine } from "../../src/terminal/text.ts";
 import { CliError, usageError, withProgress } from "../_errors.ts";
-import { interruption } from "../_interrupt.ts";
-import type { Io } from "../_io.ts";
+import { interruption, type Io } from "../_io.ts";
 import { progress } from "../_live.ts";
-import { onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
-import { examples, limitOption, MAILBOXES, parseCount } from "../_options.ts";
+import { MAILBOXES, onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
+import { examples, limitOption, parseCount } from "../_options.ts";
 import { ageText, counted, printer } from "../_print.ts";
 import { peek, purge } from "./mailbox.ts";
 

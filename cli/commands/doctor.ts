@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { ENGINES } from "../../src/engines/registry.ts";
 import { DEFAULT_SHUTDOWN_TIMEOUT_MS } from "../../src/lifecycle/runnable.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "../../src/lifecycle/watchdog.ts";
 import { oneLine, type Paint } from "../../src/terminal/text.ts";
@@ -34,9 +35,14 @@ rest. All of it must fit into the grace period, after which the platform kills t
   kubernetes 30s, ecs 30s, docker 10s, cloud-run 10s, fly 5s, deno-deploy 5s, systemd 90s
 
 The settings are those of run, by flag or environment variable. The doctor does not load the module
-and creates nothing, except the streams of a mailbox on NATS.
+and creates nothing${exceptions()}.
 
 Exit code 0: no problems. 1: problems.`;
+
+function exceptions(): string {
+  const created = ENGINES.flatMap(({ alwaysCreates = [] }) => alwaysCreates);
+  return created.length === 0 ? "" : `, except ${created.join(" and ")}`;
+}
 
 /** Adds `lastcall doctor`, which checks that a worker can shut down gracefully. */
 export function addDoctor(program: Command, io: Io): void {

@@ -4,8 +4,8 @@ import type { Command } from "commander";
 import type { Mailbox, PeekedMessage } from "../../mod.ts";
 import { CliError } from "../_errors.ts";
 import { confirm, type Io } from "../_io.ts";
-import { onlyMailbox, withMailbox } from "../_mailbox.ts";
-import { examples, limitOption, MAILBOXES } from "../_options.ts";
+import { MAILBOXES, onlyMailbox, withMailbox } from "../_mailbox.ts";
+import { examples, limitOption } from "../_options.ts";
 import { ageText, counted, printer } from "../_print.ts";
 
 /** Adds `lastcall peek`, which shows messages without receiving them. */

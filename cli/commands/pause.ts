@@ -4,13 +4,11 @@ import { type Command, Option } from "commander";
 import { systemClock } from "../../mod.ts";
 import { oneLine } from "../../src/terminal/text.ts";
 import { CliError } from "../_errors.ts";
-import { fetchStatus, healthUrl, sendControl, type StatusAnswer } from "../_health_client.ts";
-import { interruption, sleep } from "../_interrupt.ts";
-import type { Io } from "../_io.ts";
+import { fetchStatus, healthUrl, inFlightOf, sendControl, type StatusAnswer } from "../_health.ts";
+import { interruption, type Io, sleep } from "../_io.ts";
 import { live, progressBar } from "../_live.ts";
 import { examples, HEALTH_URL, parseDuration, tokenOption } from "../_options.ts";
 import { ageText, printer } from "../_print.ts";
-import { inFlightOf } from "../_status_text.ts";
 
 interface Flags {
   readonly token?: string;
@@ -24,7 +22,7 @@ const MAX_FAILURES = 3;
 
 /** Adds `lastcall pause`, which lets a running group finish its work without ending it. */
 export function addPause(program: Command, io: Io): void {
-  program.command(" pause")
+  program.command("pause")
     .description(
       "Tell a running group to take no new work, and wait until nothing is in flight. The process " +
         "keeps running: resume makes it take work again.",
@@ -49,8 +47,8 @@ export function addPause(program: Command, io: Io): void {
       const base = healthUrl(url);
       const { json, result } = printer(io, command);
       await sendControl(base, "pause", flags.token);
-      if (!flags.wait) return result({ state: "draining" }, `${base} is draining`);
-      const waitedMs = await waitUntilDrained(io, base, flags.timeout, json);
+      if (!flags.wait) return result({ state: "pausing" }, `${base} is pausing`);
+      const waitedMs = await waitUntilPaused(io, base, flags.timeout, json);
       result(
         { state: "paused", inFlight: 0, waitedMs },
         `${base} is paused: nothing in flight after ${ageText(waitedMs)}`,
@@ -76,14 +74,14 @@ export function addResume(program: Command, io: Io): void {
 }
 
 /** Resolves when nothing is in flight, to the milliseconds that this took. */
-async function waitUntilDrained(
+async function waitUntilPaused(
   io: Io,
   base: string,
   timeoutMs: number,
   json: boolean,
 ): Promise<number> {
   const began = systemClock.monotonic();
-  const view = drainView(io, json);
+  const view = pauseView(io, json);
   const interrupted = interruption(io);
   const { signal } = interrupted;
   let last: StatusAnswer | undefined;
@@ -98,7 +96,7 @@ async function waitUntilDrained(
       const elapsedMs = Math.round(systemClock.monotonic() - began);
       if (signal.aborted) {
         const { code, exitCode } = signal.reason as CliError;
-        throw new CliError(code, stillDraining("Stopped waiting", base, last), { exitCode });
+        throw new CliError(code, stillPausing("Stopped waiting", base, last), { exitCode });
       }
       if (last?.paused && failures === 0 && inFlightOf(last) === 0) return elapsedMs;
       if (last?.paused === false && failures === 0) {
@@ -106,7 +104,7 @@ async function waitUntilDrained(
       }
       if (elapsedMs >= timeoutMs) {
         const what = `Not paused within ${ageText(timeoutMs)}`;
-        throw new CliError("failed", stillDraining(what, base, last));
+        throw new CliError("failed", stillPausing(what, base, last));
       }
       if (last !== undefined) view.show(last, elapsedMs);
       await sleep(Math.min(POLL_MS, timeoutMs - elapsedMs), signal);
@@ -117,9 +115,9 @@ async function waitUntilDrained(
   }
 }
 
-function stillDraining(what: string, base: string, last: StatusAnswer | undefined): string {
+function stillPausing(what: string, base: string, last: StatusAnswer | undefined): string {
   const left = last === undefined ? "" : ` with ${inFlightOf(last)} in flight`;
-  return `${what}: ${base} is still draining${left}; lastcall status shows its progress`;
+  return `${what}: ${base} is still pausing${left}; lastcall status shows its progress`;
 }
 
 function gone(base: string, last: StatusAnswer | undefined, cause: unknown): CliError {
@@ -128,25 +126,25 @@ function gone(base: string, last: StatusAnswer | undefined, cause: unknown): Cli
 }
 
 /** Shows the progress of a pause. */
-interface DrainView {
+interface PauseView {
   show(status: StatusAnswer, elapsedMs: number): void;
   end(): void;
 }
 
 /** Returns a bar for a terminal, one line a change for a pipe, and nothing with `--json`. */
-function drainView(io: Io, json: boolean): DrainView {
+function pauseView(io: Io, json: boolean): PauseView {
   if (json) return { show() {}, end() {} };
   return io.err.interactive ? terminalView(io) : pipeView(io);
 }
 
-function terminalView(io: Io): DrainView {
+function terminalView(io: Io): PauseView {
   const screen = live(io.err);
   let most = 0;
   return {
     show(status, elapsedMs) {
       const left = inFlightOf(status);
       most = Math.max(most, left);
-      const head = `draining  ${progressBar(most - left, most)}  ${most - left} of ${most}, ` +
+      const head = `pausing  ${progressBar(most - left, most)}  ${most - left} of ${most}, ` +
         `${left} left, ${ageText(elapsedMs)}`;
       screen.show([head, ...busyLoops(status).map((text) => `  ${text}`)]);
     },
@@ -154,14 +152,14 @@ function terminalView(io: Io): DrainView {
   };
 }
 
-function pipeView(io: Io): DrainView {
+function pipeView(io: Io): PauseView {
   let last = -1;
   return {
     show(status) {
       const left = inFlightOf(status);
       if (left === last || left === 0) return;
       last = left;
-      io.err.write(`draining, ${left} in flight: ${busyLoops(status).join("; ")}\n`);
+      io.err.write(`pausing, ${left} in flight: ${busyLoops(status).join("; ")}\n`);
     },
     end() {},
   };

@@ -11,11 +11,11 @@ import {
 } from "../../mod.ts";
 import { logLine } from "../../src/log.ts";
 import { asUsage, usageError } from "../_errors.ts";
-import { openForGroup } from "../_group_mailbox.ts";
-import { checkHealth } from "../_health_port.ts";
+import { checkHealth } from "../_health.ts";
 import type { Io } from "../_io.ts";
+import { MAILBOXES, openForGroup } from "../_mailbox.ts";
 import { loadRunnables, type Runnables } from "../_module.ts";
-import { examples, MAILBOXES } from "../_options.ts";
+import { examples } from "../_options.ts";
 import { jsonLog, printer } from "../_print.ts";
 import {
   addRunOptions,

@@ -1,11 +1,10 @@
 import { type Command, Option } from "commander";
 import { isMailboxError, type Mailbox, type SendOptions, systemClock } from "../../mod.ts";
 import { usageError, withProgress } from "../_errors.ts";
-import { interruption } from "../_interrupt.ts";
-import type { Io } from "../_io.ts";
+import { interruption, type Io } from "../_io.ts";
 import { progress } from "../_live.ts";
-import { takeMailbox, withMailbox } from "../_mailbox.ts";
-import { examples, MAILBOXES, parseDuration } from "../_options.ts";
+import { MAILBOXES, takeMailbox, withMailbox } from "../_mailbox.ts";
+import { examples, parseDuration } from "../_options.ts";
 import { counted, type Print, printer } from "../_print.ts";
 
 const BATCH_SIZE = 500;

@@ -6,7 +6,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { type Capabilities, type Mailbox, openMailbox, silentLog, systemClock } from "../../mod.ts";
+import { redactUrl } from "../../src/engines/_kit/client.ts";
 import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/_kit/mailbox_url.ts";
+import { engineOfScheme } from "../../src/engines/registry.ts";
 import { CliError, connectionReason, toCliError } from "../_errors.ts";
 import { open } from "../_mailbox.ts";
 import { counted } from "../_print.ts";
@@ -21,21 +23,22 @@ export async function checkEngine({ mailbox: url }: Settings): Promise<readonly 
   if (url === undefined) return [];
   try {
     const parsed = parseMailboxUrl(url);
-    if (parsed.scheme === "memory") {
+    const engine = engineOfScheme(parsed.scheme);
+    if (engine?.inProcess) {
       return [warning("engine", {
-        found: "memory: is a mailbox of one process",
+        found: `${parsed.scheme}: is a mailbox of one process`,
         why: "no other process can send to it, and its messages end with the process",
         change: "--mailbox sqlite:./jobs.db, or a server",
       })];
     }
-    const file = await checkFile(parsed);
-    if (file !== undefined) return [file];
+    const file = engine?.file?.(parsed);
+    const finding = file === undefined ? undefined : await checkFile(resolve(file), parsed);
+    if (finding !== undefined) return [finding];
     // `migrate` is an option of some engines only, so the type of the options does not have it.
     const options = { log: silentLog, migrate: false };
     const mailbox = await open(url, false, options);
     try {
-      const place = `${parsed.scheme}:${withoutCredentials(parsed.path)}`;
-      return [await roundTrip(mailbox, place), ...checkCapabilities(mailbox.capabilities)];
+      return [await roundTrip(mailbox, redactUrl(url)), ...checkCapabilities(mailbox.capabilities)];
     } finally {
       await mailbox.close();
     }
@@ -61,21 +64,23 @@ async function roundTrip(mailbox: Mailbox<unknown>, place: string): Promise<Find
 }
 
 function unreachable(error: unknown): Finding {
-  if (connectionReason(error) === "schema_missing") {
+  const reason = connectionReason(error);
+  if (reason === "schema_missing") {
     return ok("engine", "the server answers; the worker creates its tables when it starts");
+  }
+  if (reason === "schema_outdated") {
+    return ok("engine", "the server answers; the worker updates its tables when it starts");
   }
   const { message, code } = toCliError(error);
   return problem("engine", {
     found: message,
     why: "the worker could not start",
-    change: code === "usage"
+    change: reason === "client_missing"
+      ? "install the package"
+      : code === "usage"
       ? "--mailbox, as the message says"
       : "--mailbox, or the network between this machine and the server",
   });
-}
-
-function withoutCredentials(path: string): string {
-  return path.replace(/\/\/[^/]*@/, "//");
 }
 
 /** Reports what the engine cannot do and what follows for the worker. */
@@ -96,14 +101,12 @@ export function checkCapabilities(
       : "a worker that was suspended may settle a message that another worker handles by now",
     change: fencedAck
       ? "a higher --max-deliveries"
-      : "idempotent handlers; or SQLite, Redis, PostgreSQL or Deno KV",
+      : "idempotent handlers; or an engine that refuses stale receipt handles",
   })];
 }
 
-/** Checks a mailbox that is a file. Returns undefined when the file exists and can be opened. */
-async function checkFile({ scheme, path, href }: MailboxUrl): Promise<Finding | undefined> {
-  if (scheme !== "sqlite" && scheme !== "denokv" || path === "") return undefined;
-  const file = resolve(path.startsWith("///") ? path.slice(2) : path);
+/** Checks the file of a mailbox. Returns undefined when the file exists and can be opened. */
+async function checkFile(file: string, { href }: MailboxUrl): Promise<Finding | undefined> {
   const obstacle = fileObstacle(file);
   if (obstacle !== undefined || existsSync(file)) return obstacle;
   await openElsewhere(href, file);

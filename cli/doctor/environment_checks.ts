@@ -4,12 +4,12 @@ import { existsSync } from "node:fs";
 import process from "node:process";
 import { defaultRuntime } from "../../src/runtime.ts";
 import { messageOf } from "../_errors.ts";
-import { fetchStatus } from "../_health_client.ts";
-import { checkHealthPackages, checkPort } from "../_health_port.ts";
+import { fetchStatus } from "../_health.ts";
+import { checkHealthPackages, checkPort } from "../_health.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
 import type { Settings } from "./settings.ts";
 
-/** The facts that {@linkcode checkRuntime} judges. */
+/** The facts that {@linkcode checkRuntime} checks. */
 export interface RuntimeFacts {
   readonly name: string;
   readonly version: string;

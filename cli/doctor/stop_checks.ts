@@ -15,7 +15,7 @@ import type { Settings } from "./settings.ts";
 /**
  * Returns how long handlers may run before the group cancels them. It computes as the group does:
  * the unready delay is part of the timeout, and each stage leaves a reserve to the next. It assumes
- * loops of one priority.
+ * loops of one stop order.
  */
 export function workTimeMs(shutdownTimeoutMs: number, unreadyDelayMs: number): number {
   const loopsMs = shutdownTimeoutMs - unreadyDelayMs - reserveOf(shutdownTimeoutMs);

@@ -7,6 +7,7 @@ export const memory: EngineRegistration = {
   schemes: ["memory"],
   parameters: ["maxSize"],
   help: ["memory:orders?maxSize=100"],
+  inProcess: true,
   async open(url, options) {
     const { InMemoryMailbox } = await import("../mailbox/in_memory_mailbox.ts");
     const all = definedOptions({ ...options, maxSize: countParam(url, "maxSize") });

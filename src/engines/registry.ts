@@ -24,3 +24,8 @@ export const ENGINES: readonly EngineRegistration[] = [
   sqs,
   denoKv,
 ];
+
+/** Returns the engine of a URL's scheme. */
+export function engineOfScheme(scheme: string): EngineRegistration | undefined {
+  return ENGINES.find(({ schemes }) => schemes.includes(scheme));
+}

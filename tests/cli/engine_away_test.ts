@@ -117,7 +117,7 @@ describe("run --on-failure restart, while the server is down,", () => {
       assertEquals((await sender.exit()).code, 0);
       await server.stop();
       await using worker = startWorker(server.url, "--on-failure", "restart");
-      await worker.says("could not open mailbox");
+      await worker.says("mailbox not opened; trying again");
       await server.start();
       await worker.line("did 1");
       worker.kill("SIGTERM");
@@ -126,7 +126,7 @@ describe("run --on-failure restart, while the server is down,", () => {
 
     it(`stops at once on SIGTERM: ${name}`, { skip }, async () => {
       await using worker = startWorker(at(await freePort()), "--on-failure", "restart");
-      await worker.says("could not open mailbox");
+      await worker.says("mailbox not opened; trying again");
       worker.kill("SIGTERM");
       const { code, told } = await worker.exit();
       assertEquals(code, 0);
@@ -138,7 +138,7 @@ describe("run --on-failure restart, while the server is down,", () => {
     using server = await silentServer();
     const url = redis.url(server.port);
     await using worker = startWorker(url, "--on-failure", "restart");
-    await worker.says("could not open mailbox");
+    await worker.says("mailbox not opened; trying again");
     await server.hold();
     worker.kill("SIGTERM");
     const { code, told } = await worker.exit();
@@ -152,7 +152,7 @@ describe("run --on-failure restart, while the server is down,", () => {
     const flags = ["--on-failure", "restart", "--health-host", "127.0.0.1"];
     const url = redis.url(await freePort());
     await using worker = startWorker(url, ...flags, "--health-port", `${port}`);
-    await worker.says("could not open mailbox");
+    await worker.says("mailbox not opened; trying again");
     const status = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).status;
     assertEquals(await status("/health/live"), 200);
     assertEquals(await status("/health/ready"), 503);

@@ -75,7 +75,7 @@ describe("the examples of --help", () => {
     it(`work: ${command}`, async () => {
       writeFileSync("orders.jsonl", '{"dish":"soup"}\n{"dish":"cake"}\n');
       for (const line of examplesOf(await help(command))) {
-        await bury("order-17");
+        await leaveDeadLetter("order-17");
         const [words, file] = line.split(" < ");
         const [, ...args] = [...words!.matchAll(/'([^']*)'|(\S+)/g)].map(([, a, b]) => a ?? b!);
         const input = file === undefined ? {} : { lines: readFileSync(file, "utf8").split("\n") };
@@ -87,7 +87,7 @@ describe("the examples of --help", () => {
 });
 
 /** Leaves a dead letter with this id, and one message. */
-async function bury(id: string): Promise<void> {
+async function leaveDeadLetter(id: string): Promise<void> {
   await using mailbox = await openMailbox("sqlite:./jobs.db");
   await mailbox.purge();
   await mailbox.deadLetters!.purge();

@@ -103,10 +103,10 @@ describe("lastcall in a process", () => {
     await worker.line("orders stepped");
     const ready = await fetch(`http://127.0.0.1:${port}/health/ready`);
     assertEquals(await ready.json(), { status: "healthy" });
-    const drain = (authorization: string) =>
-      fetch(`http://127.0.0.1:${port}/drain`, { method: "POST", headers: { authorization } });
-    assertEquals((await drain("Bearer another-long-token")).status, 401);
-    assertEquals((await drain(`Bearer ${TOKEN}`)).ok, true);
+    const pause = (authorization: string) =>
+      fetch(`http://127.0.0.1:${port}/pause`, { method: "POST", headers: { authorization } });
+    assertEquals((await pause("Bearer another-long-token")).status, 401);
+    assertEquals((await pause(`Bearer ${TOKEN}`)).ok, true);
     worker.kill("SIGTERM");
     assertEquals((await worker.exit()).code, 0);
   });

@@ -118,13 +118,14 @@ describe("run", () => {
     assertEquals(json[0].report.loops[0].name, "own");
   });
 
-  it("runs a group of another copy of the package", async () => {
+  it("passes its limits to a group of another copy of the package", async () => {
     const { code } = await runText(
       `export const group = { loops: [], run: async () => {}, shutdown: async () => true,
-         main: async ({ maxIterations }) => { if (maxIterations !== 7) throw new Error("not passed"); } };
+         main: async ({ maxIterations, maxMessages, untilEmpty }) => {
+           if (maxIterations !== 7 || maxMessages !== 9 || !untilEmpty) throw new Error("not passed");
+         } };
        export const loop = 1;`,
-      "--max-iterations",
-      "7",
+      ...["--max-iterations", "7", "--max-messages", "9", "--until-empty"],
     );
     assertEquals(code, 0);
   });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { healthUrl } from "../../cli/_health_client.ts";
+import { healthUrl } from "../../cli/_health.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { freePort } from "../engines/_servers.ts";
@@ -51,15 +51,15 @@ describe("lastcall status", () => {
     assertEquals([loops[0].name, loops[0].inFlight], ["orders", 1]);
   });
 
-  it("exits 1 when the group is drained", async () => {
+  it("exits 1 when the group is paused", async () => {
     await using worker = await startWorker();
     await worker.group.pause();
     const { code, out, err } = await lastcall(["status", worker.url]);
     assertEquals(code, 1);
-    assertStringIncludes(out, "not ready: drained");
+    assertStringIncludes(out, "not ready: paused");
     assertEquals(
       err,
-      `error: ${worker.url} is not ready: drained until resumed\n`,
+      `error: ${worker.url} is not ready: paused until resumed\n`,
     );
   });
 
@@ -101,7 +101,7 @@ describe("lastcall status", () => {
         perSecond: 4.25,
         mailbox: "jobs",
         work: [{ id: "order-7", ageMs: 65_000 }],
-        figures: { received: 9, acknowledged: 5, nacked: 1, deadLettered: 2 },
+        counts: { received: 9, acknowledged: 5, nacked: 1, deadLettered: 2 },
       }],
       mailboxes: [
         { name: "jobs", reachable: true, messages: 12, deadLetters: 2 },
@@ -167,7 +167,7 @@ describe("lastcall status", () => {
 
 describe("lastcall status --watch", () => {
   it("writes one line a change until Ctrl+C, and exits 0", async () => {
-    const [looked, drained] = [deferred(), deferred()];
+    const [looked, paused] = [deferred(), deferred()];
     let looks = 0;
     await using worker = await startWorker(["tea"], {
       checks: { looks: () => ++looks === 3 ? looked.resolve() : undefined },
@@ -178,17 +178,17 @@ describe("lastcall status --watch", () => {
       runtime,
       onOut: (text) => {
         lines.push(text.replace(/^\S+ /, ""));
-        if (text.includes("drained")) drained.resolve();
+        if (text.includes("paused")) paused.resolve();
       },
     });
     await looked.promise;
     void worker.group.pause();
-    await drained.promise;
+    await paused.promise;
     runtime.send("SIGINT");
     assertEquals((await watching).code, 0);
     assertEquals(lines, [
       "ready, running, 1 loop, 1 in flight\n",
-      "not ready: drained until resumed, 1 loop, 1 in flight\n",
+      "not ready: paused until resumed, 1 loop, 1 in flight\n",
     ]);
     assertEquals(runtime.listening, 0);
   });

@@ -22,6 +22,16 @@ export interface EngineRegistration {
   readonly help: readonly string[];
   /** The optional npm packages that it may need. */
   readonly packages?: readonly string[];
+  /** The runtimes on which it works, as `runtime.name` has them. @default {all} */
+  readonly runtimes?: readonly string[];
+  /** True when its messages end with the process, so that no other process can use them. @default {false} */
+  readonly inProcess?: boolean;
+  /** Returns the path of the file with the messages, for engines that store them in a file. */
+  readonly file?: (url: MailboxUrl) => string | undefined;
+  /** Returns the name of the mailbox of a URL. @default {the parameter `queue`, or `default`} */
+  readonly mailboxName?: (url: MailboxUrl) => string;
+  /** What opening a mailbox creates even with `migrate: false`: `the streams of a mailbox on NATS`. */
+  readonly alwaysCreates?: string;
   /** Opens a mailbox. */
   readonly open: MailboxOpener;
   /** Opens what extends leases on another thread, for engines with `offThread`. */

@@ -7,6 +7,8 @@ export const denoKv: EngineRegistration = {
   schemes: ["denokv"],
   parameters: ["queue", ...LIMITS],
   help: ["denokv:./jobs.kv?queue=orders&maxSize=100"],
+  runtimes: ["deno"],
+  file: (url) => url.path === "" ? undefined : filePath(url),
   async open(url, options) {
     const { DenoKvMailbox } = await import("./mod.ts");
     return await DenoKvMailbox.open(

@@ -8,6 +8,7 @@ export const nats: EngineRegistration = {
   parameters: ["queue", ...LIMITS],
   help: ["nats://host:4222?queue=orders&maxSize=100"],
   packages: ["@nats-io/transport-node"],
+  alwaysCreates: "the streams of a mailbox on NATS",
   async open(url, options) {
     const { NatsMailbox } = await import("./mod.ts");
     return await NatsMailbox.open(

@@ -8,6 +8,7 @@ export const sqlite: EngineRegistration = {
   parameters: ["queue", "durability", ...LIMITS],
   help: ["sqlite:./jobs.db?queue=orders&durability=full&maxSize=100"],
   packages: ["better-sqlite3"],
+  file: (url) => filePath(url) || undefined,
   async open(url, options) {
     const { SqliteMailbox } = await import("./mod.ts");
     return await SqliteMailbox.open(

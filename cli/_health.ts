@@ -1,9 +1,14 @@
-// The HTTP client of the health app, for `status`, `pause`, `resume` and `doctor`.
+// The health app: its HTTP client for `status`, `pause`, `resume` and `doctor`, and the checks of its port
+// before a group listens there.
 
 import type { IncomingMessage } from "node:http";
+import { createServer } from "node:net";
+import { checkToken } from "../src/health/health_options.ts";
+import { loadHono } from "../src/health/health_server.ts";
 import type { LoopStatus, Status } from "../src/health/status.ts";
 import type { HealthSnapshot, LoopHealth } from "../src/lifecycle/health_snapshot.ts";
-import { CliError, messageOf, usageError } from "./_errors.ts";
+import { defaultRuntime } from "../src/runtime.ts";
+import { asUsage, CliError, messageOf, usageError } from "./_errors.ts";
 import { ageText } from "./_print.ts";
 
 /** A status as any version of the package answers it: fields beyond the snapshot may be missing. */
@@ -15,6 +20,11 @@ export interface StatusAnswer extends HealthSnapshot, Omit<Partial<Status>, keyo
 export interface FailedCheck {
   readonly name: string;
   readonly why: string;
+}
+
+/** Counts the work in flight of all loops. */
+export function inFlightOf({ loops }: StatusAnswer): number {
+  return loops.reduce((sum, { inFlight }) => sum + inFlight, 0);
 }
 
 const TIMEOUT_MS = 5_000;
@@ -148,4 +158,44 @@ function parseJson(text: string): unknown {
 function isStatus(body: unknown): body is StatusAnswer {
   const { phase, ready, loops } = Object(body);
   return typeof phase === "string" && typeof ready === "boolean" && Array.isArray(loops);
+}
+
+/** The health options of `run` and `demo`. */
+export interface HealthFlags {
+  readonly healthPort?: number;
+  readonly healthHost?: string;
+  readonly token?: string;
+}
+
+/**
+ * Checks the token, the optional packages and the port.
+ *
+ * @throws {CliError} when one of them cannot be used.
+ */
+export async function checkHealth({ healthPort, healthHost, token }: HealthFlags): Promise<void> {
+  if (token !== undefined) asUsage(() => checkToken(token));
+  if (healthPort === undefined) return;
+  await checkHealthPackages();
+  await checkPort(healthPort, healthHost ?? "0.0.0.0");
+}
+
+/** Throws a usage error that names the packages that serving needs and that are not installed. */
+export async function checkHealthPackages(): Promise<void> {
+  try {
+    await loadHono("--health-port", defaultRuntime());
+  } catch (error) {
+    throw usageError(messageOf(error), { cause: error });
+  }
+}
+
+/** Listens on the port for a moment. */
+export function checkPort(port: number, host: string): Promise<void> {
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}`;
+      reject(new CliError("failed", message, { cause: error }));
+    });
+    server.listen(port, host, () => server.close(() => resolve()));
+  });
 }
