@@ -23,18 +23,16 @@ const SHARED_ENGINES = ENGINES.filter(({ inProcess }) => inProcess !== true);
 /** The help section about mailbox URLs. */
 export const MAILBOXES: string = `
 Mailboxes:
-${
-  SHARED_ENGINES.flatMap(({ name, help }) => help.map((url, at) => helpLine(name, url, at))).join(
-    "\n",
-  )
-}
+${helpLines().join("\n")}
 
   If LASTCALL_MAILBOX is set, the mailbox can be omitted.`;
 
-/** Shows the name of an engine with the first of its URLs only. */
-function helpLine(name: string, url: string, at: number): string {
-  const width = Math.max(...SHARED_ENGINES.map((engine) => engine.name.length));
-  return `  ${(at === 0 ? name : "").padEnd(width)}  ${url}`;
+function helpLines(): readonly string[] {
+  const width = Math.max(...SHARED_ENGINES.map(({ name }) => name.length));
+  return SHARED_ENGINES.flatMap(({ name, help, runtimes }) => {
+    const only = runtimes === undefined ? "" : `, on ${runtimes.join(" and ")} only`;
+    return help.map((url, at) => `  ${(at === 0 ? name : "").padEnd(width)}  ${url}${only}`);
+  });
 }
 
 /**

@@ -9,7 +9,7 @@ import { definedOnly, envOptions, examples, parseCount, parseDuration } from "..
 import { counted, paint, printer } from "../_print.ts";
 import { checkEngine } from "../doctor/engine_check.ts";
 import { checkHealthPort, checkRuntime, runtimeFacts } from "../doctor/environment_checks.ts";
-import type { Finding, Level } from "../doctor/finding.ts";
+import { type Finding, flagValue, type Level } from "../doctor/finding.ts";
 import { detectPlatform, platformOf, PLATFORMS, type Settings } from "../doctor/settings.ts";
 import { checkDrain, checkGrace, checkPlatform, checkUnready } from "../doctor/stop_checks.ts";
 import { checkLease, checkVisibility, checkWatchdog } from "../doctor/work_checks.ts";
@@ -32,12 +32,18 @@ interface Flags {
 const ABOUT = `
 A shutdown consists of the unready delay, the time for work in flight, and a reserve to release the
 rest. All of it must fit into the grace period, after which the platform kills the process:
-  kubernetes 30s, ecs 30s, docker 10s, cloud-run 10s, fly 5s, deno-deploy 5s, systemd 90s
+  ${gracePeriods()}
 
 The settings are those of run, by flag or environment variable. The doctor does not load the module
 and creates nothing${exceptions()}.
 
 Exit code 0: no problems. 1: problems.`;
+
+function gracePeriods(): string {
+  return PLATFORMS.flatMap(({ name, graceMs }) => {
+    return graceMs === undefined ? [] : `${name} ${flagValue(graceMs)}`;
+  }).join(", ");
+}
 
 function exceptions(): string {
   const created = ENGINES.flatMap(({ alwaysCreates = [] }) => alwaysCreates);
