@@ -1,126 +1,136 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import type { Crew } from "./_crew.ts";
-import type { EngineUnderFire } from "./_engines.ts";
-import type { FaultKind } from "./options.ts";
-import type { SeededRandom } from "./_random.ts";
-import type { WorkerProcess } from "./_worker_process.ts";
+// Injects faults into workers and the engine.
 
-/** How often each kind comes, beside the others. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Random } from "../src/random.ts";
+import { type FaultKind, isServerFault } from "./options.ts";
+import type { ChaosEngine } from "./sites.ts";
+import type { WorkerProcess, Workers } from "./_workers.ts";
+
+/** How often each kind occurs, relative to the others. */
 const WEIGHTS: Readonly<Record<FaultKind, number>> = {
   term: 4,
   kill: 3,
-  pause: 2,
+  suspend: 2,
   restart: 1,
   freeze: 1,
 };
 
-/** Calls that met the trouble may fail for this long after it: that is how long a call may take. */
+/** A call that began during an outage may fail this long after it: the time limit of a call. */
 const AFTERMATH_MS = 6_000;
 
-/** What the engine goes through. */
-export class EngineTrouble {
-  readonly #engine: EngineUnderFire;
+/** Makes outages of the engine, one at a time. */
+export class Outages {
+  readonly #engine: ChaosEngine;
   #endsAt = -Infinity;
 
-  constructor(engine: EngineUnderFire) {
+  constructor(engine: ChaosEngine) {
     this.#engine = engine;
   }
 
-  /** True while it is in trouble, or was a moment ago. */
-  get present(): boolean {
+  /** True during an outage, and while calls may still fail because of it. */
+  get recent(): boolean {
     return performance.now() < this.#endsAt;
   }
 
-  get away(): boolean {
+  /** True during an outage. */
+  get present(): boolean {
     return this.#endsAt === Infinity;
   }
 
-  async restart(awayMs: number): Promise<void> {
-    this.#endsAt = Infinity;
-    await this.#engine.kill();
-    await sleep(awayMs);
-    await this.#engine.start();
-    this.#endsAt = performance.now() + AFTERMATH_MS;
+  /** Kills the server and starts it after `ms` milliseconds. */
+  async restart(ms: number): Promise<void> {
+    const server = this.#engine.server!;
+    await this.#during(() => server.kill(), ms, () => server.start());
   }
 
-  async freeze(awayMs: number): Promise<void> {
+  /** Freezes the server for `ms` milliseconds. */
+  async freeze(ms: number): Promise<void> {
+    const server = this.#engine.server!;
+    await this.#during(() => server.freeze(), ms, () => server.thaw());
+  }
+
+  async #during(
+    begin: () => void | Promise<void>,
+    ms: number,
+    end: () => void | Promise<void>,
+  ): Promise<void> {
     this.#endsAt = Infinity;
-    this.#engine.freeze();
-    await sleep(awayMs);
-    this.#engine.thaw();
+    await begin();
+    await sleep(ms);
+    await end();
     this.#endsAt = performance.now() + AFTERMATH_MS;
   }
 }
 
-/** Makes trouble: each kind once at first, in any order, and then at random. */
-export class Faults {
-  /** How many there were of each kind. */
-  readonly counts: Partial<Record<FaultKind, number>> = {};
-  readonly #kinds: readonly FaultKind[];
-  readonly #random: SeededRandom;
-  readonly #crew: Crew;
-  readonly #trouble: EngineTrouble;
-  readonly #leaseMs: number;
-  readonly #underWay = new Set<Promise<void>>();
+/** What {@linkcode Faults} needs. */
+export interface FaultsOptions {
+  readonly kinds: readonly FaultKind[];
+  readonly random: Random;
+  readonly workers: Workers;
+  readonly outages: Outages;
+  readonly leaseMs: number;
+}
 
-  constructor(
-    kinds: readonly FaultKind[],
-    random: SeededRandom,
-    crew: Crew,
-    trouble: EngineTrouble,
-    leaseMs: number,
-  ) {
-    this.#kinds = kinds;
-    this.#random = random;
-    this.#crew = crew;
-    this.#trouble = trouble;
-    this.#leaseMs = leaseMs;
+/** Injects each kind of fault once, in random order, and then faults at random. */
+export class Faults {
+  /** The number of injected faults by kind. */
+  readonly counts: Partial<Record<FaultKind, number>> = {};
+  readonly #options: FaultsOptions;
+  readonly #pending = new Set<Promise<void>>();
+
+  constructor(options: FaultsOptions) {
+    this.#options = options;
   }
 
-  /** Makes trouble for so long, and returns when all is well again. */
+  /** Injects faults for `ms` milliseconds. Resolves when the last one is over. */
   async run(ms: number, perSecond: number): Promise<void> {
-    const first = this.#random.shuffle(this.#kinds);
+    const { kinds, random, workers, outages } = this.#options;
+    const first = shuffle(random, kinds);
+    const tickets = kinds.flatMap((kind) => Array<FaultKind>(WEIGHTS[kind]).fill(kind));
     for (const endsAt = performance.now() + ms; performance.now() < endsAt;) {
-      await sleep(this.#random.between(0.5, 1.5) * 1_000 / perSecond);
-      const kind = first.shift() ?? this.#any();
-      // Drawn in any case: what follows is the same whatever is possible now.
-      const share = this.#random.next();
-      const worker = this.#random.pick(this.#crew.working);
-      if (isOfEngine(kind) ? this.#trouble.away : worker === undefined) {
+      await sleep((0.5 + random.number()) * 1_000 / perSecond);
+      const kind = first.shift() ?? pick(random, tickets)!;
+      // Always draws the same numbers, so that a seed makes the same faults on any machine.
+      const share = random.number();
+      const worker = pick(random, workers.working);
+      if (isServerFault(kind) ? outages.present : worker === undefined) {
         first.push(kind);
         continue;
       }
-      const fault = this.#act(kind, share, worker!);
-      this.#underWay.add(fault);
-      void fault.finally(() => this.#underWay.delete(fault));
+      const fault = this.#inject(kind, share, worker!);
+      this.#pending.add(fault);
+      void fault.finally(() => this.#pending.delete(fault));
     }
-    await Promise.all(this.#underWay);
+    await Promise.all(this.#pending);
   }
 
-  async #act(kind: FaultKind, share: number, worker: WorkerProcess): Promise<void> {
+  async #inject(kind: FaultKind, share: number, worker: WorkerProcess): Promise<void> {
+    const { workers, outages, leaseMs } = this.#options;
     this.counts[kind] = (this.counts[kind] ?? 0) + 1;
     switch (kind) {
       case "term":
-        this.#crew.hire();
-        return await this.#crew.stop(worker);
+        workers.add();
+        return await workers.stop(worker);
       case "kill":
-        this.#crew.hire();
-        return await this.#crew.kill(worker);
-      case "pause":
-        return await this.#crew.pause(worker, this.#leaseMs * (1.1 + share));
+        workers.add();
+        return await workers.kill(worker);
+      case "suspend":
+        return await workers.suspend(worker, leaseMs * (1.1 + share));
       case "restart":
-        return await this.#trouble.restart(share * 1_000);
+        return await outages.restart(share * 1_000);
       case "freeze":
-        return await this.#trouble.freeze(this.#leaseMs * (0.2 + 1.5 * share));
+        return await outages.freeze(leaseMs * (0.2 + 1.5 * share));
     }
-  }
-
-  #any(): FaultKind {
-    const tickets = this.#kinds.flatMap((kind) => Array<FaultKind>(WEIGHTS[kind]).fill(kind));
-    return this.#random.pick(tickets)!;
   }
 }
 
-function isOfEngine(kind: FaultKind): boolean {
-  return kind === "restart" || kind === "freeze";
+/** Returns one of the items; undefined when there is none. */
+export function pick<T>(random: Random, items: readonly T[]): T | undefined {
+  return items[Math.floor(random.number() * items.length)];
+}
+
+/** Returns the items in random order. */
+export function shuffle<T>(random: Random, items: readonly T[]): T[] {
+  const keyed = items.map((item) => ({ item, key: random.number() }));
+  return keyed.sort((a, b) => a.key - b.key).map(({ item }) => item);
 }

@@ -1,40 +1,42 @@
+// Sends the messages of a run.
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Mailbox } from "../mod.ts";
 
 /** The body of a message. */
 export interface Job {
-  /** How long to work on it. */
+  /** How long its handler takes. */
   readonly workMs: number;
 }
 
-/** How many messages a worker works on at a time. */
+/** How many messages a worker handles at a time. */
 export const CONCURRENCY = 10;
 
-/** How messages are sent. */
+/** Options of {@linkcode Sender}. */
 export interface SenderOptions {
   readonly messages: number;
-  /** Spread over this time; 0: as fast as it goes. */
+  /** The time over which the messages are spread; 0 sends as fast as possible. */
   readonly overMs: number;
-  /** A message that the engine does not take within this ends it all. */
+  /** How long the sender tries to send one message. */
   readonly limitMs: number;
-  /** Nothing is sent while so many are not completed. */
+  /** The sender waits while this many messages are not completed. */
   readonly maxBacklog: number;
-  /** How long to work on message number n. */
+  /** Returns how long the handler of message number n takes. */
   readonly workMs: (n: number) => number;
 }
 
 const SENDERS = 20;
 const PAUSE_MS = 20;
 
-/** In bursts, so that workers have more at a time than they can work on. */
+/** Sends in bursts, so that workers have more messages than they can handle at a time. */
 const BURST_MS = 500;
 
 /**
- * Sends messages with the ids 1 to n, each again and again under its id until the engine has confirmed
- * it: what was sent is there.
+ * Sends messages with the ids 1 to n. It repeats each send with the same id until the engine confirms
+ * it, so that every sent message is stored once.
  */
 export class Sender {
-  /** How many are confirmed. */
+  /** The number of confirmed messages. */
   sent = 0;
   readonly #mailbox: Mailbox<Job>;
   readonly #options: SenderOptions;
@@ -43,13 +45,14 @@ export class Sender {
   #next = 1;
   #stopped = false;
 
+  /** `completed` returns the number of messages that workers have completed. */
   constructor(mailbox: Mailbox<Job>, options: SenderOptions, completed: () => number) {
     this.#mailbox = mailbox;
     this.#options = options;
     this.#completed = completed;
   }
 
-  /** Sends all, or until it is stopped. */
+  /** Sends all messages, or until {@linkcode stop}. */
   async run(): Promise<void> {
     await Promise.all(Array.from({ length: SENDERS }, () => this.#sendSome()));
   }
@@ -67,11 +70,11 @@ export class Sender {
         continue;
       }
       const n = this.#next++;
-      await this.#confirm(`${n}`, { workMs: workMs(n) });
+      await this.#sendUntilConfirmed(`${n}`, { workMs: workMs(n) });
     }
   }
 
-  async #confirm(id: string, job: Job): Promise<void> {
+  async #sendUntilConfirmed(id: string, job: Job): Promise<void> {
     const endsAt = performance.now() + this.#options.limitMs;
     for (;;) {
       try {

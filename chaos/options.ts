@@ -1,48 +1,54 @@
-// What `npm run chaos` can be told.
+// The command line of `npm run chaos`.
 
 import { parseArgs } from "node:util";
-
-/** The engines that can be put under fire. */
-export const ENGINES = ["redis", "postgres", "sqlite", "nats"] as const;
-export type EngineName = (typeof ENGINES)[number];
+import { type ChaosSite, loadSite, SITE_NAMES } from "./sites.ts";
 
 /**
- * What can happen: a worker is stopped well, killed, or frozen for longer than its leases; the engine is
- * killed and started again, or frozen. A file is never away, so SQLite knows the first three only.
+ * The faults: a worker gets SIGTERM or SIGKILL, or is suspended for longer than its leases last; the
+ * server of the engine is killed and restarted, or frozen.
  */
-export const FAULTS = ["term", "kill", "pause", "restart", "freeze"] as const;
+export const FAULTS = ["term", "kill", "suspend", "restart", "freeze"] as const;
 export type FaultKind = (typeof FAULTS)[number];
 
-/** One run. */
+/** Returns true for the faults that need a server. */
+export function isServerFault(kind: FaultKind): boolean {
+  return kind === "restart" || kind === "freeze";
+}
+
+/** The options of one run. */
 export interface ChaosOptions {
-  readonly engine: EngineName;
-  /** How many messages are sent, spread over the time. */
+  /** The name of a site. */
+  readonly engine: string;
+  /** How many messages the run sends, spread over its time. */
   readonly messages: number;
-  /** How long there are messages and faults. What is left then is worked off in peace. */
+  /** How long the run sends messages and injects faults. The rest is handled without faults. */
   readonly seconds: number;
   readonly workers: number;
   readonly faults: readonly FaultKind[];
-  /** The same seed makes the same faults in the same order. */
+  /** The same seed injects the same faults in the same order. */
   readonly seed: number;
-  /** How many faults there are in a second, about. */
   readonly faultsPerSecond: number;
-  /** Ten workers are replaced one by one, and nothing else happens. */
+  /** True to replace the workers one by one, without other faults. */
   readonly rolling: boolean;
 }
 
-/** What `--help` says. */
+/** The text of `--help`. */
 export const HELP: string = `npm run chaos -- [options]
-  --engine redis|postgres|sqlite|nats   [redis]
+  --engine ${SITE_NAMES.join("|").padEnd(28)} [redis]
   --messages N                          [2000]
   --seconds S                           [20]
   --workers W                           [6; 10 with --rolling]
   --faults term|all|kind,kind,…         [all] of ${FAULTS.join(", ")}
-  --rate F                              faults in a second [1]
+  --rate F                              faults per second [1]
   --seed X                              [random]
   --rolling                             replaces the workers one by one, under load`;
 
-/** Reads the command line, and refuses what it does not understand. */
-export function parseOptions(args: readonly string[]): ChaosOptions {
+/**
+ * Parses the command line.
+ *
+ * @throws {RangeError} for a value that is not allowed.
+ */
+export async function parseOptions(args: readonly string[]): Promise<ChaosOptions> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -56,26 +62,24 @@ export function parseOptions(args: readonly string[]): ChaosOptions {
       rolling: { type: "boolean", default: false },
     },
   });
-  const engine = oneOf("engine", values.engine, ENGINES);
+  const engine = oneOf("engine", values.engine, SITE_NAMES);
   const workers = values.workers ?? (values.rolling ? "10" : "6");
   return {
     engine,
     messages: positive("messages", values.messages),
     seconds: positive("seconds", values.seconds),
     workers: positive("workers", workers),
-    faults: faultsOf(engine, values.faults),
+    faults: faultsOf(await loadSite(engine), values.faults),
     faultsPerSecond: positive("rate", values.rate),
     seed: positive("seed", values.seed ?? `${1 + Math.floor(Math.random() * 1e9)}`),
     rolling: values.rolling,
   };
 }
 
-/** The faults that a word stands for, without those that the engine cannot have. */
-export function faultsOf(engine: EngineName, text: string): readonly FaultKind[] {
-  const asked = text === "all" ? FAULTS : text.split(",").map((it) => oneOf("faults", it, FAULTS));
-  const possible = (kind: FaultKind) =>
-    engine !== "sqlite" || (kind !== "restart" && kind !== "freeze");
-  return asked.filter(possible);
+/** Returns the faults of a list, or of `all`, without those that the engine cannot have. */
+export function faultsOf({ hasServer }: ChaosSite, text: string): readonly FaultKind[] {
+  const listed = text === "all" ? FAULTS : text.split(",").map((it) => oneOf("faults", it, FAULTS));
+  return listed.filter((kind) => hasServer || !isServerFault(kind));
 }
 
 function oneOf<T extends string>(name: string, value: string, allowed: readonly T[]): T {

@@ -1,5 +1,5 @@
-// A worker under fire: an ordinary program, apart from what it tells the ledger. Arguments: the URL of
-// the mailbox, the length of a lease and the time for a stop, both in milliseconds.
+// A worker of a chaos test: an ordinary program that also reports each message to the parent process.
+// Arguments: the URL of the mailbox, and in milliseconds the visibility timeout and the shutdown timeout.
 
 import { writeSync } from "node:fs";
 import process from "node:process";
@@ -14,18 +14,18 @@ const loop = new MailboxLoop({
   concurrency: CONCURRENCY,
   prefetch: CONCURRENCY,
   handler: async ({ id, body }, { attempt }) => {
-    tell(`begin ${id} ${attempt}`);
+    report(`started ${id} ${attempt}`);
     await new Promise((resolve) => setTimeout(resolve, body.workMs));
-    tell(`done ${id}`);
+    report(`done ${id}`);
   },
 });
 const group = new LoopGroup([loop], { shutdownTimeoutMs: Number(shutdownTimeoutMs) });
-group.on("phase", ({ phase }) => phase === "running" && tell("ready"));
-process.stdin.on("close", () => process.exit(1)).resume(); // nobody is there to tell any more
+group.on("phase", ({ phase }) => phase === "running" && report("ready"));
+process.stdin.on("close", () => process.exit(1)).resume(); // the parent process has ended
 await group.main({ visibilityTimeoutMs: Number(leaseMs) });
 
-/** Not to be lost whatever comes next: it returns when the line is out of this process. */
-function tell(line: string): void {
+/** Writes a line synchronously, so that it is not lost when the process is killed next. */
+function report(line: string): void {
   for (let rest = new TextEncoder().encode(`${line}\n`); rest.length > 0;) {
     try {
       rest = rest.subarray(writeSync(1, rest));

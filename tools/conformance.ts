@@ -1,6 +1,7 @@
 // The conformance table: which cases of the mailbox contract each engine passes on each runtime.
 
 import { readFileSync } from "node:fs";
+import { ENGINES } from "../src/engines/registry.ts";
 import type { RuntimeName } from "./runtimes.ts";
 
 /** The environment variable with the file to which the tests append records, one a line. */
@@ -17,19 +18,6 @@ export interface CaseRecord {
   readonly result: "passed" | "failed" | "lacking";
 }
 
-const RUNTIMES: readonly RuntimeName[] = ["node", "bun", "deno"];
-
-/** The engines in the order of the table, with the runtimes of their clients. */
-const ENGINES: readonly (readonly [name: string, runtimes: readonly RuntimeName[]])[] = [
-  ["memory", RUNTIMES],
-  ["SQLite", RUNTIMES],
-  ["Redis", RUNTIMES],
-  ["PostgreSQL", RUNTIMES],
-  ["NATS", RUNTIMES],
-  ["SQS", RUNTIMES],
-  ["Deno KV", ["deno"]],
-];
-
 /** Reads the records of a file. Ignores a last line without a newline, which may be incomplete. */
 export function readRecords(path: string): readonly CaseRecord[] {
   return readFileSync(path, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line));
@@ -40,9 +28,9 @@ export function conformanceTable(
   records: readonly CaseRecord[],
   runtimes: readonly RuntimeName[],
 ): string {
-  const rows = ENGINES.map(([engine, supported]) => [
-    engine,
-    ...runtimes.map((it) => supported.includes(it) ? cell(of(records, engine, it)) : "–"),
+  const rows = ENGINES.map(({ name, runtimes: supported = runtimes }) => [
+    name,
+    ...runtimes.map((it) => supported.includes(it) ? cell(of(records, name, it)) : "–"),
   ]);
   return [["contract", ...runtimes], ...rows]
     .map((cells) => cells.map((it) => it.padEnd(13)).join("").trimEnd()).join("\n");
@@ -54,7 +42,7 @@ export function missingEngines(
   runtimes: readonly RuntimeName[],
   required: readonly string[],
 ): readonly string[] {
-  const known = ENGINES.map(([engine]) => engine);
+  const known = ENGINES.map(({ name }) => name);
   const unknown = required.filter((engine) => !known.includes(engine));
   if (unknown.length > 0) {
     throw new Error(`Unknown engine ${unknown.join(", ")}: expected one of ${known.join(", ")}`);
