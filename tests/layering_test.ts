@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
-import { violations } from "../tools/layering.ts";
+import { engineViolations, violations } from "../tools/layering.ts";
 import { root } from "../tools/runtimes.ts";
 import { scan } from "../tools/source_scan.ts";
 
@@ -15,6 +15,25 @@ test("the sources keep the directions of imports, know no runtime and stay small
   assertGreater(paths.length, 5);
   const sources = paths.map((path) => scan(path, readFileSync(`${root}/${path}`, "utf8")));
   assertEquals(violations(sources), []);
+});
+
+test("no file besides the registry and the engines' own folders names engines", () => {
+  const paths = globSync("{src,cli,chaos,tools}/**/*.ts", { cwd: root })
+    .map((path) => path.replaceAll("\\", "/"))
+    .filter((path) => !path.startsWith("tools/std/"));
+  const sources = paths.map((path) => scan(path, readFileSync(`${root}/${path}`, "utf8")));
+  assertEquals(engineViolations(sources), []);
+});
+
+test("layering refuses a comparison with a scheme, a package, and a list of engines", () => {
+  const found = (text: string) => engineViolations([scan("cli/a.ts", text)]);
+  assertEquals(found('if (scheme === "sqs") a();').length, 1);
+  assertEquals(found('await import("ioredis"); const MODULE: string = "ioredis";').length, 1);
+  assertEquals(found('const a = "sqlite:./jobs.db"; const b = "redis://host";').length, 1);
+  assertEquals(found("const a = `Redis, ${b} or PostgreSQL`;").length, 1);
+  assertEquals(found("const a = /^(sqlite|redis):/;").length, 1);
+  assertEquals(found('const a = "sqlite:./jobs.db"; // or redis://host'), []);
+  assertEquals(found('import { redis } from "../src/engines/redis/registration.ts";'), []);
 });
 
 // deno-fmt-ignore -- a table: one bad source a line

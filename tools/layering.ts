@@ -1,18 +1,21 @@
-// The directions of imports, as rules a program can check. ARCHITECTURE.md says them in prose.
+// Checks the imports of the sources. ARCHITECTURE.md describes the rules. dependency-cruiser 18 cannot
+// replace this file: it does not read TypeScript 7, nor globals, timers and modules named by a constant.
 
 import { posix } from "node:path";
+import { ENGINES } from "../src/engines/registry.ts";
 import type { Source } from "./source_scan.ts";
 
-/** Longer files are two ideas. */
+/** A longer file has more than one idea. */
 export const MAX_LINES = 300;
 
-/** The contracts everything else is written against, and the checks of options, which import nothing. */
+/** The contracts of the core, and the checks of options. They import only each other. */
 const PORTS: readonly string[] = [
   "src/_checks.ts",
   "src/clock.ts",
   "src/runtime.ts",
   "src/errors.ts",
   "src/log.ts",
+  "src/random.ts",
 ];
 
 /** The folders of `src/`, lowest first. A folder imports only from itself, from lower ones and ports. */
@@ -33,52 +36,52 @@ const FOLDERS: readonly string[] = [
   "testing",
 ];
 
-/** What outside the project a part may import; whoever matches no rule may import nothing. */
+/** The modules outside the project that a file may import. A file without a rule may import none. */
 const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/clock\.ts$/, /^@std\/async$/],
   [/^src\/testing\//, /^@std\/assert$/],
-  // Two optional peers, each known to one file.
+  // Two optional peers, each imported by one file.
   [/^src\/library_log\.ts$/, /^@logtape\/logtape$/],
   [/^src\/telemetry\/open_telemetry\.ts$/, /^@opentelemetry\/api$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
-  // A journal is a file, by the module that all runtimes share.
+  // A journal is a file. All runtimes have this module.
   [/^src\/evals\/journal\.ts$/, /^node:fs\/promises$/],
-  // Agents of one machine can meet in a directory.
+  // A board can be a directory.
   [/^src\/coordination\/directory\//, /^node:(fs\/promises|path)$/],
   [/^src\/(health|service)\//, /^hono(\/|$)/],
-  // An engine may use its client, an optional peer, but never the runtime.
+  // An engine may import its client, an optional peer, but no module of a runtime.
   [/^src\/engines\//, /^(?!node:|bun|deno|hono)[@a-z]/],
-  // SQLite is a file, and comes with the runtime: the modules that all of them share.
+  // SQLite is a file, and a part of the runtimes.
   [/^src\/engines\/sqlite\//, /^node:(sqlite|fs\/promises)$/],
-  // Clients that come with Bun, each known to one file.
+  // Clients that are a part of Bun, each imported by one file.
   [/^src\/engines\/sqlite\/drivers\/bun_sqlite\.ts$/, /^bun:sqlite$/],
   [/^src\/engines\/redis\/_bun_client\.ts$/, /^bun$/],
-  // Between two statements of a transaction there is no time to wait for a look at the file.
+  // Examines the file synchronously, because it does so within a transaction.
   [/^src\/engines\/sqlite\/_file_identity\.ts$/, /^node:fs$/],
   [/^runtime_adapters\//, /^node:/],
   [/^runtime_adapters\/node\.ts$/, /^@hono\/node-server$/],
-  // The command is a program: it has files, a terminal and arguments.
+  // The command uses files, a terminal and arguments.
   [/^cli\//, /^(node:|commander$)/],
 ];
 
-/** The command is made of the package as anybody has it, and of the checks in its core. */
+/** The command uses the package, and checks of its core. */
 const CLI_MAY_IMPORT = /^(cli\/|src\/|mod\.ts$|deno\.json$)/;
 
-/** Names a runtime. */
+/** Uses of a runtime's API. */
 const RUNTIME_GLOBAL =
   /^(?:Deno|Bun|process|globalThis\s*(?:\?\.)?\[.*|globalThis\s*\??\.\s*process)$/s;
 const NAMED_RUNTIME = /^(?:Deno|Bun)$/;
 const RAW_TIMER = /set(?:Timeout|Interval|Immediate)$/;
-/** A store that comes with a runtime, and can be had in no other way: one file knows it. */
+/** Deno KV is a part of Deno, so one file uses the API of Deno. */
 const KNOWS_RUNTIME = "src/engines/deno_kv/_open_kv.ts";
-/** These load modules by an address that they are given. */
+/** These load modules by a URL that they are given. */
 const LOADS_ANY = [
   "src/lease/_lease_thread_main.ts",
   "cli/_module.ts",
   "runtime_adapters/_thread.ts",
 ];
 
-/** Everything that is wrong with these sources, one sentence each. */
+/** Returns the violations of the rules, one sentence each. */
 export function violations(sources: readonly Source[]): readonly string[] {
   const graph = new Map(sources.map((source) => [source.path, projectImports(source)]));
   return [
@@ -135,14 +138,14 @@ function directionViolations(path: string, target: string): readonly string[] {
   return found;
 }
 
-/** The folder below `src/`; empty for ports and for files outside. */
+/** Returns the folder below `src/`; empty for other files. */
 function folderOf(path: string): string {
   return /^src\/(\w+)\//.exec(path)?.[1] ?? "";
 }
 
 function adapterMayImport(path: string, target: string): boolean {
   if (target === "src/runtime.ts") return true;
-  // Choosing an adapter is what detect.ts is for.
+  // detect.ts chooses the adapter.
   return /^runtime_adapters\/_\w+\.ts$/.test(target) ||
     (path === "runtime_adapters/detect.ts" && target.startsWith("runtime_adapters/"));
 }
@@ -177,4 +180,42 @@ function cycles(graph: ReadonlyMap<string, readonly string[]>): readonly string[
   };
   for (const path of graph.keys()) visit(path, []);
   return found;
+}
+
+/** Files that name engines besides the registry, with the reason. */
+const NAMES_ENGINES: ReadonlyMap<string, string> = new Map([
+  ["chaos/options.ts", "npm run chaos has a default engine"],
+  ["cli/commands/agents.ts", "boards exist on two servers, which src/coordination decides"],
+  ["tools/build.ts", "one package is native, so bundlers must not see it"],
+]);
+
+/**
+ * Returns the files that name engines although a registry entry is the only place for that. A file
+ * outside of an engine may show the URL of one engine as an example. It may not compare with a scheme or
+ * a package, or mention several engines.
+ */
+export function engineViolations(sources: readonly Source[]): readonly string[] {
+  const named = sources.filter(({ path }) =>
+    !path.startsWith("src/engines/") && !NAMES_ENGINES.has(path)
+  );
+  return named.flatMap(({ path, strings }) => {
+    const engines = ENGINES.filter(({ inProcess }) => inProcess !== true).map((engine) => ({
+      name: engine.name,
+      terms: [engine.name, ...engine.schemes, ...engine.packages ?? []],
+    }));
+    const compared = engines.flatMap(({ terms }) => terms.filter((it) => strings.includes(it)));
+    const mentioned = engines.filter(({ terms }) => terms.some((term) => mentions(strings, term)));
+    return [
+      ...compared.map((term) => `${path} must read "${term}" from the engine registry`),
+      ...(mentioned.length > 1
+        ? [`${path} must not list engines: ${mentioned.map(({ name }) => name).join(", ")}`]
+        : []),
+    ];
+  });
+}
+
+function mentions(strings: readonly string[], term: string): boolean {
+  const escaped = term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const pattern = new RegExp(`(?<![\\w@/.+-])${escaped}(?![\\w/.-])`);
+  return strings.some((text) => pattern.test(text));
 }

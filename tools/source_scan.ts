@@ -1,16 +1,18 @@
-// Reads what the layering rules need to know of a TypeScript source, from its syntax tree.
+// Reads the facts about a TypeScript source that the layering rules need, from its syntax tree.
 
 import { parse } from "@babel/parser";
 
-/** What a source says about itself. */
+/** The facts about one source. */
 export interface Source {
   readonly path: string;
   /** The modules it imports and re-exports, types and dynamic imports included. */
   readonly imports: readonly string[];
-  /** The arguments of dynamic imports whose module cannot be told from the source. */
+  /** The arguments of dynamic imports whose module is unknown before the program runs. */
   readonly computedImports: readonly string[];
-  /** Its uses of globals that the rules are about: `Deno`, `globalThis.process`, `setTimeout`. */
+  /** Its uses of the globals that the rules restrict: `Deno`, `globalThis.process`, `setTimeout`. */
   readonly globals: readonly string[];
+  /** The texts of its string literals, templates and patterns, without imports. */
+  readonly strings: readonly string[];
   /** True when it has a default export or exports everything of another module. */
   readonly exportsUnnamed: boolean;
   readonly lineCount: number;
@@ -26,7 +28,7 @@ interface Node {
 
 /** Names of runtimes: every use counts, also as a property. */
 const RUNTIMES: readonly string[] = ["Deno", "Bun"];
-/** Globals whose names are fair names of properties. */
+/** Globals whose names properties may have. */
 const GLOBALS: readonly string[] = ["process", "setTimeout", "setInterval", "setImmediate"];
 
 /** Parses one source. */
@@ -40,6 +42,7 @@ export function scan(path: string, text: string): Source {
   const dynamic: Node[] = [];
   const constants = new Map<string, string>();
   const globals: string[] = [];
+  const strings: string[] = [];
   let exportsUnnamed = false;
   const onNode = (node: Node, parent: Node | undefined): void => {
     const { type } = node;
@@ -56,6 +59,12 @@ export function scan(path: string, text: string): Source {
     } else if (isMember(node) && (node.object as Node).name === "globalThis") {
       const name = (node.property as Node).name as string;
       if (node.computed || GLOBALS.includes(name)) globals.push(source(node));
+    } else if (type === "StringLiteral" && parent?.source !== node) {
+      strings.push(node.value as string);
+    } else if (type === "RegExpLiteral") {
+      strings.push(node.pattern as string);
+    } else if (type === "TemplateElement") {
+      strings.push((node.value as { readonly cooked: string }).cooked);
     } else if (type === "Identifier") {
       const name = node.name as string;
       if (RUNTIMES.includes(name)) globals.push(name);
@@ -73,7 +82,7 @@ export function scan(path: string, text: string): Source {
     else imports.push(module);
   }
   const lineCount = text.trimEnd().split("\n").length;
-  return { path, imports, computedImports, globals, exportsUnnamed, lineCount };
+  return { path, imports, computedImports, globals, strings, exportsUnnamed, lineCount };
 }
 
 function walk(
