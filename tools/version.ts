@@ -1,11 +1,12 @@
-// The version of the package. deno.json has it; the other files are set and checked from there.
-// `npm version` covers neither deno.json nor the changelog.
+// The version of the package. `npm version 0.2.0` sets it in package.json and package-lock.json, commits
+// and tags. It runs this tool to check the changelog first, and to copy the version to deno.json and the
+// changelog, which npm does not know.
 //
-//   npm run set-version -- 0.2.0                     sets it in all files, with today's date
-//   npm run set-version -- 0.2.0 --date 2030-01-31
-//   node tools/version.ts --check                    checks that all files have the same version
-//   node tools/version.ts --check --tag v0.2.0       and that it is dated and matches the tag
-//   node tools/version.ts --notes                    prints its section of the changelog
+//   node tools/version.ts --check                checks that all files have the same version
+//   node tools/version.ts --check --tag v0.2.0   and that it is dated and matches the tag
+//   node tools/version.ts --notes                prints its section of the changelog
+//   node tools/version.ts --ready                run by npm: checks that the changelog awaits a version
+//   node tools/version.ts --copy                 run by npm: copies the version, with today's date
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,17 +22,10 @@ export interface Section {
   readonly text: string;
 }
 
-const SOURCE = "deno.json";
+const SOURCE = "package.json";
+const JSR_MANIFEST = "deno.json";
 const CHANGELOG = "CHANGELOG.md";
 const HEADING = /^## (\S+) \((unreleased|\d{4}-\d{2}-\d{2})\)$/;
-const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$/;
-
-/** How often each manifest contains the version, always before other versions in it. */
-const OCCURRENCES: Readonly<Record<string, number>> = {
-  [SOURCE]: 1,
-  "package.json": 1,
-  "package-lock.json": 2,
-};
 
 /** Returns the version of the package in a folder. */
 export function readVersion(folder: string): string {
@@ -63,7 +57,7 @@ export function readChangelog(folder: string): readonly Section[] {
 }
 
 /**
- * Returns the places whose version differs from that of deno.json. With a tag the version must also be
+ * Returns the places whose version differs from that of package.json. With a tag the version must also be
  * that of the tag and have a date in the changelog.
  */
 export function versionProblems(folder: string, tag?: string): readonly string[] {
@@ -80,22 +74,16 @@ export function versionProblems(folder: string, tag?: string): readonly string[]
     ...(tag === undefined || tag === `v${version}` ? [] : [`the tag is ${tag}, not v${version}`]),
     ...(tag === undefined || released?.version === version
       ? []
-      : [`${CHANGELOG} has no date for ${version}: run npm run set-version before the tag`]),
+      : [`${CHANGELOG} has no date for ${version}: set the version with npm version`]),
   ];
 }
 
 /**
- * Writes a version and its release date to all files.
+ * Checks that a version can be released.
  *
- * @throws {Error} before it writes anything, when the version or the changelog is not ready.
+ * @throws {Error} when the changelog has no unreleased section, or has released the version already.
  */
-export function setVersion(folder: string, version: string, date: string): void {
-  if (!VERSION.test(version)) {
-    throw new Error(`Invalid version "${version}": expected a version as 1.2.3 or 1.2.3-rc.1`);
-  }
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(date) || Number.isNaN(Date.parse(date))) {
-    throw new Error(`Invalid date "${date}": expected a date as 2030-01-31`);
-  }
+export function checkReady(folder: string, version: string): void {
   const [first, ...older] = readChangelog(folder);
   if (older.some((section) => section.version === version)) {
     throw new Error(`${CHANGELOG} already has a section for ${version}: choose a higher version`);
@@ -105,29 +93,19 @@ export function setVersion(folder: string, version: string, date: string): void 
       `${CHANGELOG} has no unreleased section: add "## ${version} (unreleased)" first`,
     );
   }
-  const old = readVersion(folder);
-  const written = Object.entries(OCCURRENCES).map(([file, times]) => {
-    return [file, replaced(read(folder, file), old, version, times)] as const;
-  });
-  const heading = `## ${first.version} (unreleased)\n`;
-  const changelog = read(folder, CHANGELOG).replace(heading, `## ${version} (${date})\n`);
-  for (const [file, text] of [...written, [CHANGELOG, changelog] as const]) {
-    writeFileSync(join(folder, file), text);
-  }
 }
 
-/** Replaces text instead of parsed JSON, so that the formatting of the file stays. */
-function replaced(text: string, old: string, version: string, times: number): string {
-  let out = text;
-  let from = 0;
-  for (let i = 0; i < times; i++) {
-    const at = out.indexOf(`"version": "${old}"`, from);
-    if (at < 0) throw new Error(`A manifest does not have the version ${old}: correct it first`);
-    const now = `"version": "${version}"`;
-    out = out.slice(0, at) + now + out.slice(at + now.length - version.length + old.length);
-    from = at + now.length;
-  }
-  return out;
+/** Copies the version of package.json to deno.json, and with its date to the changelog. */
+export function copyVersion(folder: string, date: string): void {
+  const version = readVersion(folder);
+  checkReady(folder, version);
+  // Replaces text and not parsed JSON, so that the formatting of the file stays.
+  write(folder, JSR_MANIFEST, /"version": "[^"]*"/, `"version": "${version}"`);
+  write(folder, CHANGELOG, /^## \S+ \(unreleased\)$/m, `## ${version} (${date})`);
+}
+
+function write(folder: string, name: string, pattern: RegExp, text: string): void {
+  writeFileSync(join(folder, name), read(folder, name).replace(pattern, text));
 }
 
 function manifestVersions(
@@ -135,7 +113,7 @@ function manifestVersions(
 ): readonly { readonly where: string; readonly version: unknown }[] {
   const lock = parse(folder, "package-lock.json");
   return [
-    { where: "package.json", version: parse(folder, "package.json").version },
+    { where: JSR_MANIFEST, version: parse(folder, JSR_MANIFEST).version },
     { where: "package-lock.json", version: lock.version },
     { where: 'package-lock.json, in packages[""],', version: lock.packages?.[""]?.version },
   ];
@@ -149,29 +127,27 @@ function read(folder: string, name: string): string {
   return readFileSync(join(folder, name), "utf8");
 }
 
-const USAGE = "Give a version, as 1.2.3, or --check, or --notes";
-
 function runCommand(): void {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
+  const { values } = parseArgs({
     options: {
       check: { type: "boolean", default: false },
       notes: { type: "boolean", default: false },
+      ready: { type: "boolean", default: false },
+      copy: { type: "boolean", default: false },
       tag: { type: "string" },
-      date: { type: "string", default: new Date().toISOString().slice(0, 10) },
     },
   });
-  const [version, ...rest] = positionals;
-  const asked = [version !== undefined, values.check, values.notes].filter(Boolean).length;
+  const { tag, ...actions } = values;
   try {
-    if (asked !== 1 || rest.length > 0) throw new Error(USAGE);
-    if (values.tag !== undefined && !values.check) throw new Error("--tag needs --check");
-    if (values.check) check(values.tag);
-    else if (values.notes) console.log(notes());
-    else {
-      setVersion(root, version!, values.date);
-      console.log(`Set ${version} of ${values.date}. Commit it, then tag it v${version}.`);
+    if (Object.values(actions).filter(Boolean).length !== 1) {
+      throw new Error("Give one of --check, --notes, --ready and --copy");
     }
+    if (tag !== undefined && !actions.check) throw new Error("--tag needs --check");
+    if (actions.check) check(tag);
+    else if (actions.notes) console.log(notes());
+    // npm sets this variable for the scripts of `npm version`.
+    else if (actions.ready) checkReady(root, process.env["npm_new_version"] ?? "");
+    else copyVersion(root, new Date().toISOString().slice(0, 10));
   } catch (error) {
     console.error((error as Error).message);
     process.exitCode = 2;
