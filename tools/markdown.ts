@@ -1,5 +1,5 @@
-// Reads the fenced blocks, links and anchors of Markdown. Link checkers do not know the markers before
-// the blocks, and these few lines read both.
+// Reads the fenced blocks, links and anchors of Markdown. remark-validate-links (with 195 other packages)
+// would check the links of Markdown only, not those of HTML, and the blocks would still need this file.
 
 /** A fenced block with the markers before it. */
 export interface Block {

@@ -8,8 +8,7 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { parseCommands } from "../../tools/console_blocks.ts";
-import { ConsoleSession } from "../../tools/console_session.ts";
+import { ConsoleSession, parseCommands } from "../../tools/console_blocks.ts";
 import type { Block } from "../../tools/markdown.ts";
 import type { RuntimeName } from "../../tools/runtimes.ts";
 import type { Desk, Place } from "./_desk.ts";
