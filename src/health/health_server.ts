@@ -1,15 +1,14 @@
-import { errorText } from "../errors.ts";
 import { onAbort } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { missingPackages } from "../errors.ts";
+import { errorText, missingPackages } from "../errors.ts";
 import type { HttpServer, Runtime } from "../runtime.ts";
 import type { Resource } from "../lifecycle/resources.ts";
 import type { Broadcast } from "./_broadcast.ts";
-import { healthRoutes, type HonoPackage } from "./_health_routes.ts";
+import { healthRoutes, type HonoPackage } from "./_routes.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
 
 /** How long clients have to read the last event. */
-const LAST_WORDS_MS = 1_000;
+const LAST_EVENT_MS = 1_000;
 
 /**
  * Loads `hono`, after a check of the other packages that serving needs on this runtime. The error names
@@ -35,7 +34,7 @@ export class HealthServer implements Resource {
   readonly name = "health";
   readonly #runtime: Runtime;
   readonly #fetch: (request: Request) => Response | Promise<Response>;
-  readonly #place: { readonly port: number; readonly hostname: string };
+  readonly #address: { readonly port: number; readonly hostname: string };
   readonly #events: Broadcast;
   readonly #clock: Clock;
   #server: HttpServer | undefined;
@@ -44,7 +43,7 @@ export class HealthServer implements Resource {
     hono: HonoPackage,
     group: Inspectable,
     runtime: Runtime,
-    place: { readonly port: number; readonly hostname: string },
+    address: { readonly port: number; readonly hostname: string },
     options: HealthOptions,
   ) {
     const { app, events } = healthRoutes(hono, group, options, true);
@@ -52,19 +51,22 @@ export class HealthServer implements Resource {
     this.#events = events;
     this.#clock = options.clock ?? systemClock;
     this.#runtime = runtime;
-    this.#place = place;
+    this.#address = address;
   }
 
   async start(): Promise<void> {
     const { serve, name } = this.#runtime;
-    if (serve === undefined) throw new Error(`The runtime "${name}" cannot serve HTTP`);
-    const { port, hostname } = this.#place;
+    if (serve === undefined) {
+      throw new Error(
+        `Cannot serve the health of the group: the runtime "${name}" cannot serve HTTP. Remove healthPort.`,
+      );
+    }
+    const { port, hostname } = this.#address;
     try {
-      this.#server = await serve(this.#fetch, this.#place);
+      this.#server = await serve(this.#fetch, this.#address);
     } catch (error) {
-      throw new Error(`Nothing can listen at ${hostname}:${port}: ${errorText(error)}`, {
-        cause: error,
-      });
+      const text = `Cannot listen on ${hostname}:${port}: ${errorText(error)}. Check healthPort.`;
+      throw new Error(text, { cause: error });
     }
   }
 
@@ -73,7 +75,7 @@ export class HealthServer implements Resource {
     this.#events.close();
     const cutOff = new AbortController();
     const unlink = onAbort(signal, () => cutOff.abort());
-    const cancel = this.#clock.schedule(LAST_WORDS_MS, () => cutOff.abort());
+    const cancel = this.#clock.schedule(LAST_EVENT_MS, () => cutOff.abort());
     try {
       await this.#server?.close({ signal: cutOff.signal });
     } finally {

@@ -1,4 +1,4 @@
-import type { Metric, MetricSample } from "../health/metric_source.ts";
+import type { Metric, MetricSample } from "../telemetry/metrics.ts";
 import { ATTEMPT_OUTCOMES, type AttemptEvent, type AttemptOutcome } from "./pool_call.ts";
 import type { Worker } from "./_worker.ts";
 

@@ -1,7 +1,7 @@
 import { checkDuration } from "../_checks.ts";
 import type { Clock } from "../clock.ts";
 import { type CancelledError, isTerminatingError, TerminatingError } from "../errors.ts";
-import type { Metric, MetricSource } from "../health/metric_source.ts";
+import type { Metric, MetricSource } from "../telemetry/metrics.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
 import { type Answer, type RequestTicket, RequestTracker } from "./request_tracker.ts";
 import { terminatingResponse } from "./terminating_response.ts";

@@ -1,5 +1,5 @@
 import { checkDuration } from "../_checks.ts";
-import type { Metric, MetricSource } from "../health/metric_source.ts";
+import type { Metric, MetricSource } from "../telemetry/metrics.ts";
 import type { Resource } from "../lifecycle/resources.ts";
 import { attempt, type Attempted, type Failed, type PoolRequest } from "./_attempt.ts";
 import { type Choice, choose, ownerOf } from "./_choose.ts";
