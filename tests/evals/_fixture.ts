@@ -13,7 +13,7 @@ import { FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 export type Options = Partial<EvalLoopOptions<string, string, string>>;
 
 /** Mailboxes on a virtual clock, an agent that answers in upper case, and loops that evaluate it. */
-export class Lab {
+export class Fixture {
   readonly clock: VirtualClock = new VirtualClock();
   readonly requests: FaultyMailbox<EvalRequest<string, string>, EvalResult<string>>;
   readonly results: FaultyMailbox<EvalResult<string>>;
@@ -80,7 +80,7 @@ export class Lab {
     const { requests, results } = this;
     await submitDataset(requests, {
       evaluationId: "e",
-      dataset: Lab.samples(count),
+      dataset: Fixture.samples(count),
       replyTo: results,
     });
   }
@@ -97,7 +97,7 @@ export class Lab {
   }
 
   /** Receives and acknowledges all results, in order. */
-  async heard(): Promise<EvalResult<string>[]> {
+  async takeResults(): Promise<EvalResult<string>[]> {
     const messages = await this.results.receive({ maxMessages: 1_000 });
     await this.results.acknowledgeMany(messages);
     return messages.map(({ body }) => body);
