@@ -58,7 +58,7 @@ export class LoopGroup extends BaseGroup {
   }
 
   /** The health server starts first and stops last. Its modules are loaded only with a `healthPort`. */
-  protected override foundation(): readonly Resource[] {
+  protected override firstResources(): readonly Resource[] {
     const { healthPort: port, healthHost: hostname = "0.0.0.0", health } = this.#options;
     if (port === undefined) return [];
     const { clock = systemClock } = this.#options;

@@ -134,7 +134,7 @@ describe("LoopGroup", () => {
     assertEquals([report.reason.signal, report.exitCode], ["SIGTERM", 0]);
     assertEquals(phases, [
       "starting: run() was called",
-      "running: resources is ready",
+      "running: the resources are ready",
       "unready: SIGTERM",
       "draining: SIGTERM",
       "stopped: SIGTERM",

@@ -1,6 +1,7 @@
 import { afterEach, describe, it } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import type { Resource } from "../../src/lifecycle/resources.ts";
 import { Bench } from "./_group.ts";
 
@@ -36,6 +37,15 @@ describe("resources", () => {
       "server stops",
       "database stops",
     ]);
+  });
+
+  it("may be anything with a name that can be disposed of, such as a mailbox", async () => {
+    const bench = new Bench();
+    const mailbox = new InMemoryMailbox("orders", { clock: bench.clock });
+    const loop = bench.loop("loop", () => assertEquals(mailbox.closed, false));
+    const group = bench.group([loop], { resources: [mailbox] });
+    await bench.clock.until(group.run({ maxIterations: 1 }));
+    assertEquals(mailbox.closed, true);
   });
 
   it("that cannot start ends the run, and leaves nothing of the rest running", async () => {
