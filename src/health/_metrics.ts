@@ -1,7 +1,7 @@
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { LeaseCounters } from "../lease/lease.ts";
-import type { Phase } from "../lifecycle/group_events.ts";
+import { PHASES } from "../lifecycle/group_events.ts";
 import { NO_COUNTS, type Runnable } from "../lifecycle/runnable.ts";
 import type { Log } from "../log.ts";
 import {
@@ -16,16 +16,6 @@ import type { HealthOptions, Inspectable } from "./health_options.ts";
 /** The content type of {@linkcode prometheusText}. */
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** In an object, so that the compiler finds a phase that is missing here. */
-const PHASES: Readonly<Record<Phase, true>> = {
-  starting: true,
-  running: true,
-  unready: true,
-  draining: true,
-  cancelling: true,
-  stopped: true,
-};
-
 /** How long each source of metrics may take. */
 const SOURCE_TIMEOUT_MS = 1_000;
 
@@ -37,7 +27,7 @@ export function groupMetrics(group: Inspectable): readonly Metric[] {
   const health = group.health();
   const perLoop = (value: (loop: typeof health.loops[number]) => number): MetricSample[] =>
     health.loops.map((loop) => ({ labels: { loop: loop.name }, value: value(loop) }));
-  const phases = Object.keys(PHASES).map((phase) => {
+  const phases = PHASES.map((phase) => {
     return { labels: { phase }, value: Number(phase === health.phase) };
   });
   return [
