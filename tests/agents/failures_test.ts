@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import type { Adapter } from "../../src/agents/adapter.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import type { AgentBundle, AgentLoopOptions } from "../../src/agents/agent_options.ts";
 import type { AgentResult } from "../../src/agents/agent_request.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";

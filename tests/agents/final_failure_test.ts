@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import type { Adapter } from "../../src/agents/adapter.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { redrive } from "../../src/loops/redrive.ts";
 import type { DeadLetterOptions } from "../../src/mailbox/dead_letters.ts";
 import { Fixture } from "./_fixture.ts";

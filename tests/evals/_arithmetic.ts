@@ -1,5 +1,5 @@
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import {
   allOf,
   Dataset,

@@ -1,11 +1,11 @@
 import type { Adapter } from "../../src/agents/adapter.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
 import type { AgentLoopOptions } from "../../src/agents/agent_options.ts";
 import { Dataset } from "../../src/evals/dataset.ts";
 import { EvalLoop, type EvalLoopOptions } from "../../src/evals/eval_loop.ts";
 import type { EvalRequest, EvalResult } from "../../src/evals/eval_request.ts";
-import { exactMatch } from "../../src/evals/builtin_evaluators.ts";
+import { exactMatch } from "../../src/evals/evaluators.ts";
 import { submitDataset } from "../../src/evals/submit.ts";
 import type { Log } from "../../src/log.ts";
 import { FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";

@@ -1,8 +1,8 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { llmJudge } from "../../src/evals/llm_judge.ts";
-import { contains } from "../../src/evals/builtin_evaluators.ts";
+import { contains } from "../../src/evals/evaluators.ts";
 import { LoopGroup } from "../../src/group/loop_group.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { FakeRuntime, lifecycleCases } from "../../src/testing/mod.ts";

@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import type { Adapter, Prompt } from "../../src/agents/adapter.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { Session } from "../../src/agents/session.ts";
 import { systemClock } from "../../src/clock.ts";
 import {

@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertGreater } from "@std/assert";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
-import { exactMatch } from "../../src/evals/builtin_evaluators.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
+import { exactMatch } from "../../src/evals/evaluators.ts";
 import { SerializationError } from "../../src/mailbox/errors.ts";
 import { Fixture } from "./_fixture.ts";
 
