@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { excerpt } from "../../src/health/_broadcast.ts";
 import type { HealthOptions, LoopStatus, Status } from "../../src/health/mod.ts";
-import { HealthServer, loadHono } from "../../src/health/health_server.ts";
+import { loadHono, serveHealth } from "../../src/health/health_server.ts";
 import type { RequestHandler } from "../../src/runtime.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
 import { Fixture } from "./_fixture.ts";
@@ -70,14 +70,13 @@ async function serve(fixture: Fixture, options: HealthOptions = {}) {
   let closing = Promise.resolve();
   const { clock, group, log } = fixture;
   const place = { port: 1, hostname: "here" };
-  const server = new HealthServer(await loadHono("it", runtime), group, runtime, place, {
+  const stop = await serveHealth(await loadHono("it", runtime), group, runtime, place, {
     clock,
     log,
     ...options,
   });
-  await server.start();
   return {
-    server,
+    stop,
     closes,
     hang: () => void (closing = new Promise(() => {})),
     watch: async () => new EventClient(await handler(new Request("http://here/events"))),
@@ -138,7 +137,7 @@ describe("the events of a group", () => {
     const fixture = new Fixture();
     await fixture.start();
     await fixture.mailbox.send("tea", { id: "tea" });
-    const { server, watch } = await serve(fixture);
+    const { stop, watch } = await serve(fixture);
     const client = await watch();
     await fixture.clock.advance(500);
     assertEquals(client.events.length, 1);
@@ -150,7 +149,7 @@ describe("the events of a group", () => {
     assertEquals(client.phases, ["running", "unready", "draining", "cancelling"]);
     assertEquals(client.last?.status.loops[0]?.work[0]?.id, "tea");
     assert(!client.ended);
-    await server.stop({ signal: never });
+    await stop({ signal: never });
     await fixture.clock.settle();
     assertEquals([client.last?.name, client.last?.status.phase], ["end", "stopped"]);
     assertEquals(client.last?.status.phases.slice(-2), ["cancelling", "stopped"]);
@@ -160,12 +159,12 @@ describe("the events of a group", () => {
     assertEquals(fixture.clock.pending, 0);
   });
 
-  it("HealthServer closes the connection of a client that does not read after 1 s", async () => {
+  it("the health server closes the connection of a client that does not read after 1 s", async () => {
     const fixture = new Fixture();
-    const { server, watch, closes, hang } = await serve(fixture);
+    const { stop, watch, closes, hang } = await serve(fixture);
     await watch();
     hang();
-    server.stop({ signal: never }).catch(() => {});
+    stop({ signal: never }).catch(() => {});
     await fixture.clock.advance(999);
     assertEquals(closes[0]?.aborted, false);
     await fixture.clock.advance(1);
