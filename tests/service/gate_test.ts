@@ -169,7 +169,17 @@ describe("ServiceGate", () => {
   it("ServiceGate answers probes and controls while it is closed, and does not count them", async () => {
     const gate = new ServiceGate();
     gate.close();
-    for (const path of ["/health/live", "/health", "/metrics", "/status", "/events", "/pause", "/resume"]) {
+    for (
+      const path of [
+        "/health/live",
+        "/health",
+        "/metrics",
+        "/status",
+        "/events",
+        "/pause",
+        "/resume",
+      ]
+    ) {
       const answer = await gate.handle(request(path), () => new Response("well"));
       assertEquals([path, answer.status, gate.count], [path, 200, 0]);
       await answer.body?.cancel();
