@@ -104,7 +104,7 @@ describe("lastcall in a process", () => {
     const ready = await fetch(`http://127.0.0.1:${port}/health/ready`);
     assertEquals(await ready.json(), { status: "healthy" });
     const drain = (authorization: string) =>
-      fetch(`http://127.0.0.1:${port}/drain`, { method: "POST", headers: { authorization } });
+      fetch(`http://127.0.0.1:${port}/pause`, { method: "POST", headers: { authorization } });
     assertEquals((await drain("Bearer another-long-token")).status, 401);
     assertEquals((await drain(`Bearer ${TOKEN}`)).ok, true);
     worker.kill("SIGTERM");

@@ -69,9 +69,9 @@ export function basics(it: Host): void {
     assertEquals(ready.status, 200, ready.text);
     assertStringIncludes(ready.text, "ok not too many letters");
     assertMatch((await ask("/metrics")).text, /lastcall_mailbox_messages\{mailbox="letters"\}/);
-    assertEquals((await ask("/drain", { method: "POST" })).status, 401);
+    assertEquals((await ask("/pause", { method: "POST" })).status, 401);
     const headers = { authorization: `Bearer ${token}` };
-    assertEquals((await ask("/drain", { method: "POST", headers })).status, 202);
+    assertEquals((await ask("/pause", { method: "POST", headers })).status, 202);
     assertEquals((await ask("/health/ready")).status, 503);
     await stopped(post);
   });
