@@ -1,11 +1,10 @@
 /**
- * 2. A group. Loops that belong together start together, and stop in an order that makes sense, under one
- * deadline.
+ * 2. A group. Several loops start together and stop in order, under one deadline.
  *
  *     node examples/02_group.ts
  *
- * Press Ctrl+C: the customers leave first, what is on the stove is finished, and the till, on which both
- * stand, is closed last. The report at the end accounts for every message.
+ * Press Ctrl+C: the customers stop first, the kitchen finishes its dishes, and the till closes last. The
+ * report at the end counts every message.
  */
 
 import { InMemoryMailbox, LoopGroup, MailboxLoop, StepLoop, systemClock } from "../mod.ts";
@@ -13,13 +12,13 @@ import { InMemoryMailbox, LoopGroup, MailboxLoop, StepLoop, systemClock } from "
 const orders = new InMemoryMailbox<string>("orders");
 const menu = ["soup", "pasta", "curry", "cake"];
 
-/** A lower stopOrder stops first: nobody orders in a kitchen that is closing. */
+/** Producers stop before consumers: a lower `stopOrder` stops first. */
 const customers = new StepLoop("customers", async ({ iteration, sleep }) => {
   await orders.send(menu[iteration % menu.length]!);
   await sleep(250);
 }, { stopOrder: -1 });
 
-/** Works on two messages at a time. A handler that returns is done; one that throws gets another try. */
+/** Handles two messages at a time. A message whose handler throws is retried. */
 const kitchen = new MailboxLoop({
   name: "kitchen",
   mailbox: orders,
@@ -30,7 +29,7 @@ const kitchen = new MailboxLoop({
   },
 });
 
-/** Support is what loops stand on: started before them, stopped after them, in reverse order. */
+/** A resource starts before the loops and stops after them. */
 const till = {
   name: "till",
   start: () => console.log("the till is open"),
@@ -38,7 +37,7 @@ const till = {
 };
 
 const group = new LoopGroup([customers, kitchen], {
-  shutdownTimeoutMs: 5_000, // for everything together, however many loops there are
+  shutdownTimeoutMs: 5_000, // for the whole stop, however many loops there are
   resources: [till],
 });
 group.on("phase", ({ phase, reason }) => console.log(`> ${phase} (${reason})`));

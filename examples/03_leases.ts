@@ -1,11 +1,11 @@
 /**
- * 3. Leases. A message that was received is hidden from others, for a while. The while should be short, so
- * that the message of a process that died comes back soon; and the work may be long. A lease that is
- * extended while the handler works allows for both.
+ * 3. Leases. A received message is hidden from other workers for the visibility timeout. A short timeout
+ * brings the message of a dead process back soon. Handlers may still take longer, because the loop extends
+ * the lease while the handler works.
  *
  *     node examples/03_leases.ts
  *
- * It ends by itself. Three times the same roast, which takes longer than the message is hidden.
+ * It ends by itself. It cooks the same roast three times; each takes longer than the visibility timeout.
  */
 
 import {
@@ -20,7 +20,7 @@ import {
 const VISIBILITY_MS = 400;
 const ROAST_MS = 900;
 
-/** Cooks one roast, and tells how often it was begun. */
+/** Cooks one roast and prints how often it was started. */
 async function cook(
   title: string,
   lease: LeaseExtenderOptions | false,
@@ -38,7 +38,7 @@ async function cook(
       console.log(`  begun, attempt ${attempt}`);
       await roast(attempt, signal, beat);
       console.log(`  done, attempt ${attempt}`);
-      void group.shutdown(); // one is enough; this handler is still waited for
+      void group.shutdown(); // the stop waits for this handler
     },
   });
   const group = new LoopGroup([cooks], { shutdownTimeoutMs: 5_000 });
@@ -55,15 +55,15 @@ await cook("Without a lease a second cook begins as well:", false, () => {
 // This is the default: nothing needs to be set.
 await cook("With one it is cooked once:", {}, () => systemClock.sleep(ROAST_MS));
 
-// The other side of it: whoever is stuck would keep a message for ever. With `beatWithinMs` the lease lasts
-// only as long as the handler gives signs of life, and then somebody else begins. Should the first one
-// come round, its `signal` tells it that the message is not its own any more.
+// A stuck handler would keep its message for ever. With `beatWithinMs` the lease is extended only while the
+// handler calls `beat`. When it stops doing so, another worker gets the message, and `signal` of the stuck
+// handler aborts.
 await cook("Whoever is stuck loses it:", { beatWithinMs: 200 }, async (attempt, signal, beat) => {
   signal.addEventListener("abort", () => console.log(`  given up, attempt ${attempt}`));
   if (attempt === 1) await systemClock.sleep(600);
   for (let passed = 0; passed < ROAST_MS; passed += 100) {
     await systemClock.sleep(100);
-    signal.throwIfAborted(); // a LeaseLostError; near the deadline of a stop a CancelledError
+    signal.throwIfAborted(); // throws a LeaseLostError, or a CancelledError near the deadline of a stop
     beat();
   }
 });

@@ -1,10 +1,10 @@
 /**
- * 4. SQLite. Messages in a file outlive the process, and so does what a handler has saved of its progress.
+ * 4. SQLite. Messages in a file survive the process, and so do the checkpoints that a handler saves.
  *
  *     node examples/04_sqlite.ts
  *
- * Press Ctrl+C in the middle, and start it again: it goes on with the page at which it was. Or end it by
- * `kill -9`: what it had taken comes back when its visibility timeout has passed.
+ * Press Ctrl+C in the middle and start it again: it continues with the next page. Or end it by `kill -9`: its
+ * message is delivered again when its visibility timeout has passed.
  */
 
 import { LoopGroup, MailboxLoop, RetryLaterError, systemClock } from "../mod.ts";
@@ -15,7 +15,7 @@ interface Book {
   readonly pages: number;
 }
 
-// A file has any number of queues. It is made when it is not there.
+// A file contains any number of queues. It is created if it does not exist.
 const books = await SqliteMailbox.open<Book>("books.db", { name: "to-print" });
 
 const left = await books.approximateCount();
@@ -35,21 +35,21 @@ const press = new MailboxLoop({
     for (let page = Number(printed) + 1; page <= pages; page++) {
       await systemClock.sleep(150);
       console.log(`${title}, page ${page} of ${pages}`);
-      await checkpoint(page); // the next delivery of this message begins after this page
-      // Between two pages is a good place to stop. It is no failure, so no attempt is spent.
+      await checkpoint(page); // the next delivery of this message continues after this page
+      // Stop between two pages. This is not a failure, so it does not count as an attempt.
       if (stopping.aborted && page < pages) {
         throw new RetryLaterError("the press is stopping", { delayMs: 0 });
       }
     }
-    if (await books.approximateCount() === 1) void group.shutdown(); // this one is the last
+    if (await books.approximateCount() === 1) void group.shutdown(); // only this message is left
   },
 });
 
 const group = new LoopGroup([press], {
   shutdownTimeoutMs: 5_000,
-  resources: [{ name: "books.db", stop: () => books.close() }],
+  resources: [books],
 });
 console.log("Press Ctrl+C to stop the press.");
-// A short visibility timeout, for the case of `kill -9`. The lease is extended while a book is printed.
+// A short visibility timeout helps after `kill -9`. The lease is extended while a book is printed.
 const report = await group.run({ visibilityTimeoutMs: 10_000 });
 console.log(`\n${report}`);

@@ -1,10 +1,10 @@
 /**
- * 5. Redis. A mailbox that processes of many machines share: each message goes to one of them.
+ * 5. Redis. Processes on many machines share a mailbox; each message goes to one of them.
  *
  *     node examples/05_redis.ts
  *
- * Start it in two terminals, or three, on runtimes of your choice: they share the parcels. Press Ctrl+C in
- * one: the others take over at once what it gives back. `REDIS_URL` names the server, an argument the queue.
+ * Start it in two or three terminals, on any runtime: they share the parcels. Press Ctrl+C in one: the others
+ * immediately receive the messages that it releases. `REDIS_URL` names the server, an argument the queue.
  */
 
 import process from "node:process";
@@ -21,8 +21,8 @@ const parcels = await RedisMailbox.open<{ to: string }>(url, { name: queue }).ca
 });
 
 /**
- * Every process announces the parcel of the next second, and it is stored once: what is sent with the id
- * of a message that is still there is not stored again. The delay keeps it there until all have sent it.
+ * Every process sends the parcel of the next second, and it is stored once: a message with the id of a
+ * stored message is not stored again. The delay keeps it stored until all processes have sent it.
  */
 const post = new StepLoop("post", async ({ sleep }) => {
   const second = Math.floor(Date.now() / 1_000) + 1;
@@ -35,7 +35,7 @@ const courier = new MailboxLoop({
   name: "courier",
   mailbox: parcels,
   concurrency: 2,
-  prefetch: 4, // taken ahead, so that the next one is at hand; a stop gives them back
+  prefetch: 4, // received ahead; a stop releases them
   handler: async ({ id, body: { to } }) => {
     await systemClock.sleep(400);
     console.log(`${id} delivered to ${to} by process ${process.pid}`);
@@ -44,7 +44,7 @@ const courier = new MailboxLoop({
 
 const group = new LoopGroup([post, courier], {
   shutdownTimeoutMs: 5_000,
-  resources: [{ name: "redis", stop: () => parcels.close() }],
+  resources: [parcels],
 });
 console.log("Press Ctrl+C to send the courier home.");
 const report = await group.run();

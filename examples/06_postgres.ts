@@ -1,10 +1,10 @@
 /**
- * 6. PostgreSQL, and what becomes of messages that fail. They are tried again after a growing pause, and in
- * the end put with the dead letters, with the reason, from where they can be sent back.
+ * 6. PostgreSQL and dead letters. Failed messages are retried with a growing delay. A message that fails too
+ * often is dead-lettered with the reason, and can be redriven.
  *
  *     node examples/06_postgres.ts
  *
- * It ends by itself. `DATABASE_URL` names the database, an argument the schema that the table is made in.
+ * It ends by itself. `DATABASE_URL` names the database, an argument the schema that contains the table.
  */
 
 import process from "node:process";
@@ -28,16 +28,16 @@ const invoices = await PostgresMailbox.open<Invoice>(url, { name: "invoices", sc
 
 let bankIsOpen = false;
 
-/** Another attempt does not make sense of nonsense: this one is buried at the first. */
+/** A retry cannot help: a message that fails with this error is dead-lettered immediately. */
 class NonsenseError extends Error {}
 
-/** Works until nothing is left but dead letters. */
+/** Handles messages until only dead letters are left. */
 async function workOff(title: string): Promise<void> {
   console.log(`\n${title}`);
   let open = await invoices.approximateCount();
   const tell = (what: string) => {
     console.log(what);
-    if (--open === 0) void group.shutdown(); // it waits until this one is settled, too
+    if (--open === 0) void group.shutdown(); // the stop waits until this message is settled
   };
   const clerk = new MailboxLoop({
     name: "clerk",
@@ -45,7 +45,7 @@ async function workOff(title: string): Promise<void> {
     concurrency: 3,
     deadLetter: { maxDeliveries: 3, include: [NonsenseError] },
     backoff: { minMs: 50 },
-    log: silentLog, // it would warn of every failure
+    log: silentLog, // it would log every failure
     handler: ({ body: { number, cents } }, { attempt }) => {
       if (cents < 0) throw new NonsenseError(`${cents} cents`);
       if (number === 2 && !bankIsOpen) throw new Error(`attempt ${attempt}: the bank is closed`);
@@ -61,7 +61,7 @@ await invoices.sendMany([{ number: 1, cents: 990 }, { number: 2, cents: 500 }]);
 await invoices.send({ number: 3, cents: -1 });
 await workOff("The first day:");
 
-// A dead letter is a message of a mailbox of its own: with the body as it was, and why it is there.
+// Dead letters are messages of a separate mailbox. Each has the original body and the reason.
 const { deadLetters } = invoices;
 for (
   const { body: letter } of await deadLetters.receive({ maxMessages: 10, visibilityTimeoutMs: 0 })

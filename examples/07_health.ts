@@ -1,16 +1,16 @@
 /**
- * 7. Health. A group with a `healthPort` answers probes, tells Prometheus its numbers, and can be drained
- * from outside by whoever has the token.
+ * 7. Health. A group with a `healthPort` answers probes, exports Prometheus metrics, and can be paused by a
+ * request with the token.
  *
  *     HEALTH_TOKEN=correct-horse-battery node examples/07_health.ts
  *
  *     curl -i http://127.0.0.1:8080/health/ready?verbose
  *     curl http://127.0.0.1:8080/metrics
- *     curl -X POST -H "Authorization: Bearer correct-horse-battery" http://127.0.0.1:8080/drain
+ *     curl -X POST -H "Authorization: Bearer correct-horse-battery" http://127.0.0.1:8080/pause
  *     curl -X POST -H "Authorization: Bearer correct-horse-battery" http://127.0.0.1:8080/resume
  *
- * Press Ctrl+C: `/health/ready` is 503 at once, and the letters go on being sorted for a second, so that
- * routers notice before anything ends; then the rest of the stop follows. An argument names another port.
+ * Send it SIGTERM: `/health/ready` answers 503 immediately, and the loops continue for a second, so that load
+ * balancers notice first. Then the rest of the stop follows. An argument names another port.
  */
 
 import process from "node:process";
@@ -32,15 +32,15 @@ const sorter = new MailboxLoop({
 });
 
 const group = new LoopGroup([postbox, sorter], {
-  shutdownTimeoutMs: 10_000, // the second below is part of it
-  unreadyDelayMs: 1_000, // a Ctrl+C at a terminal skips it: nobody routes to a laptop
+  shutdownTimeoutMs: 10_000, // includes `unreadyDelayMs`
+  unreadyDelayMs: 1_000, // Ctrl+C at a terminal skips it
   healthPort: Number(port),
-  healthHost: "127.0.0.1", // in a container leave it out: probes come from outside
+  healthHost: "127.0.0.1", // omit it in a container, where probes come from outside
   health: {
-    // What has to hold beside the loops. One that throws, answers false or takes too long has failed.
+    // A check that throws, returns false or takes too long fails, and readiness is off.
     checks: { "not too many letters": () => letters.approximateCount().then((it) => it < 100) },
     mailboxes: [letters],
-    // Without a token there are no paths that change anything.
+    // Without a token the paths that change something do not exist.
     ...(token === undefined ? {} : { token }),
   },
 });

@@ -1,12 +1,12 @@
 /**
- * 9. An agent: a travel agency that needs no network, since its model is a script. Customers ask, two agents
- * think, answers go back to who asked.
+ * 9. An agent. A travel agency whose model is a script, so it needs no network. Customers send requests, two
+ * agents answer them, and the answers go to the reply mailbox.
  *
  *     node examples/09_agent.ts
  *
- * Press Ctrl+C in the middle: what is being thought about is answered, nothing new is begun.
+ * Press Ctrl+C in the middle: the agents finish their current requests and start no new ones.
  *
- * For a real model put `chatAdapter({ baseUrl, model, apiKey })` in place of the script.
+ * To use a real model, replace the script by `chatAdapter({ baseUrl, model, apiKey })`.
  */
 
 import {
@@ -33,14 +33,14 @@ const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.
 const requests = new InMemoryMailbox<AgentRequest<Question>, AgentResult<string>>("questions");
 const answers = new InMemoryMailbox<AgentResult<string>>("answers");
 
-/** Ask faster than the agents can think. They stop first. */
+/** Send requests faster than the agents can answer. They stop first. */
 const customers = new StepLoop("customers", async ({ sleep }) => {
   const request = { city: pick(CITIES), days: 1 + Math.floor(Math.random() * 5) };
   await requests.send({ request }, { replyTo: answers });
   await sleep(400);
 }, { stopOrder: -1 });
 
-/** Thinks aloud, word by word, and now and then forgets what it wanted to say. */
+/** Streams its answer word by word, and sometimes fails. */
 const model = scriptedAdapter(({ messages }) => {
   if (Math.random() < 0.15) return new Error("lost the thread");
   const words = `${messages.at(-1)!.content}: ${pick(IDEAS)}, then ${pick(IDEAS)}.`.split(" ");
@@ -67,7 +67,7 @@ const agents = new AgentLoop<Question>({
   finalize: (output) => output.trim(),
 });
 
-/** Reads the answers out. It stops last, so that the last answer is heard as well. */
+/** Prints the answers. It stops last, so that it prints all of them. */
 const desk = new MailboxLoop<AgentResult<string>>({
   mailbox: answers,
   stopOrder: 1,

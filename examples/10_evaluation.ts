@@ -1,10 +1,10 @@
 /**
- * 10. An evaluation: two ways of asking for capitals, compared. The model is a script: there is no network.
+ * 10. An evaluation that compares two prompts. The model is a script, so it needs no network.
  *
  *     node examples/10_evaluation.ts
  *
- * Press Ctrl+C in the middle: what is in flight is finished and kept. Start it again and it goes on where it
- * stopped; the report is that of an evaluation that nobody stopped.
+ * Press Ctrl+C in the middle: samples in flight are finished and recorded. Start it again: it continues, and
+ * the report is the same as without the interruption.
  */
 
 import { rm } from "node:fs/promises";
@@ -43,7 +43,7 @@ const dataset = new Dataset<string, string>(
   }),
 );
 
-/** Knows most capitals, is slow, and talks too much unless it is told not to. */
+/** Knows most capitals, is slow, and answers in long sentences unless the prompt forbids it. */
 const model = scriptedAdapter(({ messages }) => {
   const question = messages.at(-1)!.content;
   const country = Object.keys(CAPITALS).find((name) => question.includes(name))!;

@@ -1,6 +1,6 @@
 /**
- * 11. Coordination: agents that stop together and lose nothing. Work goes through their inboxes, and that
- * one of them is stopping goes through the board, so that the others know before they send.
+ * 11. Coordination. Agents stop together and lose no message. Messages go through their inboxes. The board
+ * shows which agents are stopping, so that the others know before they send.
  *
  *     node examples/11_coordination.ts
  *
@@ -28,7 +28,7 @@ const [first, ...others] = await bus.enrolAll(
 );
 const sender = await bus.enrol({ id: "sender" });
 
-// One agent stops: what is in its inbox is worked off.
+// One agent stops and handles the messages in its inbox first.
 for (const id of [1, 2]) await bus.send(sender, "worker-1", "task", { id });
 const report = await shutdownWithCoordination(first!, { timeoutMs: 10_000 });
 for (const { name, outcome, durationMs } of report.steps) {
@@ -36,11 +36,11 @@ for (const { name, outcome, durationMs } of report.steps) {
 }
 console.log(report.complete ? "complete" : "incomplete", "with", report.left, "messages left");
 
-// Whoever sends to it is told.
+// The sender learns that the agent has stopped.
 const { outcome } = await bus.send(sender, "worker-1", "task", { id: 3 });
 console.log("worker-1 is", outcome);
 
-// The others stop together: those who are left hear of it once.
+// The others stop together. Each of them is notified once.
 const reports = await shutdownAllCoordinated(others, { timeoutMs: 5_000 });
 console.log(reports.filter(({ complete }) => complete).length, "stopped completely");
 for (const { agentId, status } of await board.list()) console.log(`  ${agentId} ${status}`);

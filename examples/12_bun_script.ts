@@ -1,12 +1,12 @@
 #!/usr/bin/env bun
 /**
- * 12. A script that can be interrupted. It reads a file line by line; Ctrl+C finishes the line it is at,
- * and the next start goes on from there. Nothing but a group is needed for that.
+ * 12. A script that can be interrupted. It reads a file line by line. Ctrl+C finishes the current line, and
+ * the next start continues from there. It needs only a group.
  *
  *     ./examples/12_bun_script.ts README.md
  *     bun examples/12_bun_script.ts README.md
  *
- * It is a Bun script by its first line alone: Node and Deno run it as well.
+ * The first line makes it a Bun script. Node and Deno run it as well.
  */
 
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
@@ -25,13 +25,13 @@ if (next > 0) console.log(`going on at line ${next + 1} of ${lines.length}`);
 
 const words = new StepLoop("words", async () => {
   const line = lines[next];
-  if (line === undefined) return false; // the end of the file is the end of the loop
-  await systemClock.sleep(40); // what a script does for each line takes its time
+  if (line === undefined) return false; // at the end of the file the loop ends
+  await systemClock.sleep(40); // stands for the work on one line
   next++;
   console.log(`${next}: ${line.split(/\s+/).filter(Boolean).length} words`);
 });
 
-// `run()` and not `main()`: the script has something to do when the loop has ended, however it ended.
+// `run()` instead of `main()`, because the script continues after the loop has ended.
 const report = await new LoopGroup([words], { shutdownTimeoutMs: 5_000 }).run();
 if (next < lines.length) {
   await writeBookmark();
@@ -46,11 +46,11 @@ async function readBookmark(): Promise<number> {
   try {
     return Number(await readFile(bookmark, "utf8"));
   } catch {
-    return 0; // there is none: from the beginning
+    return 0; // no bookmark yet: start at the beginning
   }
 }
 
-/** By another name first: whoever pulls the plug in between finds the old bookmark, not half of one. */
+/** Writes to a temporary file first, so that a crash leaves the old bookmark intact. */
 async function writeBookmark(): Promise<void> {
   await writeFile(`${bookmark}.new`, String(next));
   await rename(`${bookmark}.new`, bookmark);

@@ -1,40 +1,23 @@
 /**
- * 17. Moving over from Graphile Worker. The tasks stay as they are.
+ * 17. Migrating from Graphile Worker. The tasks stay unchanged. docs/migrating.md has the table of options.
  *
  *     node examples/17_from_graphile_worker.ts
  *
- * | there                                         | here                                                   |
- * | --------------------------------------------- | ------------------------------------------------------ |
- * | `run({ taskList })`                           | `new MailboxLoop({ mailbox, handler })`                |
- * | `addJob("send_mail", payload)`                | `jobs.send({ task: "send_mail", payload })`            |
- * | `add_job` in SQL, in your own transaction     | not here: `send` is a transaction of its own           |
- * | `concurrency`                                 | `concurrency`                                          |
- * | `maxAttempts` of a job, 25 unless told        | `deadLetter: { maxDeliveries }` of a loop              |
- * | a pause of eⁿ seconds, 6 hours at most        | `backoff: { minMs, maxMs }`, which doubles             |
- * | failed for good: stays in the table           | `mailbox.deadLetters`, `redrive(mailbox)`              |
- * | `runAt`                                       | `delayMs`, 12 hours at most                            |
- * | `jobKey`, which replaces the job              | `id`, which leaves the one that is there as it is      |
- * | `queueName`: one after the other, everywhere  | a mailbox with `concurrency: 1`, in one process        |
- * | a job of a dead worker: again after 4 hours   | `visibilityTimeoutMs`, 5 minutes unless told           |
- * | `helpers.abortSignal`, 5 s after a stop began | `signal`, near the end of `shutdownTimeoutMs`          |
- * | `crontab`                                     | a `StepLoop`, as below; what was missed is not made up |
- * | `priority`, `flags`, `forbiddenFlags`         | not here: use a mailbox for each kind                  |
- *
- * The jobs in the old tables stay there, and are worked off from there: for as long as that takes, both
- * run in one group, with one task list. Then, when nobody adds jobs there any more, remove the old runner.
+ * Jobs in the old tables stay there until the old runner has handled them. Until then, both run in one group
+ * with one task list. Remove the old runner when no program adds jobs there any more.
  */
 
 import { InMemoryMailbox, LoopGroup, MailboxLoop, StepLoop, systemClock } from "../mod.ts";
 import { OldWorkerLoop } from "./_old_worker_loop.ts";
 import { standIn } from "./_stand_in.ts";
 
-/** What these tasks use of the helpers they get. */
+/** The helpers that these tasks use. */
 interface Helpers {
   readonly job: { readonly id: string; readonly attempts: number };
   readonly abortSignal: AbortSignal;
 }
 
-/** As it was. */
+/** The unchanged tasks. */
 const taskList: Record<string, (payload: unknown, helpers: Helpers) => Promise<void>> = {
   async send_mail(payload, { job, abortSignal }) {
     await systemClock.sleep(100, { signal: abortSignal });
@@ -46,7 +29,7 @@ const taskList: Record<string, (payload: unknown, helpers: Helpers) => Promise<v
   },
 };
 
-/** A job that nobody can do, however often it is tried. */
+/** A job that cannot succeed: it is dead-lettered immediately. */
 class UnknownTaskError extends Error {}
 
 // With PostgreSQL: await PostgresMailbox.open<Job>("postgres://localhost/app", { name: "jobs" })
@@ -67,8 +50,8 @@ const worker = new MailboxLoop({
 });
 
 /**
- * A line of a crontab. Every process announces what is due next, under an id made of the time: it is
- * stored once. Every second here; for every minute make it 60_000.
+ * Replaces a line of a crontab. Every process sends the next due job with an id that contains the due time,
+ * so it is stored once. The interval is one second; use 60_000 for a minute.
  */
 const EVERY_MS = 1_000;
 const cron = new StepLoop("cron", async ({ sleep }) => {
@@ -78,7 +61,7 @@ const cron = new StepLoop("cron", async ({ sleep }) => {
   await sleep(delayMs);
 }, { stopOrder: -1 });
 
-// With Graphile Worker, which must leave the signals to the group, it is
+// With Graphile Worker, whose signal handling must be off, this is
 //
 //     const runner = await run({ connectionString, taskList, noHandleSignals: true });
 //     run: () => runner.promise,
@@ -96,7 +79,7 @@ const old = new OldWorkerLoop("old jobs", {
   stop: () => runner.close(),
   left: async () => (await queue.getJobCounts())["waiting"] ?? 0,
   onEmpty: () => console.log("the old tables are empty"),
-  everyMs: 100, // seconds, in earnest
+  everyMs: 100, // use seconds in a real program
 });
 
 console.log("Press Ctrl+C when you have seen enough.");

@@ -1,24 +1,23 @@
 /**
- * The bridge of examples 15 and 17: a worker of another library as a loop of your group. Both stop together,
- * under one deadline, and you are told when nothing is left in the old queue.
+ * A worker of another library as a loop of your group, for examples 15 and 17. Both stop together under one
+ * deadline, and `onEmpty` is called when the old queue is empty.
  *
- * It does not end by itself when the queue is empty: as long as a single producer sends there, somebody has
- * to work there.
+ * The loop does not end when the queue is empty, because a producer may still send to it.
  */
 
 import { BaseLoop, type LoopContext } from "../mod.ts";
 
-/** What the bridge needs to know of the old worker. */
+/** The operations that the loop needs from the old worker. */
 export interface OldWorker {
-  /** Starts it. Resolves when it has stopped, rejects when it has failed. */
+  /** Starts the worker. Resolves when it has stopped, rejects when it has failed. */
   run(): Promise<unknown>;
-  /** Takes no more, finishes what it has begun, and stops. */
+  /** Takes no new job, finishes the active ones, and stops. */
   stop(): Promise<unknown>;
-  /** How many jobs are still there: waiting, delayed or being worked on. */
+  /** Returns the number of jobs that are waiting, delayed or active. */
   left(): Promise<number>;
   /** Called whenever the queue has become empty. */
   onEmpty(): void;
-  /** How often to ask what is left. @default {5_000} */
+  /** How often to call `left`, in milliseconds. @default {5_000} */
   readonly everyMs?: number;
 }
 
@@ -52,7 +51,7 @@ export class OldWorkerLoop extends BaseLoop {
     try {
       return await this.#old.left() === 0;
     } catch {
-      return false; // the server is away; it is asked again
+      return false; // the server is unavailable; try again later
     }
   }
 }

@@ -89,7 +89,7 @@ function Buttons(
   return (
     <>
       {!paused && (
-        <button type="button" disabled={stopping} onClick={() => setAsking(true)}>Drain</button>
+        <button type="button" disabled={stopping} onClick={() => setAsking(true)}>Pause</button>
       )}
       {paused && (
         <button
@@ -105,9 +105,9 @@ function Buttons(
       {result && <Result text={result} />}
       {asking && (
         <Confirm
-          question="Drain this group?"
+          question="Pause this group?"
           text="The group finishes the work in flight and takes no new work until it is resumed. Readiness probes fail until then."
-          action="Drain"
+          action="Pause"
           onAnswer={(yes) => {
             setAsking(false);
             if (yes) act("pause", "The group takes no new work.");

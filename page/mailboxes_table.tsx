@@ -140,7 +140,7 @@ function Redrive(
     if (outcome.kind === "refused") return onToken(undefined);
     setResult(
       outcome.kind === "done"
-        ? `${several(outcome.answer.redriven, "message")} sent back.`
+        ? `${several(outcome.answer.redriven, "message")} redriven.`
         : `Failed: ${outcome.why}.`,
     );
   };
@@ -151,9 +151,9 @@ function Redrive(
       {asking && (
         <Confirm
           question={`Redrive ${name}?`}
-          text={`This sends ${
+          text={`This redrives ${
             several(Math.min(deadLetters, 1_000), "dead letter")
-          } back to ${name}. Messages that fail again return here.`}
+          } to ${name}. Messages that fail again return here.`}
           action="Redrive"
           onAnswer={(yes) => {
             setAsking(false);

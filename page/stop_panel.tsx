@@ -2,11 +2,12 @@
 
 import type { JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
+import { PHASES } from "../src/lifecycle/group_events.ts";
 import { Cell, RowHeader, Section, Table } from "./parts.tsx";
 import { count, duration, plain, several, title } from "./format.ts";
 
-/** The phases of a shutdown. */
-const STEPS = ["running", "unready", "draining", "cancelling", "stopped"] as const;
+/** The phases that the panel shows: all but `starting`. */
+const STEPS = PHASES.slice(1);
 
 const MAX_WORK = 10;
 
@@ -17,7 +18,7 @@ export function StopPanel({ status }: { readonly status: Status }): JSX.Element 
   if (!stopping && !paused) return null;
   const { released, leftToExpire } = totals.counts;
   return (
-    <Section id="stop" heading={stopping ? "Shutdown" : "Drained"}>
+    <Section id="stop" heading={stopping ? "Shutdown" : "Paused"}>
       {stopping && <Steps status={status} />}
       {stop && <TimeLeft stop={stop} over={phase === "stopped"} />}
       <dl class="facts">

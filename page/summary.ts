@@ -1,6 +1,7 @@
 // The state of the group in one word, one colour and one mark, for the header and the tab.
 
 import type { Status } from "../src/health/status.ts";
+import type { Phase } from "../src/lifecycle/group_events.ts";
 import { plain, title } from "./format.ts";
 
 /** The colour of a state. Each tone also has a mark, for users who do not see the colour. */
@@ -22,7 +23,7 @@ export const MARKS: Readonly<Record<Tone, string>> = {
   quiet: "M4 8h8",
 };
 
-const SENTENCES: Readonly<Record<string, string>> = {
+const SENTENCES: Readonly<Record<Phase, string>> = {
   starting: "The group is starting.",
   running: "The group is running and takes work.",
   unready: "Shutdown has begun. The group is not ready, and still takes work.",
@@ -33,13 +34,13 @@ const SENTENCES: Readonly<Record<string, string>> = {
 
 /** Summarizes a status. */
 export function summarize({ phase, paused, ready, live, end }: Status): Summary {
-  const sentence = SENTENCES[phase] ?? "";
+  const sentence = SENTENCES[phase];
   if (phase === "running") {
     if (!live) return { tone: "bad", word: "Stuck", sentence: "A loop does not respond." };
     if (paused) {
       return {
         tone: "busy",
-        word: "Drained",
+        word: "Paused",
         sentence: "The group takes no new work until it is resumed.",
       };
     }

@@ -1,5 +1,4 @@
 import { checkInterval, show } from "../_checks.ts";
-import { traceIn } from "../telemetry/trace_context.ts";
 import { systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
@@ -7,6 +6,8 @@ import type { HandlerContext } from "../loops/handler.ts";
 import { MailboxLoop } from "../loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
+import { systemRandom } from "../random.ts";
+import { traceIn } from "../telemetry/trace_context.ts";
 import { Attempt, type AttemptInput, type AttemptOptions } from "./_attempt.ts";
 import type { RunContext } from "./adapter.ts";
 import type { AgentLoopOptions, ExecuteOptions } from "./agent_options.ts";
@@ -120,7 +121,7 @@ class Agent<I, O> {
       nameOf: ({ requestId }) => `request ${requestId}`,
       instead: ({ output: _, ...result }, error) => ({ ...result, error: resultError(error) }),
     });
-    this.#workerId = workerId ?? `${name}-${crypto.randomUUID().slice(0, 8)}`;
+    this.#workerId = workerId ?? `${name}-${systemRandom.id().slice(0, 8)}`;
   }
 
   /** Works on a message and replies to it. Throws when the message must be delivered again. */
@@ -147,7 +148,7 @@ class Agent<I, O> {
 
   async execute(body: AgentRequest<I>, options: ExecuteOptions): Promise<AgentResult<O>> {
     const { signal, beat = () => {}, attempt = 1, onEnd } = options;
-    const input = this.#input(body, { id: crypto.randomUUID(), headers: {} }, attempt);
+    const input = this.#input(body, { id: systemRandom.id(), headers: {} }, attempt);
     const { result, ...rest } = await this.#attempt({ ...input, signal, beat });
     onEnd?.({ usage: input.budget.used, ...rest });
     return result;
@@ -203,7 +204,7 @@ class Agent<I, O> {
   #runContext(request: AgentRequest<I>, origin: Origin, attempt: number): RunContext {
     const { requestId = origin.id, trace = traceIn(origin.headers) } = request;
     return {
-      runId: crypto.randomUUID(),
+      runId: systemRandom.id(),
       requestId,
       attempt,
       workerId: this.#workerId,

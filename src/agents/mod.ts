@@ -4,10 +4,12 @@
  * @module
  */
 
-export type { Adapter, AdapterContext, Prompt } from "./adapter.ts";
 export {
+  type Adapter,
+  type AdapterContext,
+  type Prompt,
   scriptedAdapter,
   type ScriptedAdapterOptions,
   type ScriptedAnswer,
-} from "./adapters/scripted.ts";
+} from "./adapter.ts";
 export { chatAdapter, type ChatAdapterOptions, ChatApiError } from "./adapters/chat.ts";

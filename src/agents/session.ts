@@ -1,3 +1,4 @@
+import { systemRandom } from "../random.ts";
 import type { TokenUsage } from "./budget.ts";
 
 /** The author of a turn. */
@@ -29,7 +30,7 @@ export class Session {
   #usage: TokenUsage = { inputTokens: 0, outputTokens: 0 };
 
   /** Creates an empty session. Without an id it gets a random UUID. */
-  constructor(id: string = crypto.randomUUID()) {
+  constructor(id: string = systemRandom.id()) {
     this.id = id;
   }
 

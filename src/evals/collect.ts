@@ -7,10 +7,9 @@ import type { Log } from "../log.ts";
 import { describeIssues } from "../loops/schema.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import { checkEvaluationId, type EvalResult, resultIssues } from "./eval_request.ts";
-import { type Journal, MemoryJournal } from "./journal.ts";
+import { type Journal, MemoryJournal, ResultSet } from "./journal.ts";
 import type { ProgressView } from "./progress.ts";
-import { ResultSet } from "./_result_set.ts";
-import { retryUnavailable } from "./_retry.ts";
+import { retryUnavailable } from "./submit.ts";
 
 /** Options of {@linkcode collectResults}. */
 export interface CollectOptions {

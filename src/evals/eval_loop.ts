@@ -21,7 +21,7 @@ import {
   trialId,
   trialIdOf,
 } from "./eval_request.ts";
-import { type Evaluator, passOrFail, type Score, toScore } from "./evaluator.ts";
+import { type Evaluator, passOrFail, type Score, toScore } from "./evaluators.ts";
 
 /** The agent to evaluate: one for all experiments, or a function that creates one for each experiment. */
 export type EvalSubject<I, O> = AgentLoop<I, O> | ((experiment: Experiment) => AgentLoop<I, O>);

@@ -3,7 +3,7 @@ import type { ResultError } from "../agents/agent_request.ts";
 import type { TokenUsage } from "../agents/budget.ts";
 import type { SchemaIssue, StandardSchema } from "../loops/schema.ts";
 import { type Experiment, type Sample, sampleProblem } from "./dataset.ts";
-import { type Score, toScore } from "./evaluator.ts";
+import { type Score, toScore } from "./evaluators.ts";
 
 /** The body of a message that asks an {@linkcode EvalLoop} to evaluate one sample in one experiment. */
 export interface EvalRequest<I, E = unknown> {

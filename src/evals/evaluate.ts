@@ -14,9 +14,8 @@ import { checkExperiments, Dataset, type Experiment } from "./dataset.ts";
 import { EvalLoop, type EvalLoopOptions } from "./eval_loop.ts";
 import { EvalReport } from "./eval_report.ts";
 import { checkEvaluationId, type EvalRequest, type EvalResult } from "./eval_request.ts";
-import { type Journal, MemoryJournal } from "./journal.ts";
+import { type Journal, MemoryJournal, ResultSet } from "./journal.ts";
 import { type ProgressView, showProgress } from "./progress.ts";
-import { ResultSet } from "./_result_set.ts";
 import { DEFAULT_EXPERIMENT, SubmitLoop, trialsOf } from "./submit.ts";
 
 /** Options of {@linkcode evaluate}. They include the options of its {@linkcode EvalLoop}. */

@@ -2,7 +2,8 @@ import { type Adapter, answerPieces } from "../agents/adapter.ts";
 import { type Budget, BudgetTracker, checkBudget } from "../agents/budget.ts";
 import type { Turn } from "../agents/session.ts";
 import { show } from "../_checks.ts";
-import type { Evaluator, EvaluatorContext, Score } from "./evaluator.ts";
+import { systemRandom } from "../random.ts";
+import type { Evaluator, EvaluatorContext, Score } from "./evaluators.ts";
 
 /** Options of {@linkcode llmJudge}. */
 export interface LlmJudgeOptions {
@@ -65,7 +66,7 @@ export function llmJudge(options: LlmJudgeOptions): Evaluator<unknown> {
   return async (output, expected, context) => {
     const messages = promptFor(criteria, output, expected, context);
     const { sample, signal, beat, log } = context;
-    const run = { runId: crypto.randomUUID(), requestId: sample.id, attempt: 1, workerId: "judge" };
+    const run = { runId: systemRandom.id(), requestId: sample.id, attempt: 1, workerId: "judge" };
     const call = { signal, run, budget: new BudgetTracker(budget), log };
     let answer = "";
     for await (const piece of answerPieces(adapter, { messages }, call)) {

@@ -12,18 +12,21 @@ export {
   type Experiment,
   type Sample,
 } from "./dataset.ts";
-export { type Evaluator, type EvaluatorContext, passOrFail, type Score } from "./evaluator.ts";
 export {
   adapt,
   type Adaptation,
   allOf,
   anyOf,
   contains,
+  type Evaluator,
+  type EvaluatorContext,
   exactMatch,
+  passOrFail,
+  type Score,
   sessionEvaluator,
   withinTokens,
   withinTurns,
-} from "./builtin_evaluators.ts";
+} from "./evaluators.ts";
 export { llmJudge, type LlmJudgeOptions } from "./llm_judge.ts";
 
 export { type EvalRequest, type EvalResult, trialId } from "./eval_request.ts";

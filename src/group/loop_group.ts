@@ -1,4 +1,4 @@
-import { show } from "../_checks.ts";
+import { checkCount } from "../_checks.ts";
 import { systemClock } from "../clock.ts";
 import type { HealthOptions } from "../health/health_options.ts";
 import { safeLog } from "../library_log.ts";
@@ -53,29 +53,26 @@ export class LoopGroup extends BaseGroup {
   /** Checks the options. Nothing starts before `run`. */
   constructor(loops: readonly Runnable[], options: LoopGroupOptions = {}) {
     super(loops, options);
-    checkPort(options.healthPort);
+    if (options.healthPort !== undefined) checkCount("healthPort", options.healthPort, 0, 65_535);
     this.#options = options;
   }
 
   /** The health server starts first and stops last. Its modules are loaded only with a `healthPort`. */
-  protected override foundation(): readonly Resource[] {
+  protected override firstResources(): readonly Resource[] {
     const { healthPort: port, healthHost: hostname = "0.0.0.0", health } = this.#options;
     if (port === undefined) return [];
     const { clock = systemClock } = this.#options;
     const log = safeLog(this.#options.log);
-    let server: Resource | undefined;
+    let stop: Resource["stop"] = () => {};
     return [{
       name: "health",
-      start: async (context) => {
-        const { HealthServer, loadHono } = await import("../health/health_server.ts");
+      start: async () => {
+        const { loadHono, serveHealth } = await import("../health/health_server.ts");
         const hono = await loadHono("healthPort", this.#runtime);
         const options = { clock, log, ...health };
-        server = new HealthServer(hono, this, this.#runtime, { port, hostname }, options);
-        await server.start?.(context);
+        stop = await serveHealth(hono, this, this.#runtime, { port, hostname }, options);
       },
-      async stop(context) {
-        await server?.stop(context);
-      },
+      stop: async (context) => await stop(context),
     }];
   }
 
@@ -91,9 +88,4 @@ export class LoopGroup extends BaseGroup {
   get #runtime(): Runtime {
     return this.#options.runtime ?? defaultRuntime();
   }
-}
-
-function checkPort(port: number | undefined): void {
-  if (port === undefined || (Number.isInteger(port) && port >= 0 && port <= 65_535)) return;
-  throw new RangeError(`Invalid healthPort: expected a whole number to 65535, got ${show(port)}`);
 }

@@ -1,9 +1,8 @@
 import type { Cancel, Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import { excerpt } from "./_excerpt.ts";
-import type { Inspectable } from "./health_options.ts";
-import type { Status } from "./status.ts";
 import type { StatusSource } from "./_status_source.ts";
+import type { Inspectable } from "./health_options.ts";
+import type { AgentStatusLine, LoopStatus, MailboxStatus, Status } from "./status.ts";
 
 /** Options of a broadcast. */
 export interface BroadcastOptions {
@@ -16,14 +15,14 @@ export interface BroadcastOptions {
   readonly log: Log;
 }
 
-type Watcher = ReadableStreamDefaultController<Uint8Array>;
+type Client = ReadableStreamDefaultController<Uint8Array>;
 
 const TICK_MS = 1_000;
 /** Changes within this time are sent in one event. */
 const SOON_MS = 100;
 /** A slow client misses events and gets the next one. */
-const MOST_UNREAD = 8;
-const MOST_WATCHERS = 100;
+const MAX_UNREAD = 8;
+const MAX_CLIENTS = 100;
 
 /** The reconnect delay of browsers: short, because most streams end with a process. */
 const RETRY = "retry: 1000\n\n";
@@ -36,7 +35,7 @@ export class Broadcast {
   readonly #group: Inspectable;
   readonly #source: StatusSource;
   readonly #options: BroadcastOptions;
-  readonly #watchers = new Set<Watcher>();
+  readonly #clients = new Set<Client>();
   #removers: readonly Cancel[] = [];
   #cancelTick: Cancel = () => {};
   #cancelSoon: Cancel | undefined;
@@ -51,19 +50,19 @@ export class Broadcast {
 
   /** True when no more clients are accepted. */
   get full(): boolean {
-    return this.#watchers.size >= MOST_WATCHERS;
+    return this.#clients.size >= MAX_CLIENTS;
   }
 
-  /** Events for one watcher. Nothing happens before it is read, so that an answer to HEAD costs nothing. */
+  /** Returns the events for one client. It starts when it is read, so that a response to HEAD costs nothing. */
   stream(): ReadableStream<Uint8Array> {
-    let watcher: Watcher | undefined;
+    let client: Client | undefined;
     return new ReadableStream<Uint8Array>({
       pull: (controller) => {
-        if (watcher !== undefined) return;
-        watcher = controller;
+        if (client !== undefined) return;
+        client = controller;
         this.#join(controller);
       },
-      cancel: () => void (watcher && this.#leave(watcher)),
+      cancel: () => void (client && this.#leave(client)),
     }, { highWaterMark: 0 });
   }
 
@@ -71,38 +70,38 @@ export class Broadcast {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#send(this.#watchers);
-    for (const watcher of this.#watchers) this.#end(watcher); // should nothing have been sent
+    this.#send(this.#clients);
+    for (const client of this.#clients) this.#end(client); // if the event could not be sent
   }
 
-  async #join(watcher: Watcher): Promise<void> {
-    this.#watchers.add(watcher);
-    if (this.#watchers.size === 1) this.#begin();
-    watcher.enqueue(new TextEncoder().encode(RETRY));
-    if (!this.#closed) await this.#source.informed(); // nothing may be known of the engines yet
-    if (this.#watchers.has(watcher)) this.#send([watcher]);
+  async #join(client: Client): Promise<void> {
+    this.#clients.add(client);
+    if (this.#clients.size === 1) this.#startTimers();
+    client.enqueue(new TextEncoder().encode(RETRY));
+    if (!this.#closed) await this.#source.refreshed(); // the engines may not have been asked yet
+    if (this.#clients.has(client)) this.#send([client]);
   }
 
-  #leave(watcher: Watcher): void {
-    if (this.#watchers.delete(watcher) && this.#watchers.size === 0) this.#rest();
+  #leave(client: Client): void {
+    if (this.#clients.delete(client) && this.#clients.size === 0) this.#stopTimers();
   }
 
-  #begin(): void {
+  #startTimers(): void {
     const { clock } = this.#options;
     this.#removers = [
       // Deferred, so that the group has finished entering the phase.
-      this.#group.on?.("phase", () => queueMicrotask(() => this.#send(this.#watchers))) ??
+      this.#group.on?.("phase", () => queueMicrotask(() => this.#send(this.#clients))) ??
         (() => {}),
       this.#group.on?.("loop", () => this.#sendSoon()) ?? (() => {}),
     ];
     const tick = () => {
       this.#cancelTick = clock.schedule(TICK_MS, tick);
-      this.#send(this.#watchers);
+      this.#send(this.#clients);
     };
     this.#cancelTick = clock.schedule(TICK_MS, tick);
   }
 
-  #rest(): void {
+  #stopTimers(): void {
     for (const remove of this.#removers) remove();
     this.#cancelTick();
     this.#cancelSoon?.();
@@ -114,42 +113,89 @@ export class Broadcast {
     const waitMs = Math.max(0, this.#sentAt + SOON_MS - clock.monotonic());
     this.#cancelSoon ??= clock.schedule(waitMs, () => {
       this.#cancelSoon = undefined;
-      this.#send(this.#watchers);
+      this.#send(this.#clients);
     });
   }
 
-  #send(watchers: Iterable<Watcher>): void {
-    if (this.#watchers.size === 0) return;
+  #send(clients: Iterable<Client>): void {
+    if (this.#clients.size === 0) return;
     let event: { readonly bytes: Uint8Array; readonly last: boolean };
     try {
       event = this.#event(excerpt(this.#source.known()));
     } catch (error) {
-      this.#options.log.error("could not send the status to clients", { error });
+      this.#options.log.error("status event not sent", { error });
       return;
     }
     this.#sentAt = this.#options.clock.monotonic();
-    for (const watcher of [...watchers]) {
-      if (event.last || (watcher.desiredSize ?? 0) > -MOST_UNREAD) watcher.enqueue(event.bytes);
-      if (event.last) this.#end(watcher);
+    for (const client of [...clients]) {
+      if (event.last || (client.desiredSize ?? 0) > -MAX_UNREAD) client.enqueue(event.bytes);
+      if (event.last) this.#end(client);
     }
   }
 
-  #end(watcher: Watcher): void {
-    watcher.close();
-    this.#leave(watcher);
+  #end(client: Client): void {
+    client.close();
+    this.#leave(client);
   }
 
   #event(status: Status): { readonly bytes: Uint8Array; readonly last: boolean } {
     const stopped = this.#closed || status.phase === "stopped";
-    const parting = !this.#options.hosted && (status.stop !== undefined || status.paused);
+    const ending = !this.#options.hosted && (status.stop !== undefined || status.paused);
     const data = JSON.stringify(stopped ? asStopped(status) : status);
     const text = `${stopped ? "event: end\n" : ""}data: ${data}\n\n`;
-    return { bytes: new TextEncoder().encode(text), last: stopped || parting };
+    return { bytes: new TextEncoder().encode(text), last: stopped || ending };
   }
 }
 
-/** The last event comes before the group has entered its last phase. */
+/** The last event is sent before the group enters its last phase. */
 function asStopped(status: Status): Status {
   const phases = status.phases.filter((phase) => phase !== "stopped");
   return { ...status, phase: "stopped", phases: [...phases, "stopped"] };
+}
+
+/** The most entries of an event, because every client gets one per second. */
+const MAX = { loops: 100, mailboxes: 50, agents: 100, work: 400 } as const;
+
+/** Shortens a status for an event: failing entries first, then busy ones. Counts the omitted ones. */
+export function excerpt(status: Status): Status {
+  const { agents } = status;
+  const loops = mostUrgent(status.loops, MAX.loops, urgencyOfLoop);
+  const mailboxes = mostUrgent(status.mailboxes, MAX.mailboxes, urgencyOfMailbox);
+  const someAgents = agents && mostUrgent(agents, MAX.agents, urgencyOfAgent);
+  const each = Math.max(1, Math.floor(MAX.work / Math.max(1, loops.length)));
+  return {
+    ...status,
+    loops: loops.map((loop) => ({ ...loop, work: loop.work.slice(0, each) })),
+    mailboxes,
+    ...(someAgents && { agents: someAgents }),
+    leftOut: {
+      loops: status.loops.length - loops.length,
+      mailboxes: status.mailboxes.length - mailboxes.length,
+      agents: (agents?.length ?? 0) - (someAgents?.length ?? 0),
+    },
+  };
+}
+
+/** Returns the `most` urgent entries in their original order. */
+function mostUrgent<T>(all: readonly T[], most: number, urgency: (it: T) => number): readonly T[] {
+  if (all.length <= most) return all;
+  const ranked = all.map((it, place) => ({ it, place, urgency: urgency(it) }));
+  return ranked.sort((a, b) => b.urgency - a.urgency || a.place - b.place)
+    .slice(0, most).sort((a, b) => a.place - b.place).map(({ it }) => it);
+}
+
+/** Ranks failing loops first, then busy loops by the age of their work. */
+function urgencyOfLoop({ state, ready, inFlight, oldestMs }: LoopStatus): number {
+  if (state === "failed" || state === "hung" || state === "backing_off") return Infinity;
+  if (!ready && state === "running") return Number.MAX_VALUE;
+  return inFlight > 0 ? 1 + oldestMs : 0;
+}
+
+function urgencyOfMailbox({ reachable, deadLetters = 0, messages = 0 }: MailboxStatus): number {
+  if (!reachable) return Infinity;
+  return deadLetters > 0 ? Number.MAX_VALUE : messages;
+}
+
+function urgencyOfAgent({ status }: AgentStatusLine): number {
+  return ["shutdown_complete", "running", "shutting_down"].indexOf(status) + 1 || 4;
 }

@@ -4,9 +4,9 @@ import type { Log } from "../log.ts";
 
 /** Options of a query to a system that may be unreachable. */
 export interface CachedQueryOptions<T> {
-  /** The name in logs, as in `mailbox "orders"`. */
-  readonly what: string;
   readonly ask: () => Promise<T>;
+  /** The fields of its log lines, as in `{ mailbox: "orders" }`. */
+  readonly fields: Readonly<Record<string, string>>;
   /** How long an answer may take. */
   readonly timeoutMs: number;
   readonly clock: Clock;
@@ -52,7 +52,7 @@ export class CachedQuery<T> {
     return this.#error;
   }
 
-  /** Runs the query when the answer is older than `freshMs`. Returns undefined if it is unreachable. */
+  /** Runs the query when the answer is older than `freshMs`. Returns undefined while it is unreachable. */
   refresh(freshMs: number): Promise<void> | undefined {
     if (this.#pending === undefined && this.#options.clock.monotonic() >= this.#dueAt) {
       this.#pending = this.#ask(freshMs).finally(() => this.#pending = undefined);
@@ -82,8 +82,8 @@ export class CachedQuery<T> {
 
   /** Logs the first failure, not every one. */
   #failed(error: unknown): void {
-    const { log, what } = this.#options;
-    if (this.#reachable !== false) log.warn(`${what} does not answer status queries`, { error });
+    const { log, fields } = this.#options;
+    if (this.#reachable !== false) log.warn("status query failed", { ...fields, error });
     this.#reachable = false;
     this.#error = error;
   }

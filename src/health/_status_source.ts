@@ -1,23 +1,29 @@
 import { type Clock, systemClock } from "../clock.ts";
-import type { LeaseCounters } from "../lease/lease.ts";
-import { NO_COUNTS, sumCounts } from "../lifecycle/runnable.ts";
-import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
-import type { InFlight, Runnable } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
+import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
+import { type InFlight, NO_COUNTS, type Runnable, sumCounts } from "../lifecycle/runnable.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { DeadLetter, Mailbox } from "../mailbox/mailbox.ts";
 import { knownRuntime } from "../runtime.ts";
+import { CachedQuery, NoAnswerError } from "./_cached_query.ts";
+import { leaseCounters } from "./_metrics.ts";
 import type { HealthOptions, Inspectable, WatchedMailbox } from "./health_options.ts";
-import { CachedQuery, type CachedQueryOptions, NoAnswerError } from "./_cached_query.ts";
-import { type MailboxCounts, readMailbox } from "./_dead_letters.ts";
-import { Rates } from "./_rates.ts";
-import type { AgentStatusLine, LoopStatus, MailboxStatus, Status, Totals } from "./status.ts";
+import type {
+  AgentStatusLine,
+  LetterStatus,
+  LoopStatus,
+  MailboxStatus,
+  Status,
+  Totals,
+} from "./status.ts";
 
-/** How much of a loop's work is named. */
+/** The most entries of work in flight per loop. */
 const MAX_WORK = 20;
-/** An answer of an engine is good for so long; with many mailboxes for longer. */
+/** The most dead letters per mailbox. */
+const MAX_DEAD_LETTERS = 20;
+/** How long the answer of an engine is fresh: longer with many mailboxes. */
 const FRESH_MS = 1_000;
-const FRESH_MS_EACH = 10;
+const FRESH_MS_PER_MAILBOX = 10;
 
 /** Collects the status of a group, and caches the answers of its engines. */
 export class StatusSource {
@@ -26,7 +32,7 @@ export class StatusSource {
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   readonly #rates: Rates;
-  readonly #inquiries = new Map<string, [WatchedMailbox, CachedQuery<MailboxCounts>]>();
+  readonly #mailboxes = new Map<string, [WatchedMailbox, CachedQuery<MailboxAnswer>]>();
   readonly #board: CachedQuery<readonly AgentStatusLine[]> | undefined;
 
   constructor(group: Inspectable, options: HealthOptions, timeoutMs: number) {
@@ -36,21 +42,21 @@ export class StatusSource {
     this.#clock = options.clock ?? systemClock;
     this.#rates = new Rates(this.#clock);
     const { board } = options;
-    this.#board = board && this.#inquiry("the board of agents", async () => await board.list());
+    this.#board = board && this.#query("board", "agents", async () => await board.list());
   }
 
-  /** Everything, with the engines asked where what is known of them is old. Waits for none that is away. */
-  async look(): Promise<Status> {
-    await this.informed();
+  /** Resolves with the status after old answers are refreshed. Does not wait for unreachable engines. */
+  async fresh(): Promise<Status> {
+    await this.refreshed();
     return this.known();
   }
 
-  /** Resolves when what is known is fresh, as far as it can be. */
-  async informed(): Promise<void> {
+  /** Resolves when the answers are fresh, as far as the engines are reachable. */
+  async refreshed(): Promise<void> {
     await Promise.all(this.#refresh());
   }
 
-  /** Everything as far as it is known at this moment; engines are asked for the next time. */
+  /** Returns the status with the last answers, and refreshes old ones for the next call. */
   known(): Status {
     this.#refresh();
     const health = this.#group.health();
@@ -64,49 +70,55 @@ export class StatusSource {
       controls: this.#options.token !== undefined,
       totals: totalsOf(loops),
       loops,
-      mailboxes: [...this.#inquiries.values()].map((entry) => mailboxStatus(...entry)),
+      mailboxes: [...this.#mailboxes.values()].map((entry) => mailboxStatus(...entry)),
       ...this.#agents(),
     };
   }
 
-  /** The mailbox of this name, where it is one of those that are told of. */
+  /** Returns the mailbox with this name, where the status contains it. */
   mailbox(name: string): WatchedMailbox | undefined {
-    this.#meetMailboxes();
-    return this.#inquiries.get(name)?.[0];
+    this.#addMailboxes();
+    return this.#mailboxes.get(name)?.[0];
   }
 
   #refresh(): readonly (Promise<void> | undefined)[] {
-    this.#meetMailboxes();
-    const freshMs = Math.max(FRESH_MS, FRESH_MS_EACH * this.#inquiries.size);
-    const mailboxes = [...this.#inquiries.values()].map(([, inquiry]) => inquiry.refresh(freshMs));
+    this.#addMailboxes();
+    const freshMs = Math.max(FRESH_MS, FRESH_MS_PER_MAILBOX * this.#mailboxes.size);
+    const mailboxes = [...this.#mailboxes.values()].map(([, query]) => query.refresh(freshMs));
     return [...mailboxes, this.#board?.refresh(FRESH_MS)];
   }
 
-  /** Each name once: loops that share a mailbox, or open the same queue, tell of one. */
-  #meetMailboxes(): void {
+  /** Adds each mailbox once by name: loops may share a mailbox or open the same queue. */
+  #addMailboxes(): void {
     const { mailboxes = [] } = this.#options;
     for (const mailbox of [...mailboxes, ...this.#group.loops.map(({ mailbox }) => mailbox)]) {
-      if (mailbox === undefined || this.#inquiries.has(mailbox.name)) continue;
-      const inquiry = this.#inquiry(`mailbox "${mailbox.name}"`, () => readMailbox(mailbox));
-      this.#inquiries.set(mailbox.name, [mailbox, inquiry]);
+      if (mailbox === undefined || this.#mailboxes.has(mailbox.name)) continue;
+      const query = this.#query("mailbox", mailbox.name, () => readMailbox(mailbox));
+      this.#mailboxes.set(mailbox.name, [mailbox, query]);
     }
   }
 
-  #inquiry<T>(what: string, ask: CachedQueryOptions<T>["ask"]): CachedQuery<T> {
+  #query<T>(kind: "mailbox" | "board", name: string, ask: () => Promise<T>): CachedQuery<T> {
     const log = safeLog(this.#options.log);
-    return new CachedQuery({ what, ask, timeoutMs: this.#timeoutMs, clock: this.#clock, log });
+    return new CachedQuery({
+      ask,
+      fields: { [kind]: name },
+      timeoutMs: this.#timeoutMs,
+      clock: this.#clock,
+      log,
+    });
   }
 
   #loop(health: LoopHealth, loop: Runnable | undefined): LoopStatus {
     const { counts, mailbox } = loop ?? {};
-    const { leases } = Object(loop) as { readonly leases?: { readonly counters?: LeaseCounters } };
+    const leases = leaseCounters(loop);
     const perSecond = counts && this.#rates.perSecond(health.name, counts.acknowledged);
     return {
       ...health,
       work: health.inFlight > 0 ? oldest(loop?.inFlight ?? []) : [],
       ...(counts && { counts }),
       ...(perSecond !== undefined && { perSecond }),
-      ...(leases?.counters && { leases: { ...leases.counters } }),
+      ...(leases && { leases: { ...leases } }),
       ...(mailbox && { mailbox: mailbox.name }),
     };
   }
@@ -124,31 +136,75 @@ export class StatusSource {
   }
 }
 
-function mailboxStatus(
-  mailbox: WatchedMailbox,
-  { reachable, answer, error }: CachedQuery<MailboxCounts>,
-): MailboxStatus {
-  const { name } = mailbox;
-  const { engine, trouble } = mailbox as Partial<Mailbox<unknown>>;
-  const place = { name, ...(engine !== undefined && { engine }), reachable };
-  if (reachable) return { ...place, ...answer, ...(trouble !== undefined && { error: trouble }) };
-  return { ...place, ...(error !== undefined && { error: publicText(error) }) };
+type MailboxAnswer = Pick<MailboxStatus, "messages" | "deadLetters" | "letters">;
+
+/** A dead letter with its error, which only requests with the token may read. */
+interface DeadLetterDetail extends LetterStatus {
+  /** The error of the last attempt. */
+  readonly error?: string;
+  /** When its message was sent, in milliseconds since the Unix epoch. */
+  readonly enqueuedAt: number;
 }
 
-/** An engine's own errors carry no passwords; what else was thrown may. */
+async function readMailbox(mailbox: WatchedMailbox): Promise<MailboxAnswer> {
+  const { deadLetters } = mailbox as Partial<Mailbox<unknown>>;
+  const [messages, dead] = await Promise.all([
+    mailbox.approximateCount(),
+    deadLetters?.approximateCount(),
+  ]);
+  if (dead === undefined) return { messages };
+  const letters = (dead > 0 ? await readDeadLetters(mailbox) : [])
+    ?.map(({ id, reason, deliveryCount, deadAt }) => ({ id, reason, deliveryCount, deadAt }));
+  return { messages, deadLetters: dead, ...(letters && { letters }) };
+}
+
+/** Returns the oldest dead letters with their errors; undefined where the engine cannot peek. */
+export async function readDeadLetters(
+  mailbox: WatchedMailbox,
+): Promise<readonly DeadLetterDetail[] | undefined> {
+  const { deadLetters } = mailbox as Partial<Mailbox<unknown>>;
+  try {
+    const peeked = await deadLetters?.peek?.(MAX_DEAD_LETTERS);
+    return peeked?.map(({ id, body, deliveryCount, enqueuedAt }) => {
+      const letter: Partial<DeadLetter<unknown>> = Object(body);
+      return {
+        id: letter.id ?? id,
+        reason: letter.reason ?? "unreadable",
+        deliveryCount: letter.deliveryCount ?? deliveryCount,
+        enqueuedAt: letter.enqueuedAt ?? enqueuedAt,
+        deadAt: letter.deadAt ?? enqueuedAt,
+        ...(letter.error !== undefined && { error: letter.error }),
+      };
+    });
+  } catch {
+    return undefined; // some engines cannot peek; the counts are still valid
+  }
+}
+
+function mailboxStatus(
+  mailbox: WatchedMailbox,
+  { reachable, answer, error }: CachedQuery<MailboxAnswer>,
+): MailboxStatus {
+  const { engine, trouble } = mailbox as Partial<Mailbox<unknown>>;
+  const base = { name: mailbox.name, ...(engine !== undefined && { engine }), reachable };
+  if (reachable) return { ...base, ...answer, ...(trouble !== undefined && { error: trouble }) };
+  return { ...base, ...(error !== undefined && { error: publicText(error) }) };
+}
+
+/** Errors of engines contain no passwords. Other errors may, so only their names are public. */
 function publicText(error: unknown): string {
   if (isMailboxError(error) || error instanceof NoAnswerError) return error.message;
   return `${error instanceof Error ? error.name : "Error"}; the log has the rest`;
 }
 
-/** The oldest first; most of many are never sorted. */
+/** Returns the oldest work, oldest first. It sorts only the entries that it keeps. */
 function oldest(work: readonly InFlight[]): readonly InFlight[] {
   const found: InFlight[] = [];
-  for (const piece of work) {
-    if (found.length === MAX_WORK && piece.ageMs <= found[MAX_WORK - 1]!.ageMs) continue;
+  for (const { id, ageMs } of work) {
+    if (found.length === MAX_WORK && ageMs <= found[MAX_WORK - 1]!.ageMs) continue;
     let place = found.length;
-    while (place > 0 && found[place - 1]!.ageMs < piece.ageMs) place--;
-    found.splice(place, 0, { id: piece.id, ageMs: piece.ageMs });
+    while (place > 0 && found[place - 1]!.ageMs < ageMs) place--;
+    found.splice(place, 0, { id, ageMs });
     if (found.length > MAX_WORK) found.pop();
   }
   return found;
@@ -164,4 +220,34 @@ function totalsOf(loops: readonly LoopStatus[]): Totals {
     counts: sumCounts(loops.map(({ counts = NO_COUNTS }) => counts)),
     ...(rates.length > 0 && { perSecond: rates.reduce((sum, rate) => sum + rate, 0) }),
   };
+}
+
+/** Rates are means over at most this time. */
+const RATE_WINDOW_MS = 10_000;
+/** The shortest time between two stored counts. */
+const RATE_SPACING_MS = 500;
+
+/** Computes rates from counts, which it gets only when a client asks for the status. */
+class Rates {
+  readonly #clock: Clock;
+  readonly #counts = new Map<string, { readonly at: number; readonly count: number }[]>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Returns the growth per second since the first count in the window; undefined at the first call. */
+  perSecond(name: string, count: number): number | undefined {
+    const now = this.#clock.monotonic();
+    // A lower count is the count of a new run.
+    const earlier = (this.#counts.get(name) ?? [])
+      .filter((it) => now - it.at <= RATE_WINDOW_MS && it.count <= count);
+    const [first] = earlier;
+    if (now - (earlier.at(-1)?.at ?? -Infinity) >= RATE_SPACING_MS) {
+      earlier.push({ at: now, count });
+    }
+    this.#counts.set(name, earlier);
+    if (first === undefined || now - first.at < RATE_SPACING_MS) return undefined;
+    return (count - first.count) * 1_000 / (now - first.at);
+  }
 }

@@ -1,31 +1,31 @@
 import { Hono } from "hono";
 import { bearerAuth } from "hono/bearer-auth";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
-import { healthRoutes } from "./_health_routes.ts";
+import { healthRoutes } from "./_routes.ts";
 
 /**
- * Tells how a group is doing, to probes, to Prometheus and to people. Mount it, or give the group a
- * `healthPort`.
+ * Returns a Hono app with the health of a group: probes, metrics, status and a live page. Mount it in an app,
+ * or set `healthPort` of the group.
  *
  * | path | answer |
  * |---|---|
- * | `/health/live` | 200, or 503 when a loop gives no sign of life; stays 200 while draining |
- * | `/health/ready` | 200, or 503 while starting, stopping, paused, or when a loop or a check is in trouble |
+ * | `/health/live` | 200, or 503 when a loop has no heartbeat; stays 200 while draining |
+ * | `/health/ready` | 200, or 503 while starting, stopping or paused, or when a loop or a check fails |
  * | `/metrics` | Prometheus text |
- * | `/` | a page for people, which shows all of it as it happens |
- * | `/status` | everything about the group, as JSON: a {@linkcode Status} |
- * | `/events` | the same as server-sent events: at once, every second, and at every change |
+ * | `/` | the live page |
+ * | `/status` | the status as JSON: a {@linkcode Status} |
+ * | `/events` | the status as server-sent events: immediately, every second, and on every change |
  *
- * With a `token`, and asked with it as the bearer:
+ * With a `token` in the options, and as the bearer token of the request:
  *
  * | path | answer |
  * |---|---|
  * | `/controls` | 200: the token is right |
- * | `POST /pause`, `POST /resume` | takes no more work, and takes work again |
- * | `/dead-letters?mailbox=…` | dead letters with what their errors say |
- * | `POST /redrive?mailbox=…` | sends dead letters back, up to 1 000 |
+ * | `POST /pause`, `POST /resume` | stops taking work, and takes work again |
+ * | `/dead-letters?mailbox=…` | the oldest dead letters with their errors |
+ * | `POST /redrive?mailbox=…` | redrives up to 1 000 dead letters |
  *
- * `?verbose` gives the first two one line per check.
+ * With `?verbose`, the first two answer with one line per check.
  *
  * @example
  * ```ts
@@ -35,7 +35,7 @@ import { healthRoutes } from "./_health_routes.ts";
  * const group = new LoopGroup([new StepLoop("poller", ({ sleep }) => sleep(1_000))]);
  * const app = healthApp(group, { checks: { database: () => true } });
  * const response = await app.request("/health/ready");
- * console.assert(response.status === 503); // it does not run yet
+ * console.assert(response.status === 503); // the group does not run yet
  * ```
  */
 export function healthApp(group: Inspectable, options: HealthOptions = {}): Hono {

@@ -5,7 +5,7 @@ import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
 import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { MetricSource } from "./metric_source.ts";
+import type { MetricSource } from "../telemetry/metrics.ts";
 import type { AgentStatusLine } from "./status.ts";
 
 /** The part of a `LoopGroup` that the health app uses. */
@@ -20,16 +20,16 @@ export interface Inspectable {
   pause(): Promise<void>;
   /** Takes work again after `pause`. */
   resume(): void;
-  /** Tells of changes as they happen, and returns the remover; without it they are told a moment later. */
+  /** Adds a listener and returns its remover. Without this, events report changes up to a second later. */
   on?(kind: "phase" | "loop", listener: () => void): () => void;
 }
 
-/** A mailbox to look into. One that can do more than these two shows its dead letters too. */
+/** A mailbox whose size is reported. A complete `Mailbox` also reports its dead letters. */
 export type WatchedMailbox = Pick<Mailbox<never>, "name" | "approximateCount">;
 
-/** Where agents say what state they are in: a `Board` of `./coordination` is one. */
+/** A list of agents and their states, such as a `Board` of `./coordination`. */
 export interface AgentBoard {
-  /** All agents that it knows; a `Board` answers it. */
+  /** Returns all agents. */
   list(): Promise<readonly AgentStatusLine[]>;
 }
 
@@ -47,9 +47,9 @@ export interface HealthOptions {
    * not exist.
    */
   readonly token?: string;
-  /** Mailboxes whose size is told by `/metrics` and `/status`, which knows those of the loops too. */
+  /** Mailboxes that `/metrics` and `/status` report. `/status` also reports the mailboxes of the loops. */
   readonly mailboxes?: readonly WatchedMailbox[];
-  /** Whose agents and peers `/status` tells. */
+  /** The board whose agents `/status` reports. */
   readonly board?: AgentBoard;
   /** Further metrics, such as those of a worker pool. */
   readonly metrics?: readonly MetricSource[];

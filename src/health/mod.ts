@@ -1,5 +1,5 @@
 /**
- * Tells probes, Prometheus and people how a group is doing. Needs `hono`.
+ * The health of a group over HTTP: probes, Prometheus metrics, status and a live page. Needs `hono`.
  *
  * @module
  */
@@ -21,4 +21,4 @@ export type {
   Status,
   Totals,
 } from "./status.ts";
-export type { Metric, MetricSample, MetricSource } from "./metric_source.ts";
+export type { Metric, MetricSample, MetricSource } from "../telemetry/metrics.ts";

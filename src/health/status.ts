@@ -1,15 +1,14 @@
 /**
- * What `/status` answers and the live page shows: everything about a group, as plain data. Nothing in it
- * is secret: what handlers throw may be, so `/dead-letters` tells it only with the token. Of errors it has
- * those of the engines, whose messages carry no passwords.
+ * The status of a group as plain data: the body of `/status`, and what the live page shows. It contains no
+ * secrets. Errors of handlers may contain some, so only `/dead-letters` returns them, with the token. Errors
+ * of engines contain no passwords.
  *
  * @module
  */
 
 import type { LeaseCounters } from "../lease/lease.ts";
-import type { MessageCounts } from "../lifecycle/runnable.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
-import type { InFlight } from "../lifecycle/runnable.ts";
+import type { InFlight, MessageCounts } from "../lifecycle/runnable.ts";
 
 /** The status of one loop. */
 export interface LoopStatus extends LoopHealth {
@@ -19,69 +18,69 @@ export interface LoopStatus extends LoopHealth {
   readonly counts?: MessageCounts;
   /** Acknowledged messages per second, over the last few seconds. */
   readonly perSecond?: number;
-  /** What keeping its leases came to. */
+  /** The counts of its lease extensions. */
   readonly leases?: LeaseCounters;
-  /** The name of the mailbox it works off. */
+  /** The name of its mailbox. */
   readonly mailbox?: string;
 }
 
 /** The status of one mailbox. */
 export interface MailboxStatus {
-  /** What logs, loops and metrics call it. */
+  /** The name in logs and metrics. */
   readonly name: string;
-  /** What people call its engine, as `Redis`, where that is known. */
+  /** The name of its engine, as in `Redis`, where it is known. */
   readonly engine?: string;
-  /** False while its engine is unreachable; then no count is known. */
+  /** False while its engine is unreachable. The counts are missing then. */
   readonly reachable: boolean;
-  /** Why it cannot be asked, or what it cannot do although it answers. */
+  /** Why the engine is unreachable, or what it cannot do although it is reachable. */
   readonly error?: string;
   /** The number of messages in any state. */
   readonly messages?: number;
-  /** Messages that failed for good, where it keeps them. */
+  /** The number of dead letters, where the mailbox has any. */
   readonly deadLetters?: number;
-  /** The oldest of them, without what their errors say; not where the engine shows none. */
+  /** The oldest dead letters, without their errors; missing where the engine cannot peek. */
   readonly letters?: readonly LetterStatus[];
 }
 
 /** The public part of a dead letter. */
 export interface LetterStatus {
-  /** That of the message. */
+  /** The id of the message. */
   readonly id: string;
-  /** Why it was buried, as `max_deliveries`. */
+  /** Why it was dead-lettered, as in `max_deliveries`. */
   readonly reason: string;
-  /** How often it was delivered before. */
+  /** How often it was delivered. */
   readonly deliveryCount: number;
-  /** Milliseconds since the Unix epoch. */
+  /** When it was dead-lettered, in milliseconds since the Unix epoch. */
   readonly deadAt: number;
 }
 
-/** An agent of the board that the process takes part in. */
+/** The status of one agent on the board. */
 export interface AgentStatusLine {
   /** Unique on its board. */
   readonly agentId: string;
-  /** Its state, or why there is none to tell: `unknown`, `stale`, `corrupt`. */
+  /** Its state, or why it has none: `unknown`, `stale` or `corrupt`. */
   readonly status: string;
-  /** Milliseconds since the Unix epoch. */
+  /** When its state changed, in milliseconds since the Unix epoch. */
   readonly updatedAt?: number;
 }
 
-/** All loops together. */
+/** The sums over all loops. */
 export interface Totals {
-  /** How many there are. */
+  /** The number of loops. */
   readonly loops: number;
-  /** How many of them can take work, have ended well, or need none. */
+  /** The number of loops that are ready. */
   readonly ready: number;
-  /** The number of pieces of work in flight. */
+  /** The number of entries of work in flight. */
   readonly inFlight: number;
-  /** The age of the oldest work in flight. */
+  /** The age of the oldest work in flight, in milliseconds. */
   readonly oldestMs: number;
   /** The counts of all messages by outcome. */
   readonly counts: MessageCounts;
-  /** What they acknowledged a second, once that is known. */
+  /** Acknowledged messages per second, once they are known. */
   readonly perSecond?: number;
 }
 
-/** How many were left out of an event, so that it stays small. Those in trouble are never the first to go. */
+/** The numbers of entries that an event leaves out to stay small. Failing entries are left out last. */
 export interface LeftOut {
   /** Loops that the event does not name. */
   readonly loops: number;
@@ -91,24 +90,24 @@ export interface LeftOut {
   readonly agents: number;
 }
 
-/** Everything about a group. */
+/** The status of a group. */
 export interface Status extends HealthSnapshot {
-  /** When it was looked at, in milliseconds since the Unix epoch. */
+  /** The time of this status, in milliseconds since the Unix epoch. */
   readonly at: number;
-  /** The runtime it runs on, where that is known. */
+  /** The name of the runtime, where it is known. */
   readonly runtime?: string;
-  /** Whether a token opens the controls: pause, resume and redrive. */
+  /** True when the app has a token for the controls: pause, resume and redrive. */
   readonly controls: boolean;
-  /** All loops together, those that were left out included. */
+  /** The sums over all loops, also over those that an event leaves out. */
   readonly totals: Totals;
-  /** In the order of the group. */
+  /** The loops in the order of the group. */
   readonly loops: readonly LoopStatus[];
-  /** Those of the loops and those that the options name, each once. */
+  /** The mailboxes of the loops and of the options, each once. */
   readonly mailboxes: readonly MailboxStatus[];
-  /** Agents and peers, where there is a board: as it said last. */
+  /** The agents on the board, where there is one: its last answer. */
   readonly agents?: readonly AgentStatusLine[];
-  /** False while the board cannot be asked. */
+  /** False while the board is unreachable. */
   readonly boardReachable?: boolean;
-  /** What an event leaves out; `/status` leaves nothing out. */
+  /** Set in events. `/status` leaves nothing out. */
   readonly leftOut?: LeftOut;
 }

@@ -1,28 +1,20 @@
 import type { Emitter } from "../_emitter.ts";
-import { deferred, onAbort, settlesWithin } from "../_promises.ts";
+import { abortable, deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { CancelledError, type CancelReason, TerminatingError } from "../errors.ts";
 import type { SignalName } from "../runtime.ts";
 import { isTracing } from "../telemetry/open_telemetry.ts";
 import { Deadline } from "./deadline.ts";
 import { DrainReport } from "./drain_report.ts";
-import type { GroupEvents, Phase, PhaseEvent, Problem, StopReason } from "./group_events.ts";
-import { type GroupConfig, RestartBudget, watchdogOf, watchdogResource } from "./group_options.ts";
+import type { GroupEvents, Phase, PhaseEvent, StopReason } from "./group_events.ts";
+import { RunRecord } from "./group_events.ts";
+import type { GroupConfig, GroupRunOptions } from "./group_options.ts";
+import { RestartBudget, watchdogOf, watchdogResource } from "./group_options.ts";
 import { runInside } from "./_inside.ts";
-import { Member, stopInOrder } from "./_member.ts";
-import type { RunOptions } from "./runnable.ts";
+import { allDone, Member, stopInOrder } from "./_member.ts";
 import type { RunEnd, StopProgress } from "./health_snapshot.ts";
-import { linkToProcess, type ProcessLink } from "./_process_link.ts";
-import { type Resource, ResourceStack } from "./resources.ts";
+import { ResourceStack } from "./resources.ts";
+import { ShutdownCoordinator } from "./shutdown_coordinator.ts";
 import type { Watchdog } from "./watchdog.ts";
-
-/** Options of one run of a group. */
-export interface GroupRunOptions extends RunOptions {
-  readonly installSignals: boolean;
-  /** The process ends after this run: the run also waits for the other shutdown callbacks. */
-  readonly endsProcess: boolean;
-  /** Starts before all other resources, and stops after it. */
-  readonly foundation: readonly Resource[];
-}
 
 /**
  * One run of a group, from its start to its report.
@@ -31,24 +23,23 @@ export interface GroupRunOptions extends RunOptions {
  * starting ─▶ running ─▶ unready ─▶ draining ─▶ cancelling ─▶ stopped
  * ```
  *
- * The first request to stop sets the only deadline. Loops stop by stopOrder, lowest first. Each stage
- * leaves a reserve for the later ones. Resources stops last.
+ * The first request to stop sets the only deadline. Loops with a lower `stopOrder` stop first. Each stage
+ * leaves a reserve for the later ones. Resources stop last.
  */
 export class GroupRun {
   /** Resolves when loops and resources have stopped, or the deadline has passed. */
   readonly finished: Promise<void>;
   readonly members: readonly Member[];
-  readonly phases: PhaseEvent[] = [];
   readonly #config: GroupConfig;
   readonly #options: GroupRunOptions;
   readonly #emitter: Emitter<GroupEvents>;
   readonly #watchdog: Watchdog | undefined;
   readonly #resources: ResourceStack;
+  readonly #record: RunRecord;
   readonly #ended = deferred();
   readonly #stop = new AbortController();
   readonly #stopRequested = deferred();
   readonly #force = new AbortController();
-  readonly #problems: Problem[] = [];
   readonly #unfinished: string[] = [];
   readonly #startedAt: number;
   #reason: StopReason = { kind: "finished", text: "every loop has ended" };
@@ -56,9 +47,10 @@ export class GroupRun {
   #stopping = false;
   #over = false;
   #forcedBy: SignalName | undefined;
-  /** How the run ended. Set when only the resources that serves health still runs. */
+  /** How the run ended. Set when only the health server still runs. */
   end: RunEnd | undefined;
-  #link: ProcessLink | undefined;
+  /** Set while the run follows the signals of the process. */
+  #coordinator: ShutdownCoordinator | undefined;
 
   constructor(config: GroupConfig, options: GroupRunOptions, emitter: Emitter<GroupEvents>) {
     const { clock } = config;
@@ -66,9 +58,10 @@ export class GroupRun {
     this.#config = config;
     this.#options = options;
     this.#emitter = emitter;
+    this.#record = new RunRecord(emitter, clock, config.log);
     this.#startedAt = clock.monotonic();
     this.#deadline = new Deadline(config.shutdownTimeoutMs, clock);
-    const onProblem = (what: string, error: unknown) => this.#problem(what, error);
+    const onProblem = (what: string, error: unknown) => this.#record.problem(what, error);
     const restarting = config.onFailure === "restart";
     this.members = config.loops.map((loop) => {
       const restarts = restarting ? new RestartBudget(config.restart) : undefined;
@@ -79,7 +72,7 @@ export class GroupRun {
       runtime: config.runtime(),
     });
     const watchdog = watchdogResource(this.#watchdog, options.endsProcess);
-    const resources = [...options.foundation, ...watchdog, ...config.resources];
+    const resources = [...options.firstResources, ...watchdog, ...config.resources];
     this.#resources = new ResourceStack(resources, clock, onProblem);
   }
 
@@ -88,7 +81,11 @@ export class GroupRun {
   }
 
   get phase(): Phase {
-    return this.phases.at(-1)?.phase ?? "starting";
+    return this.#record.phase;
+  }
+
+  get phases(): readonly PhaseEvent[] {
+    return this.#record.phases;
   }
 
   /** The progress of the stop; undefined before it. */
@@ -99,7 +96,7 @@ export class GroupRun {
     return { reason, kind, elapsedMs, remainingMs, timeoutMs };
   }
 
-  /** True when the run is over and no loop, resources or callback is left running. */
+  /** True when the run is over and no loop, resource or callback is left running. */
   get clean(): boolean {
     return this.#over && this.#unfinished.length === 0 &&
       this.members.every(({ state }) => state !== "hung");
@@ -113,11 +110,11 @@ export class GroupRun {
     this.#deadline = new Deadline(timeoutMs, this.#config.clock);
     // Turn readiness off before anything else, so that no new work is routed here.
     const active = this.phase === "running" && this.members.some((member) => member.active);
-    if (active) this.#enter("unready", reason.text);
+    if (active) this.#record.enter("unready", reason.text);
     this.#stop.abort(new TerminatingError(`The group is stopping: ${reason.text}`));
     this.#stopRequested.resolve();
     // The process ends after this run, so the other shutdown callbacks must run too.
-    if (this.#options.endsProcess) this.#link?.announce(reason);
+    if (this.#options.endsProcess) void this.#coordinator?.trigger(reason);
   }
 
   /** Stops all loops now and cancels their work in flight. */
@@ -127,7 +124,7 @@ export class GroupRun {
   }
 
   async execute(): Promise<DrainReport> {
-    this.#enter("starting", "run() was called");
+    this.#record.enter("starting", "run() was called");
     let disconnect = () => {};
     try {
       disconnect = this.#connect();
@@ -139,7 +136,7 @@ export class GroupRun {
       await this.#stopTheRest();
     } finally {
       disconnect();
-      this.#enter("stopped", this.#reason.text);
+      this.#record.enter("stopped", this.#reason.text);
       this.#finish();
     }
     return this.#report();
@@ -148,23 +145,39 @@ export class GroupRun {
   /** Listens to signals and to the caller's signal, and keeps the process alive. */
   #connect(): () => void {
     const { runtime } = this.#config;
-    const { installSignals, endsProcess, signal } = this.#options;
-    if (installSignals) {
-      this.#link = linkToProcess(this.#config, {
-        onStop: (reason) => this.requestStop(reason),
-        onForce: (reason) => this.#onForce(reason),
-        finished: this.finished,
-      }, endsProcess);
-    }
+    const { installSignals, signal } = this.#options;
+    const disconnect = installSignals ? this.#followSignals() : () => {};
     const aborted = { kind: "aborted", text: "the caller's signal was aborted" } as const;
     const unlink = onAbort(signal, () => this.requestStop(aborted));
     const release = runtime().keepAlive();
     return () => {
       unlink();
-      this.#link?.disconnect();
+      disconnect();
       release();
     };
   }
+
+  /** Stops with the process, also for a signal that arrived before the run. */
+  #followSignals(): () => void {
+    const { runtime, clock, log } = this.#config;
+    const { coordinator, release } = ShutdownCoordinator.hold({ runtime: runtime(), clock, log });
+    const { reason, forceSignal } = coordinator;
+    this.#coordinator = coordinator;
+    coordinator.register(this.#stopLoopGroup, this.#options);
+    // The coordinator calls asynchronously: without this a loop would begin first.
+    if (reason !== undefined) this.requestStop(reason);
+    const unlink = onAbort(forceSignal, () => this.#onForce(forceSignal.reason));
+    return () => {
+      unlink();
+      coordinator.unregister(this.#stopLoopGroup);
+      release();
+    };
+  }
+
+  readonly #stopLoopGroup = (reason: StopReason): Promise<void> => {
+    this.requestStop(reason);
+    return this.finished;
+  };
 
   async #start(): Promise<void> {
     const started = runInside(this, () => this.#resources.start(this.#stop.signal));
@@ -173,25 +186,24 @@ export class GroupRun {
     } catch (error) {
       // The deadline starts now: a slow start must not use up the time to stop.
       this.#deadline = new Deadline(this.#config.shutdownTimeoutMs, this.#config.clock);
-      await this.#stopSupport();
+      await this.#stopResources();
       throw error;
     }
-    started.catch((error) => this.#problem("start-up failed while stopping", error));
+    started.catch((error) => this.#record.problem("start-up failed while stopping", error));
   }
 
   #launch(): void {
-    this.#enter("running", "resources is ready");
-    const { installSignals: _, endsProcess: __, foundation: ___, signal: ____, ...options } =
-      this.#options;
-    for (const member of this.members) runInside(this, () => member.run(options));
-    Promise.all(this.members.map(({ done }) => done)).then(() => this.requestStop(this.#reason));
+    this.#record.enter("running", "the resources are ready");
+    const { loopOptions } = this.#options;
+    for (const member of this.members) runInside(this, () => member.run(loopOptions));
+    allDone(this.members).then(() => this.requestStop(this.#reason));
   }
 
   async #stopLoops(): Promise<void> {
     const { clock } = this.#config;
     if (this.phase === "unready") {
       await this.#unreadyDelay();
-      if (this.phase === "unready") this.#enter("draining", this.#reason.text);
+      if (this.phase === "unready") this.#record.enter("draining", this.#reason.text);
     }
     await stopInOrder(this.members, this.#deadline, clock, (members) => {
       this.#cancel(members, "deadline", "the time is nearly up");
@@ -202,39 +214,37 @@ export class GroupRun {
   async #unreadyDelay(): Promise<void> {
     const { clock, unreadyDelayMs } = this.#config;
     if (unreadyDelayMs === 0 || this.#reason.interactive === true) return;
-    const allDone = Promise.all(this.members.map(({ done }) => done));
-    const forced = deferred();
-    const unlink = onAbort(this.#force.signal, forced.resolve);
-    await settlesWithin(Promise.race([forced.promise, allDone]), unreadyDelayMs, clock);
-    unlink();
+    const doneOrForced = abortable(allDone(this.members), this.#force.signal);
+    await settlesWithin(doneOrForced, unreadyDelayMs, clock);
   }
 
   #cancel(members: readonly Member[], why: CancelReason, text: string): void {
-    if (this.phase !== "cancelling") this.#enter("cancelling", text);
+    if (this.phase !== "cancelling") this.#record.enter("cancelling", text);
     for (const member of members) {
       member.cancel(new CancelledError(why, `loop "${member.loop.name}"`));
     }
   }
 
   async #stopTheRest(): Promise<void> {
-    const { endsProcess, foundation: { length: last } } = this.#options;
+    const { endsProcess, firstResources: { length: last } } = this.#options;
     if (endsProcess && this.members.some(({ state }) => state === "hung")) {
       const abandoned = Promise.all(this.members.map((member) => member.abandon()));
       await settlesWithin(abandoned, this.#deadline.remainingMs / 2, this.#config.clock);
     }
-    this.#unfinished.push(...await this.#stopSupport(last));
-    if (endsProcess && this.#link !== undefined) {
+    this.#unfinished.push(...await this.#stopResources(last));
+    if (endsProcess && this.#coordinator !== undefined) {
       // A callback may call shutdown() of this group, which waits for `finished`: resolve it first.
       this.#finish();
-      const callbacks = await this.#link.unfinished(this.#deadline.budgetMs(last));
+      const budgetMs = this.#deadline.budgetMs(last);
+      const callbacks = await this.#coordinator.unfinished(budgetMs, this.#stopLoopGroup);
       this.#unfinished.push(...callbacks.map((name) => `shutdown callback ${name}`));
     }
     const { outcome, exitCode } = this.#report();
     this.end = { outcome, exitCode }; // before the health server stops, which reports it
-    this.#unfinished.push(...await this.#stopSupport());
+    this.#unfinished.push(...await this.#stopResources());
   }
 
-  /** Records the spans of the stop before the resources stops, to which the exporter may belong. */
+  /** Records the spans of the stop before the resources stop, to which the exporter may belong. */
   async #traceStop(): Promise<void> {
     if (!isTracing()) return;
     const { clock } = this.#config;
@@ -248,7 +258,7 @@ export class GroupRun {
     this.#ended.resolve();
   }
 
-  #stopSupport(keep = 0): Promise<readonly string[]> {
+  #stopResources(keep = 0): Promise<readonly string[]> {
     return runInside(this, () => this.#resources.stop(this.#deadline, keep));
   }
 
@@ -272,18 +282,6 @@ export class GroupRun {
     }
   }
 
-  #enter(phase: Phase, reason: string): void {
-    const event = { phase, at: this.#config.clock.now(), reason };
-    this.phases.push(event);
-    this.#emitter.emit("phase", event);
-  }
-
-  #problem(what: string, error: unknown): void {
-    this.#problems.push({ what, error });
-    this.#config.log.error(what, { error });
-    this.#emitter.emit("problem", { what, error });
-  }
-
   #report(): DrainReport {
     return new DrainReport({
       reason: this.#reason,
@@ -293,7 +291,7 @@ export class GroupRun {
       phases: this.phases,
       loops: this.members.map((member) => member.report()),
       unfinished: this.#unfinished,
-      problems: this.#problems,
+      problems: this.#record.problems,
       forcedBy: this.#forcedBy,
     });
   }

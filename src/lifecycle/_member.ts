@@ -152,7 +152,7 @@ export class Member {
 }
 
 /**
- * Stops the members, lower orders first and equal ones together. Each gets the smaller of its own
+ * Stops the members, a lower `stopOrder` first and equal ones together. Each gets the smaller of its own
  * timeout and the time left. A hung stage leaves a reserve for each later stage. When only the reserve
  * is left, `cancel` is called with the members that still run.
  */
@@ -184,8 +184,17 @@ async function stopWithin(
   cancel: (members: readonly Member[]) => void,
 ): Promise<void> {
   for (const member of members) member.stop(ms);
-  const done = Promise.all(members.map((member) => member.done));
-  await endsWithin(done, ms, clock, () => cancel(members.filter((member) => member.active)));
+  await endsWithin(
+    allDone(members),
+    ms,
+    clock,
+    () => cancel(members.filter((member) => member.active)),
+  );
+}
+
+/** Resolves when no member runs any more. */
+export async function allDone(members: readonly Member[]): Promise<void> {
+  await Promise.all(members.map(({ done }) => done));
 }
 
 function groupBy<T>(items: readonly T[], keyOf: (item: T) => number): Map<number, T[]> {

@@ -1,4 +1,5 @@
 import type { Runtime } from "../runtime.ts";
+import { worstExitCode } from "./drain_report.ts";
 
 /**
  * State that all copies of the package in one process share, because a process has one set of signals
@@ -38,12 +39,6 @@ export function joinProcessEnd(runtime: Runtime): (exitCode: number) => Promise<
   return async (exitCode) => {
     share.exitCodes.push(exitCode);
     if (--share.mains > 0) await new Promise(() => {});
-    return runtime.exit(worstOf(share.exitCodes.splice(0)));
+    return runtime.exit(worstExitCode(share.exitCodes.splice(0)));
   };
-}
-
-/** Returns the worst exit code, in the order of `Outcome`: forced, failed, timed out, drained. */
-function worstOf(exitCodes: readonly number[]): number {
-  const severity = (code: number) => code > 128 ? 3 : code === 124 ? 1 : code === 0 ? 0 : 2;
-  return exitCodes.reduce((worst, code) => severity(code) > severity(worst) ? code : worst, 0);
 }

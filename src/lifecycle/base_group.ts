@@ -197,8 +197,8 @@ export class BaseGroup implements AsyncDisposable {
     await this.shutdown();
   }
 
-  /** Returns the resources that starts before all other resources and stops after it. */
-  protected foundation(): readonly Resource[] {
+  /** Returns the resources that start before all others and stop after them. */
+  protected firstResources(): readonly Resource[] {
     return [];
   }
 
@@ -212,12 +212,10 @@ export class BaseGroup implements AsyncDisposable {
     if (this.running) {
       throw new Error("The group is already running: stop it before running it again");
     }
-    const { installSignals = true, ...runOptions } = options;
-    const run = new GroupRun(
-      this.#config,
-      { ...runOptions, installSignals, endsProcess, foundation: this.foundation() },
-      this.#emitter,
-    );
+    const { installSignals = true, signal, ...loopOptions } = options;
+    const firstResources = this.firstResources();
+    const runOptions = { loopOptions, signal, installSignals, endsProcess, firstResources };
+    const run = new GroupRun(this.#config, runOptions, this.#emitter);
     this.#run = run;
     if (this.#stopNext) run.requestStop({ kind: "shutdown", text: "shutdown() came before run()" });
     this.#stopNext = false;

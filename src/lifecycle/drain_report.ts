@@ -3,8 +3,25 @@ import { exitCodeOf, type SignalName } from "../runtime.ts";
 import type { LoopState, PhaseEvent, Problem, StopReason } from "./group_events.ts";
 import { type InFlight, isBalanced, type MessageCounts, sumCounts } from "./runnable.ts";
 
-/** How a run ended. When several apply, the first in this order is reported. */
-export type Outcome = "forced" | "failed" | "timed_out" | "drained";
+/**
+ * The outcomes of a run and their exit codes, worst first. When several apply, the first is reported. The
+ * signal that forces a stop decides the exit code: 128 and its number.
+ */
+export const EXIT_CODES = { forced: 128, failed: 1, timed_out: 124, drained: 0 } as const;
+
+/** How a run ended. */
+export type Outcome = keyof typeof EXIT_CODES;
+
+/** Returns the worst of several exit codes: forced, then failed, then timed out. */
+export function worstExitCode(codes: readonly number[]): number {
+  const { forced, timed_out, drained } = EXIT_CODES;
+  const severity = (code: number) =>
+    code > forced ? 3 : code === timed_out ? 1 : code === drained ? 0 : 2;
+  return codes.reduce(
+    (worst, code) => severity(code) > severity(worst) ? code : worst,
+    drained as number,
+  );
+}
 
 /** What one loop did in a run. */
 export interface LoopReport {
@@ -45,13 +62,6 @@ export interface DrainReportInit {
   /** The signal that forced the stop. */
   readonly forcedBy?: SignalName | undefined;
 }
-
-const EXIT_CODES: Readonly<Record<Outcome, number>> = {
-  forced: 1, // not used: only a signal forces a stop, and its number decides
-  failed: 1,
-  timed_out: 124,
-  drained: 0,
-};
 
 /** The report of a run: how it ended, what each loop did, and what was left unfinished. */
 export class DrainReport implements DrainReportInit {

@@ -1,7 +1,20 @@
+import type { Emitter } from "../_emitter.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
 import type { BeatRecord, SignalName } from "../runtime.ts";
 
 /** The phases of a run, in order. A stop may skip some. */
-export type Phase = "starting" | "running" | "unready" | "draining" | "cancelling" | "stopped";
+export const PHASES = [
+  "starting",
+  "running",
+  "unready",
+  "draining",
+  "cancelling",
+  "stopped",
+] as const;
+
+/** A phase of a run. */
+export type Phase = typeof PHASES[number];
 
 /** A group entered a phase. */
 export interface PhaseEvent {
@@ -68,4 +81,36 @@ export interface GroupEvents {
   readonly problem: Problem;
   /** The watchdog is about to end the process. */
   readonly stall: StallEvent;
+}
+
+/** Records the phases and problems of one run, and emits them as events. */
+export class RunRecord {
+  readonly phases: PhaseEvent[] = [];
+  readonly problems: Problem[] = [];
+  readonly #emitter: Emitter<GroupEvents>;
+  readonly #clock: Clock;
+  readonly #log: Log;
+
+  constructor(emitter: Emitter<GroupEvents>, clock: Clock, log: Log) {
+    this.#emitter = emitter;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** The current phase; `starting` before the first. */
+  get phase(): Phase {
+    return this.phases.at(-1)?.phase ?? "starting";
+  }
+
+  enter(phase: Phase, reason: string): void {
+    const event = { phase, at: this.#clock.now(), reason };
+    this.phases.push(event);
+    this.#emitter.emit("phase", event);
+  }
+
+  problem(what: string, error: unknown): void {
+    this.problems.push({ what, error });
+    this.#log.error(what, { error });
+    this.#emitter.emit("problem", { what, error });
+  }
 }

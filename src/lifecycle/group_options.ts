@@ -3,9 +3,16 @@ import { checkCount, checkDuration, checkInterval, checkOneOf, show } from "../_
 import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
+import { systemRandom } from "../random.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
-import { checkRunnable, DEFAULT_SHUTDOWN_TIMEOUT_MS, type Runnable } from "./runnable.ts";
-import type { Resource } from "./resources.ts";
+import {
+  checkRunnable,
+  checkUnique,
+  DEFAULT_SHUTDOWN_TIMEOUT_MS,
+  type Runnable,
+  type RunOptions,
+} from "./runnable.ts";
+import { checkResources, type NamedDisposable, type Resource } from "./resources.ts";
 import {
   DEFAULT_WATCHDOG_INTERVAL_MS,
   DEFAULT_WATCHDOG_THRESHOLD_MS,
@@ -41,7 +48,7 @@ export class RestartBudget {
   }
 
   /** Returns the pause before a restart after a failure at `now`, or undefined for no restart. */
-  nextPauseMs(now: number, random: () => number = Math.random): number | undefined {
+  nextPauseMs(now: number, random: () => number = systemRandom.number): number | undefined {
     this.#failures = [...this.#failures.filter((at) => now - at < this.#withinMs), now];
     const recent = this.#failures.length;
     if (recent > this.#maxRestarts) return undefined;
@@ -71,8 +78,11 @@ export interface BaseGroupOptions {
   readonly watchdogThresholdMs?: number | null;
   /** How often the watchdog checks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
-  /** Resources that start in order before the loops and stop in reverse order after them. */
-  readonly resources?: readonly Resource[];
+  /**
+   * What the loops need: resources, or anything with a name that can be disposed of, such as a mailbox. They
+   * start in order before the loops and stop in reverse order after them.
+   */
+  readonly resources?: readonly (Resource | NamedDisposable)[];
   /**
    * Provides signals, exit and servers. Tests pass a fake one.
    *
@@ -83,6 +93,18 @@ export interface BaseGroupOptions {
   readonly clock?: Clock;
   /** Where the group logs problems and failures. @default {libraryLog} */
   readonly log?: Log;
+}
+
+/** Options of one run of a group. */
+export interface GroupRunOptions {
+  readonly loopOptions: RunOptions;
+  /** Requests a stop when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  readonly installSignals: boolean;
+  /** The process ends after this run: the run also waits for the other shutdown callbacks. */
+  readonly endsProcess: boolean;
+  /** Start before all other resources, and stop after them. */
+  readonly firstResources: readonly Resource[];
 }
 
 /** The options of a group, checked and complete. */
@@ -165,23 +187,4 @@ function checkLoops(loops: readonly Runnable[]): readonly Runnable[] {
   const checked = loops.map((loop, index) => checkRunnable(loop, `loops[${index}]`));
   checkUnique("loop", checked);
   return checked;
-}
-
-function checkResources(resources: readonly Resource[]): readonly Resource[] {
-  for (const [index, { name, stop }] of resources.entries()) {
-    if (typeof name === "string" && typeof stop === "function") continue;
-    throw new TypeError(`resources[${index}] needs a \`name\` and a \`stop\` function`);
-  }
-  checkUnique("resource", resources);
-  return [...resources];
-}
-
-function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {
-  const names = new Set<string>();
-  for (const { name } of entries) {
-    if (names.has(name)) {
-      throw new TypeError(`Duplicate ${what} name ${show(name)}: give each ${what} a unique name`);
-    }
-    names.add(name);
-  }
 }

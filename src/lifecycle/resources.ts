@@ -1,7 +1,9 @@
+import { show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Deadline } from "./deadline.ts";
+import { checkUnique } from "./runnable.ts";
 
 /**
  * A resource that the loops need: a database, a health server, a metrics exporter. A group starts its
@@ -14,6 +16,29 @@ export interface Resource {
   start?(context: { readonly signal: AbortSignal }): unknown;
   /** Releases the resource. `signal` aborts when the time is up. */
   stop(context: { readonly signal: AbortSignal }): unknown;
+}
+
+/** Something with a name that can be disposed of, such as a mailbox. It is used as it is. */
+export interface NamedDisposable extends AsyncDisposable {
+  /** Its name in the report when it fails or hangs. */
+  readonly name: string;
+}
+
+/** Checks the resources of a group. A disposable becomes a resource that is disposed of when it stops. */
+export function checkResources(given: readonly (Resource | NamedDisposable)[]): Resource[] {
+  const resources = given.map((resource, index) => {
+    const { name, stop, [Symbol.asyncDispose]: dispose } = Object(resource);
+    if (typeof name === "string" && typeof stop === "function") return resource as Resource;
+    if (typeof name === "string" && typeof dispose === "function") {
+      return { name, stop: () => dispose.call(resource) };
+    }
+    throw new TypeError(
+      `resources[${index}] needs a \`name\` and a \`stop\` function, or must be disposable; got ` +
+        show(resource),
+    );
+  });
+  checkUnique("resource", resources);
+  return resources;
 }
 
 /** A resource whose `start` was called, and the result of that call. */

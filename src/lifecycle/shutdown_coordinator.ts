@@ -168,16 +168,22 @@ export class ShutdownCoordinator {
 
   /**
    * Registers a callback for the beginning of the stop, and calls it immediately if the stop has begun.
-   * Callbacks are called in the order of registration, each once, however often it is registered.
+   * Callbacks are called in the order of registration, each once, however often it is registered. With
+   * `endsProcess` the process ends after it, as after a group that runs with `main()`: `unfinished` does
+   * not wait for it.
    */
-  register(callback: ShutdownCallback): void;
+  register(callback: ShutdownCallback, options?: { readonly endsProcess?: boolean }): void;
   /** Registers a function that takes no reason, such as `loop.shutdown`. */
   register(callback: () => unknown): void;
-  register(callback: ShutdownCallback): void {
+  register(
+    callback: ShutdownCallback,
+    { endsProcess = false }: { readonly endsProcess?: boolean } = {},
+  ): void {
     if (typeof callback !== "function") {
       throw new TypeError(`Invalid shutdown callback: expected a function, got ${show(callback)}`);
     }
     if (this.#callbacks.has(callback)) return;
+    if (endsProcess) processShare().mainStops.add(callback);
     this.#callbacks.add(callback);
     if (this.#reason !== undefined) this.#call(callback, this.#reason);
   }
@@ -188,6 +194,7 @@ export class ShutdownCoordinator {
   unregister(callback: () => unknown): void;
   unregister(callback: ShutdownCallback): void {
     this.#callbacks.delete(callback);
+    processShare().mainStops.delete(callback);
   }
 
   /**

@@ -1,10 +1,21 @@
 import { show } from "../_checks.ts";
 import { TerminatingError } from "../errors.ts";
-import { trackedBody } from "./_tracked_body.ts";
-import type { CallContext, PoolCall, PoolRequestOptions } from "./pool_call.ts";
-import { CapacityError, mayHaveStarted, UnreachableError } from "./pool_errors.ts";
-import { errorIn, terminatingErrorOf } from "./terminating_response.ts";
-import { type WorkerAddress, workerUrl } from "./worker_address.ts";
+import { trackedBody } from "./_response_end.ts";
+import {
+  type CallContext,
+  isBound,
+  type PoolCall,
+  type PoolRequestOptions,
+  type WorkerAddress,
+  workerUrl,
+} from "./pool_options.ts";
+import {
+  CapacityError,
+  errorIn,
+  mayHaveStarted,
+  terminatingErrorOf,
+  UnreachableError,
+} from "./service_errors.ts";
 
 /** Headers of one connection, which are not forwarded. */
 const HOP_BY_HOP: readonly string[] = [
@@ -46,17 +57,18 @@ interface Outgoing {
   readonly refusals: WeakMap<Error, Response>;
 }
 
-/** Forwards a request to a worker. A `bound` request is sent once, so its body is not buffered. */
+/** Forwards a request to a worker. A request of a session is sent once, so its body is not buffered. */
 export async function poolFetch(
   request: Request,
   options: PoolRequestOptions,
-  bound: boolean,
   capacityCodes: readonly unknown[],
   run: (call: PoolCall<Response>, options: PoolRequestOptions) => Promise<Response>,
 ): Promise<Response> {
   const { method } = request;
   const { pathname, search } = new URL(request.url);
-  const kept = request.body === null ? null : bound ? request.body : await request.arrayBuffer();
+  const kept = request.body === null || isBound(options)
+    ? request.body
+    : await request.arrayBuffer();
   const headers = new Headers(request.headers);
   for (const name of HOP_BY_HOP) headers.delete(name);
   const safe = SAFE.includes(method);
@@ -144,7 +156,7 @@ function refusal(
   bytes: ArrayBuffer,
   capacityCodes: readonly unknown[],
 ): Error | undefined {
-  if (status === 429) return new CapacityError(`Worker "${id}" has no room: it answered 429`);
+  if (status === 429) return new CapacityError(`Worker "${id}" is at capacity: it answered 429`);
   const text = new TextDecoder().decode(bytes);
   const terminating = terminatingErrorOf(text);
   if (terminating !== undefined) {
@@ -153,15 +165,17 @@ function refusal(
   }
   const { code } = errorIn(text);
   if (!capacityCodes.includes(code)) return undefined;
-  return new CapacityError(`Worker "${id}" has no room: it answered 503 with code ${show(code)}`);
+  return new CapacityError(
+    `Worker "${id}" is at capacity: it answered 503 with code ${show(code)}`,
+  );
 }
 
 function unreachable({ id }: WorkerAddress, what: string, cause: unknown): UnreachableError {
   const started = !neverConnected(cause);
   const text = started
-    ? `Worker "${id}" cannot be reached any more: the connection broke after ${what} was sent, so the ` +
-      "worker may have executed it. Send an Idempotency-Key where it may be executed twice"
-    : `Worker "${id}" cannot be reached: no connection for ${what}. Check that it runs at its URL`;
+    ? `Worker "${id}" is unreachable: the connection broke after ${what} was sent, so the worker may ` +
+      "have executed it. Send an Idempotency-Key if it may be executed twice."
+    : `Worker "${id}" is unreachable: no connection for ${what}. Check that it runs at its URL.`;
   return new UnreachableError(text, { cause, started });
 }
 

@@ -1,6 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { CircuitBreaker, type CircuitOptions } from "./_circuit_breaker.ts";
-import type { WorkerAddress, WorkerHealth } from "./worker_address.ts";
+import type { CircuitOptions, CircuitState, WorkerAddress, WorkerHealth } from "./pool_options.ts";
 
 /** The state of one worker in a pool. */
 export class Worker {
@@ -46,4 +45,116 @@ export class Worker {
     this.#freeSlots = Math.min(0, this.freeSlots);
     this.#inFlightAtUpdate = this.inFlight;
   }
+}
+
+/**
+ * Stops requests to a worker that fails repeatedly although its health checks succeed.
+ *
+ * ```text
+ * closed ── consecutive failures ───────▶ open ── time passes ──▶ half open: one request
+ *   ▲                                      ▲                         │        │
+ *   │                                      └──────── it fails ───────┘        │
+ *   └────────────────────────────── it succeeds ──────────────────────────────┘
+ * ```
+ */
+export class CircuitBreaker {
+  readonly #options: CircuitOptions;
+  readonly #clock: Clock;
+  #failures = 0;
+  #halfOpenAt: number | undefined;
+  #probing = false;
+
+  constructor(options: CircuitOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+  }
+
+  get state(): CircuitState {
+    if (this.#halfOpenAt === undefined) return "closed";
+    return this.#clock.monotonic() < this.#halfOpenAt ? "open" : "half_open";
+  }
+
+  /** True when the worker may get a request. */
+  get allows(): boolean {
+    return this.state === "closed" || this.state === "half_open" && !this.#probing;
+  }
+
+  /** Records that a request begins. */
+  begin(): void {
+    if (this.state === "half_open") this.#probing = true;
+  }
+
+  /** Records an answer, which closes the circuit. */
+  succeeded(): void {
+    this.#failures = 0;
+    this.#halfOpenAt = undefined;
+    this.#probing = false;
+  }
+
+  /** Records a failure. Returns true when this opens the circuit. */
+  failed(): boolean {
+    const wasClosed = this.#halfOpenAt === undefined;
+    this.#probing = false;
+    if (++this.#failures < this.#options.failures && wasClosed) return false;
+    this.#halfOpenAt = this.#clock.monotonic() + this.#options.openMs;
+    return wasClosed;
+  }
+
+  /** Records a request that says nothing about the worker's health. */
+  passed(): void {
+    this.#probing = false;
+  }
+}
+
+/** The worker for the next attempt. */
+export interface Choice {
+  readonly worker: Worker;
+  /** True when no worker was healthy, and this one was chosen among the unhealthy. */
+  readonly noneHealthy: boolean;
+}
+
+/**
+ * Returns the worker with the most free slots; among equal ones the least recently used. When no worker is
+ * healthy, it chooses among the unhealthy.
+ */
+export function choose(
+  workers: readonly Worker[],
+  excluded: ReadonlySet<string>,
+): Choice | undefined {
+  const left = workers.filter(({ address }) => !excluded.has(address.id));
+  const eligible = left.filter((worker) => worker.eligible);
+  const noneHealthy = eligible.length === 0;
+  const worker = freest(noneHealthy ? left : eligible);
+  return worker && { worker, noneHealthy };
+}
+
+function freest(workers: readonly Worker[]): Worker | undefined {
+  let best: Worker | undefined;
+  for (const worker of workers) {
+    const ahead = best === undefined || worker.freeSlots > best.freeSlots ||
+      worker.freeSlots === best.freeSlots && worker.lastRequest < best.lastRequest;
+    if (ahead) best = worker;
+  }
+  return best;
+}
+
+/** Returns the worker that a session belongs to, by rendezvous hashing. */
+export function ownerOf(workers: readonly Worker[], sessionId: string): Worker | undefined {
+  let owner: Worker | undefined;
+  let highest = -1;
+  for (const worker of workers) {
+    const weight = hash(`${worker.address.id}\0${sessionId}`);
+    if (weight > highest) [owner, highest] = [worker, weight];
+  }
+  return owner;
+}
+
+/** FNV-1a with a final mix, so that texts that differ only in their last characters spread. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let index = 0; index < text.length; index++) {
+    value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
+  }
+  value = Math.imul(value ^ value >>> 16, 0x85ebca6b);
+  return (value ^ value >>> 13) >>> 0;
 }

@@ -2,11 +2,27 @@ import { backoffMs } from "../_backoff.ts";
 import { abortable } from "../_promises.ts";
 import type { Cancel } from "../clock.ts";
 import type { Emitter } from "../_emitter.ts";
-import type { PoolCounters } from "./_pool_counters.ts";
+import { type Metric, metric, samplesBy } from "../telemetry/metrics.ts";
 import { Worker } from "./_worker.ts";
-import type { PoolEvents, WorkerEvent } from "./pool_call.ts";
-import { addresses, type PoolConfig } from "./pool_options.ts";
-import type { WorkerAddress } from "./worker_address.ts";
+import {
+  addresses,
+  type AttemptEvent,
+  type AttemptOutcome,
+  type PoolConfig,
+  type PoolEvents,
+  type RetryClass,
+  type WorkerAddress,
+  type WorkerEvent,
+} from "./pool_options.ts";
+
+/** The log lines of the changes of a worker. */
+const WORKER_CHANGES: Readonly<Record<WorkerEvent["change"], string>> = {
+  joined: "worker joined",
+  left: "worker left",
+  healthy: "worker healthy",
+  unhealthy: "worker unhealthy",
+  circuit_opened: "worker circuit opened",
+};
 
 /** How long `discover` may take. */
 const DISCOVERY_TIMEOUT_MS = 10_000;
@@ -59,8 +75,7 @@ export class WorkerRegistry {
   emitChange(worker: Worker, change: WorkerEvent["change"]): void {
     const { log } = this.#config;
     const { id } = worker.address;
-    if (change === "circuit_opened") log.warn(`worker "${id}" failed repeatedly: circuit opened`);
-    else log.info(`worker "${id}": ${change}`);
+    log[change === "circuit_opened" ? "warn" : "info"](WORKER_CHANGES[change], { worker: id });
     this.#emitter.emit("worker", { worker: id, change });
   }
 
@@ -77,7 +92,7 @@ export class WorkerRegistry {
       arrived = this.#update(found);
     } catch (error) {
       if (stopped.aborted) return;
-      log.warn("worker discovery failed: the pool keeps the known workers", { error });
+      log.warn("worker discovery failed, keeping the known workers", { error });
     }
     this.#later("discovery", discoverEveryMs, () => this.#discover(stopped));
     await Promise.all(arrived.map((worker) => this.#check(worker, stopped)));
@@ -159,5 +174,48 @@ export class WorkerRegistry {
   #cancel(what: Worker | "discovery"): void {
     this.#timers.get(what)?.();
     this.#timers.delete(what);
+  }
+}
+
+/** Counts attempts, retries and health checks. Workers change, so none has its own label. */
+export class PoolCounters {
+  readonly #attempts: Record<AttemptOutcome, number> = {
+    answered: 0,
+    terminating: 0,
+    unreachable: 0,
+    capacity: 0,
+    failed: 0,
+    deadline: 0,
+    aborted: 0,
+  };
+  readonly #retries: Record<RetryClass, number> = { terminating: 0, unreachable: 0, capacity: 0 };
+  readonly #checks = { healthy: 0, unhealthy: 0 };
+  #noneHealthy = 0;
+
+  attempted({ outcome, retried, noneHealthy }: AttemptEvent): void {
+    this.#attempts[outcome]++;
+    if (retried) this.#retries[outcome as RetryClass]++;
+    if (noneHealthy) this.#noneHealthy++;
+  }
+
+  checked(healthy: boolean): void {
+    this.#checks[healthy ? "healthy" : "unhealthy"]++;
+  }
+
+  metrics(pool: string, workers: readonly Worker[]): readonly Metric[] {
+    const states = { healthy: 0, unhealthy: 0, circuit_open: 0 };
+    for (const { healthy, circuit } of workers) {
+      states[circuit.state !== "closed" ? "circuit_open" : healthy ? "healthy" : "unhealthy"]++;
+    }
+    const inFlight = workers.reduce((sum, worker) => sum + worker.inFlight, 0);
+    const labels = { pool };
+    return [
+      metric("lastcall_pool_attempts_total", samplesBy("outcome", this.#attempts, labels)),
+      metric("lastcall_pool_retries_total", samplesBy("reason", this.#retries, labels)),
+      metric("lastcall_pool_none_healthy_total", this.#noneHealthy, labels),
+      metric("lastcall_pool_health_checks_total", samplesBy("health", this.#checks, labels)),
+      metric("lastcall_pool_workers", samplesBy("state", states, labels)),
+      metric("lastcall_pool_in_flight", inFlight, labels),
+    ];
   }
 }

@@ -7,40 +7,47 @@
 
 export { checkCancellation, withCancellation } from "./cancellation.ts";
 export { type Answer, type RequestTicket, RequestTracker } from "./request_tracker.ts";
-export { ServiceGate, type ServiceGateOptions } from "./service_gate.ts";
-export { drainable, type DrainableVariables } from "./drainable.ts";
+export {
+  drainable,
+  type DrainableVariables,
+  ServiceGate,
+  type ServiceGateOptions,
+} from "./service_gate.ts";
 export {
   type FetchHandler,
   type ServiceAddress,
   ServiceLoop,
   type ServiceLoopOptions,
 } from "./service_loop.ts";
-export {
-  type TerminatingBody,
-  terminatingErrorOf,
-  terminatingResponse,
-  type TerminatingResponseOptions,
-} from "./terminating_response.ts";
 export { WorkerPool, type WorkerStatus } from "./worker_pool.ts";
-export type { Discover, WorkerList, WorkerPoolOptions } from "./pool_options.ts";
-export type { HealthProbe, WorkerAddress, WorkerHealth } from "./worker_address.ts";
-export type { CircuitOptions, CircuitState } from "./_circuit_breaker.ts";
 export type {
   AttemptEvent,
   AttemptOutcome,
   CallContext,
+  CircuitOptions,
+  CircuitState,
+  Discover,
+  HealthProbe,
   PoolCall,
   PoolEvents,
   PoolRequestOptions,
   RetryClass,
+  WorkerAddress,
   WorkerEvent,
-} from "./pool_call.ts";
+  WorkerHealth,
+  WorkerList,
+  WorkerPoolOptions,
+} from "./pool_options.ts";
 export {
   CapacityError,
   isCapacityError,
   isNoWorkerError,
   isUnreachableError,
   NoWorkerError,
+  type TerminatingBody,
+  terminatingErrorOf,
+  terminatingResponse,
+  type TerminatingResponseOptions,
   UnreachableError,
   type UnreachableErrorOptions,
-} from "./pool_errors.ts";
+} from "./service_errors.ts";

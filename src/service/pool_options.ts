@@ -2,9 +2,28 @@ import { checkCount, checkDuration, checkInterval, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
-import type { CircuitOptions } from "./_circuit_breaker.ts";
-import type { RetryClass } from "./pool_call.ts";
-import { type HealthProbe, type WorkerAddress, workerUrl } from "./worker_address.ts";
+
+/** The id and URL of a worker. */
+export interface WorkerAddress {
+  /** The name in logs, spans and events, unique in its pool. */
+  readonly id: string;
+  /** The base URL of its service, as in `http://10.0.0.7:8080`. */
+  readonly url: string;
+}
+
+/** The health of a worker. */
+export interface WorkerHealth {
+  /** False when the worker should get no requests. */
+  readonly healthy: boolean;
+  /** How many more requests the worker accepts. @default {derived from the requests in flight} */
+  readonly freeSlots?: number;
+}
+
+/** Checks the health of a worker. A worker is unhealthy when this rejects or times out. */
+export type HealthProbe = (
+  worker: WorkerAddress,
+  context: { readonly signal: AbortSignal },
+) => Promise<WorkerHealth | boolean>;
 
 /** Workers, by address or by URL alone. */
 export type WorkerList = readonly (WorkerAddress | string)[];
@@ -13,6 +32,17 @@ export type WorkerList = readonly (WorkerAddress | string)[];
 export type Discover = (
   context: { readonly signal: AbortSignal },
 ) => WorkerList | Promise<WorkerList>;
+
+/** Whether a worker gets requests: all, none, or one to test it. */
+export type CircuitState = "closed" | "open" | "half_open";
+
+/** When a circuit opens, and how long it stays open. */
+export interface CircuitOptions {
+  /** The number of consecutive failures that opens the circuit. */
+  readonly failures: number;
+  /** How long the circuit stays open, in milliseconds. */
+  readonly openMs: number;
+}
 
 /** Options of `WorkerPool`. */
 export interface WorkerPoolOptions {
@@ -49,6 +79,105 @@ export interface WorkerPoolOptions {
   readonly clock?: Clock;
   /** Where changes and failures of workers are logged. @default {libraryLog} */
   readonly log?: Log;
+}
+
+/** Failures after which the pool may try another worker. */
+export type RetryClass = "terminating" | "unreachable" | "capacity";
+
+/** The outcome of an attempt. */
+export type AttemptOutcome = "answered" | RetryClass | "failed" | "deadline" | "aborted";
+
+/** The context of a call to a worker. */
+export interface CallContext {
+  /** Aborts when the caller aborts or the deadline passes. */
+  readonly signal: AbortSignal;
+  /** The number of the attempt, from 1. */
+  readonly attempt: number;
+  /** Milliseconds until the caller's deadline. */
+  readonly remainingMs: number;
+  /** True when no worker was healthy, and the pool chose an unhealthy one. */
+  readonly noneHealthy: boolean;
+  /** The headers that propagate the trace to the worker. */
+  readonly traceHeaders: Readonly<Record<string, string>>;
+  /**
+   * Keeps the attempt in flight after the call has returned, until the returned function is called or
+   * `signal` aborts.
+   */
+  readonly hold: () => () => void;
+}
+
+/**
+ * Sends a request to one worker. The pool tries another worker when it rejects with a `TerminatingError`,
+ * an `UnreachableError` or a `CapacityError`. With `started: true` on the error it does so only for an
+ * `idempotent` request.
+ */
+export type PoolCall<T> = (worker: WorkerAddress, context: CallContext) => Promise<T>;
+
+/** Options of one request. */
+export interface PoolRequestOptions {
+  /** How long all attempts together may take, in milliseconds. @default {the pool's} */
+  readonly deadlineMs?: number;
+  /** Binds the request to the worker of this session. It is never retried on another worker. */
+  readonly sessionId?: string;
+  /** Binds the request to this worker, where the caller knows which one has the session. */
+  readonly workerId?: string;
+  /**
+   * Whether a worker may execute the request again after another one may have. Without it a request is
+   * retried only when it is certain that no worker has begun with it.
+   *
+   * @default {true for GET, HEAD, OPTIONS, TRACE and with a header `Idempotency-Key`, false otherwise}
+   */
+  readonly idempotent?: boolean;
+  /** The ids of workers to skip. */
+  readonly exclude?: Iterable<string>;
+  /** Cancels the request when it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+/** Emitted after each attempt. */
+export interface AttemptEvent {
+  /** The id of the worker. */
+  readonly worker: string;
+  /** The number of the attempt, from 1. */
+  readonly attempt: number;
+  /** How the attempt ended. */
+  readonly outcome: AttemptOutcome;
+  /** How long the attempt took, in milliseconds. */
+  readonly ms: number;
+  /** Milliseconds until the caller's deadline. */
+  readonly remainingMs: number;
+  /** True when the pool tries another worker next. */
+  readonly retried: boolean;
+  /** True when no worker was healthy, and the pool chose an unhealthy one. */
+  readonly noneHealthy: boolean;
+  /** The error of a failed attempt. */
+  readonly error?: unknown;
+}
+
+/** Emitted when a worker joins, leaves or changes its health, or its circuit opens. */
+export interface WorkerEvent {
+  /** The id of the worker. */
+  readonly worker: string;
+  /** What changed. */
+  readonly change: "joined" | "left" | "healthy" | "unhealthy" | "circuit_opened";
+}
+
+/** The events of a pool, by name. */
+export interface PoolEvents {
+  /** An attempt has ended. */
+  readonly attempt: AttemptEvent;
+  /** A worker has changed. */
+  readonly worker: WorkerEvent;
+}
+
+/** Returns true when a request is bound to one worker, so that it is sent once. */
+export function isBound({ sessionId, workerId }: PoolRequestOptions): boolean {
+  return sessionId !== undefined || workerId !== undefined;
+}
+
+/** Returns the URL of a path of a worker's service. */
+export function workerUrl(root: string, path: string): string {
+  return root.replace(/\/$/, "") + path;
 }
 
 /** The options of a pool, checked and complete. */

@@ -1,8 +1,7 @@
 import { type Deferred, deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
-import { isPollable, onResponseEnd, type PollableServer } from "./_response_end.ts";
-import { trackedBody } from "./_tracked_body.ts";
+import { isPollable, onResponseEnd, type PollableServer, trackedBody } from "./_response_end.ts";
 
 /** Returns the response to a request. */
 export type Answer = () => Response | Promise<Response>;

@@ -1,10 +1,11 @@
+import type { Context, MiddlewareHandler } from "hono";
 import { checkDuration } from "../_checks.ts";
 import type { Clock } from "../clock.ts";
 import { type CancelledError, isTerminatingError, TerminatingError } from "../errors.ts";
-import type { Metric, MetricSource } from "../health/metric_source.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
+import { type Metric, metric, type MetricSource, samplesBy } from "../telemetry/metrics.ts";
 import { type Answer, type RequestTicket, RequestTracker } from "./request_tracker.ts";
-import { terminatingResponse } from "./terminating_response.ts";
+import { terminatingResponse } from "./service_errors.ts";
 
 /** Options of {@linkcode ServiceGate}. */
 export interface ServiceGateOptions {
@@ -15,7 +16,7 @@ export interface ServiceGateOptions {
   /**
    * Returns true for requests that are answered even while the gate is closed, such as probes.
    *
-   * @default {the paths of `healthApp`, except its page: `/health/…`, `/metrics`, `/status`, `/events`, `/drain` and those beside it}
+   * @default {the paths of `healthApp`, except its page: `/health/…`, `/metrics`, `/status`, `/events` and the controls}
    */
   readonly exempt?: (request: Request) => boolean;
   /** Measures the ages of requests. @default {systemClock} */
@@ -178,21 +179,11 @@ export class ServiceGate implements MetricSource {
   /** Returns the counts of admitted and refused requests and of those in flight. */
   metrics(): readonly Metric[] {
     const labels = { service: this.name };
-    const sample = (value: number, more = {}) => ({ labels: { ...labels, ...more }, value });
-    return [{
-      name: "lastcall_service_requests_total",
-      help: "Requests, admitted or refused",
-      type: "counter",
-      samples: [
-        sample(this.#admitted, { outcome: "admitted" }),
-        sample(this.#refused, { outcome: "refused" }),
-      ],
-    }, {
-      name: "lastcall_service_in_flight",
-      help: "Admitted requests whose responses are not sent yet",
-      type: "gauge",
-      samples: [sample(this.count)],
-    }];
+    const outcomes = { admitted: this.#admitted, refused: this.#refused };
+    return [
+      metric("lastcall_service_requests_total", samplesBy("outcome", outcomes, labels)),
+      metric("lastcall_service_in_flight", this.count, labels),
+    ];
   }
 
   #failed(ticket: RequestTicket, error: unknown): Response {
@@ -203,7 +194,7 @@ export class ServiceGate implements MetricSource {
 }
 
 const PROBES =
-  /^\/(health(\/.*)?|metrics|status|events|controls|drain|resume|redrive|dead-letters)$/;
+  /^\/(health(\/.*)?|metrics|status|events|controls|pause|resume|redrive|dead-letters)$/;
 
 function isProbe(request: Request): boolean {
   return PROBES.test(new URL(request.url).pathname);
@@ -220,4 +211,59 @@ function webSocketResponse(): Response {
     status: 501,
     headers: { connection: "close" },
   });
+}
+
+/** The context variables that {@linkcode drainable} sets for handlers. */
+export interface DrainableVariables {
+  /** Aborts when the service begins to stop: end streams without an end, such as server-sent events. */
+  readonly stopping: AbortSignal;
+  /** Aborts when the request must end now. */
+  readonly cancelling: AbortSignal;
+}
+
+/**
+ * Hono middleware. It counts requests while the gate is open, and answers 503 with code 5006 while it is
+ * closed. Handlers find the gate's signals as `c.var.stopping` and `c.var.cancelling`. Use it before other
+ * middleware. Behind a `ServiceLoop` with the same gate it only sets the signals.
+ *
+ * @example
+ * ```ts
+ * import { Hono } from "hono";
+ * import { drainable, ServiceGate } from "@lastcall/lastcall/service";
+ *
+ * const gate = new ServiceGate();
+ * const app = new Hono().use(drainable(gate)).get("/", (c) => c.text(String(c.var.stopping.aborted)));
+ * console.assert(await (await app.request("/")).text() === "false");
+ * gate.close();
+ * console.assert((await app.request("/")).status === 503);
+ * ```
+ */
+export function drainable(gate: ServiceGate): MiddlewareHandler<{ Variables: DrainableVariables }> {
+  return async (context, next) => {
+    const { raw: request } = context.req;
+    const refusal = gate.hosted ? undefined : gate.refusalOf(request);
+    if (refusal !== undefined) return refusal;
+    context.set("stopping", gate.stopping);
+    context.set("cancelling", gate.cancelling);
+    const ticket = gate.hosted || gate.closed ? undefined : gate.admit(request);
+    try {
+      await next();
+      // Hono has answered the error already, and keeps it in `context.error`.
+      if (isTerminatingError(context.error)) {
+        replace(context, gate.refusal({ started: true }));
+      }
+    } catch (error) {
+      if (ticket !== undefined) gate.tracker.end(ticket);
+      throw error;
+    }
+    if (ticket === undefined) return;
+    const response = gate.tracker.answered(ticket, context.res, context.env);
+    if (response !== context.res) replace(context, response);
+  };
+}
+
+/** Replaces the response. Hono would otherwise keep the headers of the previous one. */
+function replace(context: Context, response: Response): void {
+  context.res = undefined;
+  context.res = response;
 }

@@ -3,7 +3,7 @@ import { contain, deferred, onAbort } from "../_promises.ts";
 import { errorText } from "../errors.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import type { InFlight } from "../lifecycle/runnable.ts";
-import type { Metric, MetricSource } from "../health/metric_source.ts";
+import type { Metric, MetricSource } from "../telemetry/metrics.ts";
 import { defaultRuntime, type HttpServer, type Runtime } from "../runtime.ts";
 import { ServiceGate } from "./service_gate.ts";
 

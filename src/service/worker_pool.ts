@@ -1,24 +1,32 @@
 import { checkDuration } from "../_checks.ts";
-import type { Metric, MetricSource } from "../health/metric_source.ts";
-import type { Resource } from "../lifecycle/resources.ts";
-import { attempt, type Attempted, type Failed, type PoolRequest } from "./_attempt.ts";
-import { type Choice, choose, ownerOf } from "./_choose.ts";
-import type { CircuitState } from "./_circuit_breaker.ts";
 import { Emitter } from "../_emitter.ts";
+import type { Resource } from "../lifecycle/resources.ts";
+import type { Metric, MetricSource } from "../telemetry/metrics.ts";
+import {
+  attempt,
+  type Attempted,
+  type Failed,
+  loadTracing,
+  type PoolRequest,
+  startNoSpan,
+} from "./_attempt.ts";
 import { poolFetch } from "./_pool_fetch.ts";
-import { PoolCounters } from "./_pool_counters.ts";
-import { WorkerRegistry } from "./_worker_registry.ts";
-import { loadTracing, startNoSpan } from "./_tracing.ts";
-import type {
-  AttemptOutcome,
-  PoolCall,
-  PoolEvents,
-  PoolRequestOptions,
-  RetryClass,
-} from "./pool_call.ts";
-import { mayHaveStarted, NoWorkerError } from "./pool_errors.ts";
-import { type PoolConfig, poolConfig, type WorkerPoolOptions } from "./pool_options.ts";
-import type { WorkerAddress } from "./worker_address.ts";
+import { type Choice, choose, ownerOf } from "./_worker.ts";
+import { PoolCounters, WorkerRegistry } from "./_worker_registry.ts";
+import {
+  type AttemptOutcome,
+  type CircuitState,
+  isBound,
+  type PoolCall,
+  type PoolConfig,
+  poolConfig,
+  type PoolEvents,
+  type PoolRequestOptions,
+  type RetryClass,
+  type WorkerAddress,
+  type WorkerPoolOptions,
+} from "./pool_options.ts";
+import { mayHaveStarted, NoWorkerError } from "./service_errors.ts";
 
 /** The status of a worker in its pool. */
 export interface WorkerStatus extends WorkerAddress {
@@ -130,7 +138,7 @@ export class WorkerPool implements Resource, MetricSource, AsyncDisposable {
     const incoming = request instanceof Request ? request : new Request(request);
     const { capacityCodes } = this.#config;
     const run = (call: PoolCall<Response>, more: PoolRequestOptions) => this.run(call, more);
-    return poolFetch(incoming, options, bound(options), capacityCodes, run);
+    return poolFetch(incoming, options, capacityCodes, run);
   }
 
   /**
@@ -147,7 +155,7 @@ export class WorkerPool implements Resource, MetricSource, AsyncDisposable {
     let choice = this.#first(options, excluded);
     for (let number = 1;; number++) {
       const attempted = await this.#attempt(choice, poolRequest, number, ({ outcome, error }) => {
-        if (bound(options) || number >= this.#attemptsFor(outcome)) return undefined;
+        if (isBound(options) || number >= this.#attemptsFor(outcome)) return undefined;
         if (mayHaveStarted(error) && options.idempotent !== true) return undefined;
         if (endsAt - clock.monotonic() < minRemainingMs) return undefined;
         excluded.add(choice.worker.address.id);
@@ -176,9 +184,9 @@ export class WorkerPool implements Resource, MetricSource, AsyncDisposable {
     if (choice !== undefined) return choice;
     throw new NoWorkerError(
       workerId !== undefined
-        ? `Pool "${this.name}" knows no worker "${workerId}": it may have left`
-        : `Pool "${this.name}" has no worker to send to: it knows ${workers.length} workers, and ` +
-          `${excluded.size} were excluded`,
+        ? `Pool "${this.name}" has no worker "${workerId}". It may have left; choose another one.`
+        : `Pool "${this.name}" has no worker for the request: it has ${workers.length} workers, and ` +
+          `${excluded.size} are excluded. Check that workers are discovered.`,
     );
   }
 
@@ -216,7 +224,7 @@ export class WorkerPool implements Resource, MetricSource, AsyncDisposable {
       ...(error === undefined ? {} : { error }),
     };
     this.#counters.attempted(event);
-    if (error !== undefined) log.info(`worker "${id}": ${attempted.outcome}`, event);
+    if (error !== undefined) log.info("attempt failed", event);
     this.#emitter.emit("attempt", event);
     return { ...attempted, next };
   }
@@ -231,8 +239,4 @@ export class WorkerPool implements Resource, MetricSource, AsyncDisposable {
     if (outcome === "terminating") this.#registry.markTerminating(worker);
     if (outcome === "capacity") worker.markFull();
   }
-}
-
-function bound({ sessionId, workerId }: PoolRequestOptions): boolean {
-  return sessionId !== undefined || workerId !== undefined;
 }

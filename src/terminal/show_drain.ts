@@ -1,12 +1,10 @@
 import { type Clock, systemClock } from "../clock.ts";
 import type { DrainReport } from "../lifecycle/drain_report.ts";
-import type { GroupEvents } from "../lifecycle/group_events.ts";
+import type { GroupEvents, Phase } from "../lifecycle/group_events.ts";
 import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
-import type { Phase } from "../lifecycle/group_events.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
 import { knownRuntime, type Runtime, type Terminal } from "../runtime.ts";
-import { frame, frameLines } from "./_frame.ts";
-import { PinnedArea } from "./_pinned_area.ts";
+import { frame, frameLines, PinnedArea } from "./_frame.ts";
 
 /** The part of a `LoopGroup` that a view reads. */
 export interface Watchable {
@@ -114,7 +112,7 @@ class LiveView implements DrainView {
     const { loops } = this.#group;
     this.#area ??= new PinnedArea(this.#terminal, Math.min(MAX_LINES, frameLines(loops)));
     const { columns, color } = this.#terminal;
-    this.#area.show(frame({ loops, health }, { columns, color, lines: this.#area.height }));
+    this.#area.show(frame(loops, health, { columns, color, lines: this.#area.height }));
     this.#cancelRedraw = this.#clock.schedule(REDRAW_MS, () => this.#draw());
   }
 }

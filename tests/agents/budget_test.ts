@@ -3,7 +3,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { type Budget, BudgetExceededError, BudgetTracker } from "../../src/agents/budget.ts";
 
 describe("BudgetTracker", () => {
-  it("without limits never throws", () => {
+  it("BudgetTracker without limits never throws", () => {
     const tracker = new BudgetTracker();
     tracker.spend({ inputTokens: 1e9, outputTokens: 1e9 });
     tracker.check();
@@ -17,7 +17,7 @@ describe("BudgetTracker", () => {
     [{ maxInputTokens: 5, maxTotalTokens: 10 }, [1, 3]],
   ];
   for (const [budget, [inputTokens, outputTokens]] of cases) {
-    it(`returns the tokens left of ${JSON.stringify(budget)}`, () => {
+    it(`BudgetTracker returns the tokens left of ${JSON.stringify(budget)}`, () => {
       const tracker = new BudgetTracker(budget);
       tracker.spend({ inputTokens: 4, outputTokens: 3 });
       assertEquals(tracker.left, { inputTokens, outputTokens });
@@ -25,14 +25,14 @@ describe("BudgetTracker", () => {
     });
   }
 
-  it("allows the last token of a budget and throws beyond it", () => {
+  it("BudgetTracker allows the last token of a budget and throws beyond it", () => {
     const tracker = new BudgetTracker({ maxTotalTokens: 10 });
     tracker.spend({ inputTokens: 5, outputTokens: 5 });
     assertThrows(() => tracker.check(), BudgetExceededError, "maxTotalTokens 10");
     assertThrows(() => tracker.spend({ inputTokens: 0, outputTokens: 1 }), BudgetExceededError);
   });
 
-  it("rejects limits that are not whole numbers from 1", () => {
+  it("BudgetTracker rejects limits that are not whole numbers from 1", () => {
     for (const limit of [0, -1, 1.5, NaN, "5" as unknown as number]) {
       assertThrows(
         () => new BudgetTracker({ maxInputTokens: limit }),

@@ -27,7 +27,7 @@ async function ask(provider: Provider, more: Partial<AdapterContext> = {}): Prom
 }
 
 describe("chatAdapter", () => {
-  it("sends a chat completions request and yields the answer in pieces", async () => {
+  it("chatAdapter sends a chat completions request and yields the answer in pieces", async () => {
     await using provider = await Provider.streaming(
       piece(""),
       piece("Earl "),
@@ -50,7 +50,7 @@ describe("chatAdapter", () => {
     });
   });
 
-  it("yields each piece as soon as it arrives", async () => {
+  it("chatAdapter yields each piece as soon as it arrives", async () => {
     let goOn: () => void = () => {};
     const going = new Promise<void>((resolve) => goOn = resolve);
     await using provider = await Provider.start(async (response) => {
@@ -68,7 +68,7 @@ describe("chatAdapter", () => {
     assertEquals(seen, ["first", "second"]);
   });
 
-  it("decodes characters and events that arrive in parts", async () => {
+  it("chatAdapter decodes characters and events that arrive in parts", async () => {
     await using provider = await Provider.start(async (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       const bytes = new TextEncoder().encode(
@@ -83,7 +83,7 @@ describe("chatAdapter", () => {
     assertEquals((await ask(provider)).join(""), "☕é");
   });
 
-  it("reports usage to the budget and requests at most the tokens left", async () => {
+  it("chatAdapter reports usage to the budget and requests at most the tokens left", async () => {
     const usage = { prompt_tokens: 7, completion_tokens: 5 };
     await using provider = await Provider.streaming(piece("x", "stop"), { choices: [], usage });
     const budget = new BudgetTracker({ maxTotalTokens: 20 });
@@ -98,7 +98,7 @@ describe("chatAdapter", () => {
     );
   });
 
-  it("reports the response of a rejected call without the API key", async () => {
+  it("chatAdapter reports the response of a rejected call without the API key", async () => {
     await using provider = await Provider.start((response) => {
       response.writeHead(429).end('{"error":{"message":"slow down"}}');
     });
@@ -107,7 +107,7 @@ describe("chatAdapter", () => {
     assert(!`${error.stack}`.includes("secret"));
   });
 
-  it("throws when the provider ends the stream early", async () => {
+  it("chatAdapter throws when the provider ends the stream early", async () => {
     const half = piece("half");
     const ways: readonly (readonly [Promise<Provider>, string])[] = [
       [Provider.streaming(half), "before the answer was complete"],
@@ -121,7 +121,7 @@ describe("chatAdapter", () => {
     }
   });
 
-  it("throws when the connection breaks", async () => {
+  it("chatAdapter throws when the connection breaks", async () => {
     await using provider = await Provider.start((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(`data: ${JSON.stringify(piece("half"))}\n\n`, () => response.destroy());
@@ -129,7 +129,7 @@ describe("chatAdapter", () => {
     await assertRejects(() => ask(provider));
   });
 
-  it("closes the connection when the deadline passes", async () => {
+  it("chatAdapter closes the connection when the deadline passes", async () => {
     let closed: () => void = () => {};
     const letGo = new Promise<void>((resolve) => closed = resolve);
     await using provider = await Provider.start((response) => {
@@ -147,7 +147,7 @@ describe("chatAdapter", () => {
     await letGo;
   });
 
-  it("rejects an invalid base URL", () => {
+  it("chatAdapter rejects an invalid base URL", () => {
     assertThrows(() => chatAdapter({ baseUrl: "nowhere", model: "m1" }), TypeError, '"nowhere"');
   });
 });

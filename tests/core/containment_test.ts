@@ -74,18 +74,18 @@ describe("the text of a thrown value", () => {
   });
 });
 
-describe("a group with a log that cannot be relied on", () => {
+describe("a group whose log fails", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
   for (const [how, log] of brokenLogs) {
-    it(`stops when a loop fails although the log ${how}`, async () => {
+    it(`a group stops when a loop fails although the log ${how}`, async () => {
       const bench = new Bench();
       const group = bench.group([bench.failing("failing", 5), bench.idle("idle")], { log });
       const error = await assertRejects(() => bench.clock.until(group.run()), GroupFailedError);
       assertEquals(error.report.exitCode, 1);
     });
 
-    it(`calls every shutdown callback and resolves trigger() although the log ${how}`, async () => {
+    it(`trigger() calls every shutdown callback and resolves although the log ${how}`, async () => {
       const coordinator = ShutdownCoordinator.install({ runtime: new FakeRuntime(), log });
       const calls: string[] = [];
       coordinator.register(() => Promise.reject(new Error("failed")));
@@ -94,7 +94,7 @@ describe("a group with a log that cannot be relied on", () => {
       assertEquals(calls, ["second"]);
     });
 
-    it(`goes on with the next message after a failed one although the log ${how}`, async () => {
+    it(`a loop handles the next message after a failed one although the log ${how}`, async () => {
       const { clock } = new Bench();
       const mailbox = new InMemoryMailbox<number>("numbers", { clock, log });
       await mailbox.sendMany([1, 2]);
@@ -114,7 +114,7 @@ describe("a group with a log that cannot be relied on", () => {
       assertEquals([seen, loop.counts.deadLettered, loop.counts.acknowledged], [[1, 2], 1, 1]);
     });
 
-    it(`ends main() with the right exit code although the log ${how}`, async () => {
+    it(`main() ends with the right exit code although the log ${how}`, async () => {
       const bench = new Bench();
       const group = bench.group([bench.failing("failing", 5)], { log });
       await bench.clock.until(group.main().catch(() => {}));
@@ -122,7 +122,7 @@ describe("a group with a log that cannot be relied on", () => {
     });
   }
 
-  it("hands a record that a JSON log refuses to it again, with the properties as text", () => {
+  it("a record that a JSON log refuses is logged again with its properties as text", () => {
     const lines: string[] = [];
     const log = safeLog(jsonLines(lines));
     const cyclic: Record<string, unknown> = { toString: () => "a cycle" };
@@ -131,7 +131,7 @@ describe("a group with a log that cannot be relied on", () => {
     assertEquals(lines, ['{"message":"message failed","error":"a cycle","attempt":3}']);
   });
 
-  it("wraps a log once, however often it is passed on", () => {
+  it("a log is wrapped once, however often it is passed on", () => {
     const log = safeLog(jsonLines([]));
     assertEquals(safeLog(log), log);
     assertEquals(safeLog(silentLog), silentLog);
@@ -142,7 +142,7 @@ describe("a value that cannot be shown as text", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
   for (const [what, value] of strangeValues()) {
-    it(`thrown by a loop makes run() reject with a GroupFailedError: ${what}`, async () => {
+    it(`run() rejects with a GroupFailedError when a loop throws ${what}`, async () => {
       const bench = new Bench();
       const log = jsonLines([]);
       const loop = bench.loop("failing", () => Promise.reject(value));
@@ -153,7 +153,7 @@ describe("a value that cannot be shown as text", () => {
       assertEquals(typeof JSON.stringify(error.report), "string");
     });
 
-    it(`thrown by a handler is a failed attempt like any other: ${what}`, async () => {
+    it(`a handler that throws ${what} has failed an attempt`, async () => {
       const { clock } = new Bench();
       const mailbox = new InMemoryMailbox<number>("numbers", { clock });
       await mailbox.sendMany([1, 2]);
@@ -168,7 +168,7 @@ describe("a value that cannot be shown as text", () => {
       assertEquals([loop.counts.deadLettered, loop.counts.acknowledged], [1, 1]);
     });
 
-    it(`thrown by resources that cannot start is named in the error: ${what}`, async () => {
+    it(`the error of a resource that cannot start names the thrown value: ${what}`, async () => {
       const bench = new Bench();
       const resources = [{ name: "database", start: () => Promise.reject(value), stop() {} }];
       const group = bench.group([bench.idle("idle")], { resources });
@@ -180,7 +180,7 @@ describe("a value that cannot be shown as text", () => {
 describe("hooks and listeners that fail", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("do not stop a group, whether they throw or reject, and are logged", async () => {
+  it("hooks and listeners that throw or reject are logged and do not stop a group", async () => {
     const bench = new Bench();
     const errors: string[] = [];
     const log = { ...silentLog, error: (message: string) => void errors.push(message) };
@@ -197,7 +197,7 @@ describe("hooks and listeners that fail", () => {
   for (
     const [how, onStall] of [["throws", throwNow], ["rejects", () => Promise.reject(1)]] as const
   ) {
-    it(`do not keep the watchdog from ending the process: onStall ${how}`, async () => {
+    it(`the watchdog ends the process although onStall ${how}`, async () => {
       const { clock, runtime } = new Bench();
       const watchdog = new Watchdog({
         thresholdMs: 1_000,

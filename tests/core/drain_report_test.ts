@@ -33,7 +33,7 @@ const report = (more: Partial<DrainReportInit> = {}) =>
   });
 
 describe("DrainReport", () => {
-  it("tells the exit code, and of several reasons the weightiest", () => {
+  it("a report has the exit code of the worst outcome", () => {
     const failed = loop({ state: "failed", error: new Error("x") });
     const hung = loop({ state: "hung" });
     const codes = [
@@ -46,7 +46,7 @@ describe("DrainReport", () => {
     assertEquals(codes, ["drained 0", "timed_out 124", "timed_out 124", "failed 1", "forced 130"]);
   });
 
-  it("adds up the counts of all loops, and tells whether they balance", async () => {
+  it("a report adds up the counts of all loops and says whether they balance", async () => {
     const counts = { ...NO_COUNTS, received: 10, acknowledged: 7, released: 2, nacked: 1 };
     const bench = new Bench();
     const counting = (name: string): Runnable => Object.assign(bench.idle(name), { counts });
@@ -63,7 +63,7 @@ describe("DrainReport", () => {
     );
   });
 
-  it("reads well in a terminal", () => {
+  it("a report as text has one line for each loop and each problem", () => {
     const text = String(report({
       loops: [
         loop({
@@ -91,7 +91,7 @@ describe("DrainReport", () => {
     ]);
   });
 
-  it("is plain data as JSON, errors included", () => {
+  it("a report as JSON is plain data, including errors", () => {
     const json = JSON.parse(JSON.stringify(report({
       loops: [loop({ state: "failed", error: new Error("broken") })],
       problems: [{ what: "this", error: "that" }],

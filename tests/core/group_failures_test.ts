@@ -6,7 +6,7 @@ import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { Bench } from "./_group.ts";
 
 describe("a loop that fails", () => {
-  it("stops the others gracefully, and run() rejects with all errors and the report", async () => {
+  it("a failed loop stops the others gracefully, and run() rejects with all errors and the report", async () => {
     const bench = new Bench();
     const group = bench.group([bench.failing("a", 1_000), bench.busy("b", 3_000)]);
     const error = await assertRejects(() => bench.clock.until(group.run()), GroupFailedError);
@@ -19,14 +19,14 @@ describe("a loop that fails", () => {
     assertEquals([bench.runtime.listening, bench.runtime.held, bench.clock.pending], [0, 0, 0]);
   });
 
-  it("is noticed although the others would run for ever", async () => {
+  it("a failed loop stops loops that would run for ever", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("forever"), bench.failing("crashing", 5)]);
     await assertRejects(() => bench.clock.until(group.run()), GroupFailedError, "crashing broke");
     assertEquals(bench.clock.monotonic(), 5);
   });
 
-  it("throws out of run() itself and is treated the same", async () => {
+  it("a loop whose run() throws synchronously is treated as failed", async () => {
     const bench = new Bench();
     const rude: Runnable = {
       name: "rude",
@@ -41,7 +41,7 @@ describe("a loop that fails", () => {
     await assertRejects(() => bench.clock.until(group.run()), GroupFailedError, "not even");
   });
 
-  it("is run again with growing pauses where that is the policy", async () => {
+  it("a failed loop is restarted after growing delays with onFailure: restart", async () => {
     const bench = new Bench();
     const starts: number[] = [];
     const loop = bench.loop("phoenix", () => {
@@ -62,7 +62,7 @@ describe("a loop that fails", () => {
     }
   });
 
-  it("too often in too short a time stops the group", async () => {
+  it("more than maxRestarts failures within withinMs stop the group", async () => {
     const bench = new Bench();
     const group = bench.group([bench.failing("hopeless", 1), bench.idle("other")], {
       onFailure: "restart",
@@ -73,19 +73,19 @@ describe("a loop that fails", () => {
     assertEquals(error.report.loops[0]?.restarts, 3);
   });
 
-  it("now and then is run again for ever", () => {
+  it("occasional failures are restarted for ever", () => {
     const budget = new RestartBudget({ maxRestarts: 2, withinMs: 1_000 });
     for (let now = 0; now < 100_000; now += 600) assert(budget.nextPauseMs(now) !== undefined);
     assertEquals(budget.nextPauseMs(99_601), undefined, "a third within a second");
   });
 
-  it("pauses no longer than the longest backoff", () => {
+  it("the delay before a restart is at most maxBackoffMs", () => {
     const budget = new RestartBudget({ maxRestarts: Infinity, maxBackoffMs: 400 });
     const pauses = Array.from({ length: 6 }, () => budget.nextPauseMs(0, () => 1));
     assertEquals(pauses, [100, 200, 400, 400, 400, 400]);
   });
 
-  it("does not delay a stop by its backoff", async () => {
+  it("a stop does not wait for the backoff of a failed loop", async () => {
     const bench = new Bench();
     const group = bench.group([bench.failing("phoenix", 10)], {
       onFailure: "restart",
@@ -99,7 +99,7 @@ describe("a loop that fails", () => {
     assertEquals((await run).exitCode, 0);
   });
 
-  it("leaves the others running where failures are ignored, and the exit code tells", async () => {
+  it("the other loops continue with onFailure: ignore, and the exit code is 1", async () => {
     const bench = new Bench();
     const group = bench.group([bench.failing("optional", 10), bench.idle("main")], {
       onFailure: "ignore",
@@ -112,7 +112,7 @@ describe("a loop that fails", () => {
     assertEquals([report.outcome, report.exitCode], ["failed", 1]);
   });
 
-  it("while stopping is told, and does not keep the others from stopping", async () => {
+  it("a loop that fails during a stop is reported, and the others still stop", async () => {
     const bench = new Bench();
     const group = bench.group([bench.failing("a", 100), bench.busy("b", 200)]);
     const run = group.run();
@@ -123,7 +123,7 @@ describe("a loop that fails", () => {
     assertEquals([error.report.reason.kind, bench.clock.monotonic()], ["shutdown", 200]);
   });
 
-  it("a shutdown() that throws is contained, named, and keeps nobody from stopping", async () => {
+  it("a shutdown() that throws is reported as a problem, and the other loops still stop", async () => {
     const bench = new Bench();
     const real = bench.idle("broken");
     const broken: Runnable = {

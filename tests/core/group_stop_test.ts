@@ -6,8 +6,8 @@ import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { ExitError } from "../../src/testing/fake_runtime.ts";
 import { Bench } from "./_group.ts";
 
-describe("priorities", () => {
-  it("lower ones stop first, equal ones together", async () => {
+describe("stopOrder", () => {
+  it("loops with a lower stopOrder stop first, equal ones together", async () => {
     const bench = new Bench();
     const ends: string[] = [];
     const loop = (name: string, stopOrder: number, ms: number) =>
@@ -25,7 +25,7 @@ describe("priorities", () => {
     await run;
   });
 
-  it("one that hangs leaves time for those after it", async () => {
+  it("a loop that hangs leaves time for the loops after it", async () => {
     const bench = new Bench();
     let givenBack = 0;
     const late = bench.loop("late", async ({ sleep, stopping }) => {
@@ -44,7 +44,7 @@ describe("priorities", () => {
     assert(bench.clock.monotonic() <= 20_000);
   });
 
-  it("a timeout of its own shortens a loop's time, never lengthens it", async () => {
+  it("the shutdownTimeoutMs of a loop shortens its time and never extends it", async () => {
     const bench = new Bench();
     const quick = bench.obedient("quick", { shutdownTimeoutMs: 1_000 });
     const slow = bench.obedient("slow", { shutdownTimeoutMs: 90_000 });
@@ -59,8 +59,8 @@ describe("priorities", () => {
   });
 });
 
-describe("readiness before the drain", () => {
-  it("turns red at once, and the work goes on for the delay", async () => {
+describe("unreadyDelayMs", () => {
+  it("readiness turns off immediately, and the loops continue for unreadyDelayMs", async () => {
     const bench = new Bench();
     let steps = 0;
     const loop = bench.loop("server", async () => {
@@ -80,7 +80,7 @@ describe("readiness before the drain", () => {
     ShutdownCoordinator.reset();
   });
 
-  it("the delay is skipped for a Ctrl+C at the terminal, and not for other SIGINTs", async () => {
+  it("Ctrl+C at a terminal skips unreadyDelayMs, and another SIGINT does not", async () => {
     for (const interactive of [true, false]) {
       const bench = new Bench({ interactive });
       const group = bench.group([bench.idle("server")], { unreadyDelayMs: 5_000 });
@@ -93,7 +93,7 @@ describe("readiness before the drain", () => {
     }
   });
 
-  it("the delay is part of the stop's time", async () => {
+  it("unreadyDelayMs is part of shutdownTimeoutMs", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck")], {
       unreadyDelayMs: 5_000,
@@ -110,7 +110,7 @@ describe("readiness before the drain", () => {
 describe("a second signal", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("cancels work in flight at once, of every stopOrder, and the exit code tells", async () => {
+  it("a second signal cancels the work of all loops immediately, and decides the exit code", async () => {
     const bench = new Bench();
     const reasons: unknown[] = [];
     const loop = (name: string, stopOrder: number) =>
@@ -132,7 +132,7 @@ describe("a second signal", () => {
     assertEquals(report.phases.at(-2)?.reason, "a second signal, SIGTERM");
   });
 
-  it("ends the unready delay", async () => {
+  it("a second signal ends the unready delay", async () => {
     const bench = new Bench();
     const group = bench.group([bench.obedient("server")], { unreadyDelayMs: 20_000 });
     const run = group.run();
@@ -146,7 +146,7 @@ describe("a second signal", () => {
     assertEquals(phases, ["starting", "running", "unready", "cancelling", "stopped"]);
   });
 
-  it("a third ends the process although something hangs", async () => {
+  it("a third signal ends the process although a loop hangs", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck")]);
     const run = group.run();
@@ -164,8 +164,8 @@ describe("a second signal", () => {
   });
 });
 
-describe("drain mode", () => {
-  it("takes no new work until resume, is not ready meanwhile, and does not end", async () => {
+describe("pause()", () => {
+  it("a paused group takes no new work until resume, is not ready, and does not end", async () => {
     const bench = new Bench();
     let steps = 0;
     const loop = bench.loop("worker", async () => {
@@ -198,7 +198,7 @@ describe("main()", () => {
     return code;
   };
 
-  it("ends the process with 0 when drained", async () => {
+  it("main() ends the process with 0 when drained", async () => {
     const bench = new Bench();
     const main = bench.group([bench.idle("worker")]).main();
     await bench.clock.settle();
@@ -206,18 +206,18 @@ describe("main()", () => {
     assertEquals(await codeOf(bench, main), 0);
   });
 
-  it("ends the process with 1 when a loop failed", async () => {
+  it("main() ends the process with 1 when a loop failed", async () => {
     const bench = new Bench();
     assertEquals(await codeOf(bench, bench.group([bench.failing("a", 5)]).main()), 1);
   });
 
-  it("ends the process with 1 when the group cannot run", async () => {
+  it("main() ends the process with 1 when the group cannot run", async () => {
     const bench = new Bench();
     const resources = [{ name: "db", start: () => Promise.reject(new Error("down")), stop() {} }];
     assertEquals(await codeOf(bench, bench.group([bench.idle("a")], { resources }).main()), 1);
   });
 
-  it("ends with 124 at the deadline, and lets what hangs give its work back just before", async () => {
+  it("main() ends with 124 at the deadline, after hung loops have released their messages", async () => {
     const bench = new Bench();
     const order: string[] = [];
     const real = bench.stuck("stuck");
@@ -235,7 +235,7 @@ describe("main()", () => {
     assert(bench.clock.monotonic() <= 5_000);
   });
 
-  it("calls and awaits shutdown callbacks also when it ends without a signal", async () => {
+  it("main() calls and awaits shutdown callbacks also when it ends without a signal", async () => {
     for (const end of ["finished", "failure"]) {
       const bench = new Bench();
       const { clock, runtime } = bench;
@@ -252,7 +252,7 @@ describe("main()", () => {
     }
   });
 
-  it("gives other shutdown callbacks until the deadline, and names those that never end", async () => {
+  it("main() waits for other shutdown callbacks until the deadline and names those that never end", async () => {
     const bench = new Bench();
     const { clock, runtime } = bench;
     const messages: string[] = [];

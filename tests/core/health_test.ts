@@ -4,7 +4,7 @@ import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { Bench } from "./_group.ts";
 
 describe("health", () => {
-  it("is not ready before the run, ready while running, and not ready after", async () => {
+  it("a group is ready only while it runs", async () => {
     const bench = new Bench();
     const group = bench.group([bench.busy("worker", 100)]);
     assertEquals([group.health().ready, group.health().phase], [false, "starting"]);
@@ -31,7 +31,7 @@ describe("health", () => {
     assertEquals([group.health().ready, group.health().phase], [false, "stopped"]);
   });
 
-  it("has no loop that is ready from the moment on that it drains", async () => {
+  it("no loop is ready once the group drains", async () => {
     const bench = new Bench();
     const group = bench.group([bench.busy("busy", 100), bench.idle("idle")], {
       unreadyDelayMs: 10,
@@ -51,7 +51,7 @@ describe("health", () => {
     assertEquals([group.health().phase, ...readiness()], ["stopped", false, false]);
   });
 
-  it("knows the phases that a stop went through, and no others", async () => {
+  it("health lists only the phases that the stop went through", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("idle")]);
     assertEquals(group.health().phases, []);
@@ -62,7 +62,7 @@ describe("health", () => {
     assertEquals(group.health().phases, ["starting", "running", "unready", "draining", "stopped"]);
   });
 
-  it("tells how the run ended while what was started first still stops", async () => {
+  it("health has the outcome of the run while the first resources still stop", async () => {
     const bench = new Bench();
     const seen: unknown[] = [];
     const group = bench.group([bench.idle("idle")], {
@@ -82,7 +82,7 @@ describe("health", () => {
     await again;
   });
 
-  it("a loop whose engine is away makes the group unready, not dead", async () => {
+  it("a loop whose engine is unavailable makes the group unready, not dead", async () => {
     const bench = new Bench();
     const loop: Runnable & { ready: boolean } = Object.assign(bench.idle("worker"), {
       ready: false,
@@ -97,7 +97,7 @@ describe("health", () => {
     await run;
   });
 
-  it("silence makes it unready first, and dead when the watchdog would strike", async () => {
+  it("a missing heartbeat turns readiness off first, and liveness at the threshold of the watchdog", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck")], { watchdogThresholdMs: 60_000 });
     group.run({ installSignals: false });

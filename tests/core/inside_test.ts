@@ -57,7 +57,7 @@ describe("a call from inside the work that it would wait for", () => {
     assertEquals([answers, loop.counts.acknowledged, clock.pending], [[false], 1, 0]);
   });
 
-  it("loop.pause() and group.pause() in a step return at once and hold the next step", async () => {
+  it("loop.pause() and group.pause() in a step return immediately and hold the next step", async () => {
     const { clock, group } = setUp();
     const steps: string[] = [];
     const loop = new StepLoop("steps", async ({ iteration }) => {
@@ -140,7 +140,7 @@ describe("a call from inside the work that it would wait for", () => {
 describe("a call from outside of the work that it waits for", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("waits: shutdown() of another group in a handler", async () => {
+  it("shutdown() of another group in a handler waits for that group", async () => {
     const { clock } = new Bench();
     const other = new StepLoop("other", () => clock.sleep(500), { clock });
     const running = other.run();
@@ -153,7 +153,7 @@ describe("a call from outside of the work that it waits for", () => {
     await running;
   });
 
-  it("waits: what a run had started, after that run has ended", async () => {
+  it("shutdown() in work that an ended run had started waits", async () => {
     const { clock } = new Bench();
     let later: Promise<boolean> | undefined;
     let ms = 0;

@@ -29,7 +29,7 @@ describe("LoopGroup", () => {
       }));
   }
 
-  it("runs its loops together and stops them together", async () => {
+  it("a group runs its loops together and stops them together", async () => {
     const bench = new Bench();
     const loops = [bench.idle("main"), bench.idle("eval")];
     const group = bench.group(loops);
@@ -42,7 +42,7 @@ describe("LoopGroup", () => {
     assertEquals([report.outcome, report.exitCode, report.reason.kind], ["drained", 0, "shutdown"]);
   });
 
-  it("ends when every loop has ended by itself, and passes the run options on", async () => {
+  it("a group ends when every loop has ended, and passes the run options to its loops", async () => {
     const bench = new Bench();
     const group = bench.group([bench.busy("short", 10), bench.busy("long", 500)]);
     const report = await bench.clock.until(group.run({ maxIterations: 2 }));
@@ -51,13 +51,13 @@ describe("LoopGroup", () => {
     assertEquals(report.phases.map(({ phase }) => phase), ["starting", "running", "stopped"]);
   });
 
-  it("an empty group ends at once", async () => {
+  it("an empty group ends immediately", async () => {
     const bench = new Bench();
     const report = await bench.clock.until(bench.group([]).run());
     assertEquals([report.exitCode, report.loops.length, bench.clock.monotonic()], [0, 0, 0]);
   });
 
-  it("stops in the time of the slowest loop, not of all loops added up", async () => {
+  it("a stop takes as long as the slowest loop, not the sum of all loops", async () => {
     const bench = new Bench();
     const loops = Array.from({ length: 10 }, (_, i) => bench.busy(`loop-${i}`, 9_000));
     const group = bench.group(loops);
@@ -68,7 +68,7 @@ describe("LoopGroup", () => {
     await run;
   });
 
-  it("tells every loop at once although the first one hangs", async () => {
+  it("all loops are told to stop at the same time although the first one hangs", async () => {
     const bench = new Bench();
     const told: string[] = [];
     const watched = (name: string) =>
@@ -84,7 +84,7 @@ describe("LoopGroup", () => {
     await bench.clock.until(run);
   });
 
-  it("the stop's time bounds run() itself, and the report names what hung", async () => {
+  it("run() returns at the deadline, and the report names the loops that hung", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck"), bench.idle("fine")], {
       shutdownTimeoutMs: 10_000,
@@ -101,7 +101,7 @@ describe("LoopGroup", () => {
     assertEquals(group.running, false);
   });
 
-  it("cancels near the deadline, so that work can still be given back", async () => {
+  it("work is cancelled before the deadline, so that it can be released", async () => {
     const bench = new Bench();
     const group = bench.group([bench.obedient("obedient")], { shutdownTimeoutMs: 10_000 });
     const run = group.run();
@@ -121,7 +121,7 @@ describe("LoopGroup", () => {
     assertEquals([report.outcome, report.exitCode], ["drained", 0]);
   });
 
-  it("stops on SIGTERM, tells the reason, and leaves nothing registered", async () => {
+  it("a group stops on SIGTERM, reports the reason, and leaves no listener registered", async () => {
     const bench = new Bench();
     const group = bench.group([bench.busy("worker", 2_000)]);
     const phases: string[] = [];
@@ -134,7 +134,7 @@ describe("LoopGroup", () => {
     assertEquals([report.reason.signal, report.exitCode], ["SIGTERM", 0]);
     assertEquals(phases, [
       "starting: run() was called",
-      "running: resources is ready",
+      "running: the resources are ready",
       "unready: SIGTERM",
       "draining: SIGTERM",
       "stopped: SIGTERM",
@@ -142,7 +142,7 @@ describe("LoopGroup", () => {
     assertEquals([bench.runtime.held, bench.runtime.thread], [0, undefined]);
   });
 
-  it("leaves no registration behind, run after run", async () => {
+  it("repeated runs leave no listener registered", async () => {
     const bench = new Bench();
     const coordinator = ShutdownCoordinator.install({
       runtime: bench.runtime,
@@ -153,7 +153,7 @@ describe("LoopGroup", () => {
     assertEquals(coordinator.registered, 0);
   });
 
-  it("gives the signals back when it ends without one, unless somebody installed them", async () => {
+  it("signals have their default effect after a run without one, unless a program installed the coordinator", async () => {
     const bench = new Bench();
     const group = bench.group([bench.busy("worker", 10)]);
     const run = group.run({ maxIterations: 1 });
@@ -176,7 +176,7 @@ describe("LoopGroup", () => {
     assertEquals((await bench.clock.until(long)).reason.signal, "SIGTERM");
   });
 
-  it("listens to no signal when told not to", async () => {
+  it("a group with installSignals: false listens to no signal", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("worker")]);
     const run = group.run({ installSignals: false });
@@ -186,7 +186,7 @@ describe("LoopGroup", () => {
     await run;
   });
 
-  it("a signal that came before run() makes it return at once", async () => {
+  it("run() returns immediately after an earlier signal", async () => {
     const bench = new Bench();
     const { clock, runtime } = bench;
     ShutdownCoordinator.install({ runtime, clock });
@@ -198,7 +198,7 @@ describe("LoopGroup", () => {
     assertEquals(report.loops[0]?.state, "waiting");
   });
 
-  it("that cannot listen to its signals has not begun, and can be run again", async () => {
+  it("a group that cannot listen to signals has not started and can be run again", async () => {
     const bench = new Bench();
     const { onSignal } = bench.runtime;
     bench.runtime.onSignal = () => {
@@ -211,7 +211,7 @@ describe("LoopGroup", () => {
     assertEquals((await bench.clock.until(group.run({ maxIterations: 1 }))).exitCode, 0);
   });
 
-  it("refuses to run twice at a time, and the first run goes on", async () => {
+  it("a second run() at a time is refused, and the first run continues", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("worker")]);
     const run = group.run();
@@ -221,7 +221,7 @@ describe("LoopGroup", () => {
     await run;
   });
 
-  it("a wall clock that is set does not move the deadline", async () => {
+  it("a change of the wall clock does not move the deadline", async () => {
     const bench = new Bench();
     const group = bench.group([bench.busy("worker", 5_000)]);
     const run = group.run();
@@ -232,7 +232,7 @@ describe("LoopGroup", () => {
     assertEquals((await run).stopMs, 4_900);
   });
 
-  it("a listener that throws harms nobody", async () => {
+  it("a listener that throws does not affect the group", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("worker")]);
     const seen: string[] = [];
@@ -249,7 +249,7 @@ describe("LoopGroup", () => {
     assertEquals(seen.length, 2, "removed means removed");
   });
 
-  it("refuses what makes no sense before anything starts", () => {
+  it("invalid options are refused before anything starts", () => {
     const bench = new Bench();
     const loop = bench.idle("worker");
     assertThrows(() => new LoopGroup([{}] as never), TypeError, "loops[0] is not a Runnable");

@@ -1,6 +1,7 @@
 import { afterEach, describe, it } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import type { Resource } from "../../src/lifecycle/resources.ts";
 import { Bench } from "./_group.ts";
 
@@ -14,7 +15,7 @@ describe("resources", () => {
     ...more,
   });
 
-  it("starts in order before the loops and stops in reverse order after them", async () => {
+  it("resources start in order before the loops and stop in reverse order after them", async () => {
     const bench = new Bench();
     const events: string[] = [];
     const loop = bench.loop("loop", async ({ sleep }) => {
@@ -38,7 +39,16 @@ describe("resources", () => {
     ]);
   });
 
-  it("that cannot start ends the run, and leaves nothing of the rest running", async () => {
+  it("a resource may be any named disposable, such as a mailbox", async () => {
+    const bench = new Bench();
+    const mailbox = new InMemoryMailbox("orders", { clock: bench.clock });
+    const loop = bench.loop("loop", () => assertEquals(mailbox.closed, false));
+    const group = bench.group([loop], { resources: [mailbox] });
+    await bench.clock.until(group.run({ maxIterations: 1 }));
+    assertEquals(mailbox.closed, true);
+  });
+
+  it("a resource that cannot start ends the run, and the started ones stop", async () => {
     const bench = new Bench();
     const events: string[] = [];
     const start = () => Promise.reject(new Error("port 8080 is taken"));
@@ -55,7 +65,7 @@ describe("resources", () => {
     assertEquals(group.running, false);
   });
 
-  it("that had started has the full time to stop when another fails after a slow start", async () => {
+  it("started resources have the full time to stop when another fails after a slow start", async () => {
     const bench = new Bench();
     const events: string[] = [];
     const { clock } = bench;
@@ -78,7 +88,7 @@ describe("resources", () => {
     assertEquals([events, clock.monotonic()], [["database starts", "database stops"], 63_000]);
   });
 
-  it("a signal during a slow start ends the run before any loop began", async () => {
+  it("a signal during a slow start ends the run before any loop starts", async () => {
     const bench = new Bench();
     const events: string[] = [];
     const start = async () => {
@@ -95,7 +105,7 @@ describe("resources", () => {
     assertEquals([report.exitCode, report.loops[0]?.state], [0, "waiting"]);
   });
 
-  it("a start that never ends is bounded by the stop's time, and named", async () => {
+  it("a start that never ends is bounded by the deadline and named in the report", async () => {
     const bench = new Bench();
     const start = () => new Promise(() => {});
     const resources = [{ name: "database", start, stop() {} }];
@@ -107,7 +117,7 @@ describe("resources", () => {
     assertEquals(report.stopMs <= 5_000, true);
   });
 
-  it("that never stops is bounded, aborted, named, and delays nobody after it for ever", async () => {
+  it("a resource that never stops is aborted and named, and the later ones still stop", async () => {
     const bench = new Bench();
     const events: string[] = [];
     const stop = ({ signal }: { signal: AbortSignal }) => {
@@ -125,7 +135,7 @@ describe("resources", () => {
     assertEquals(report.stopMs, 7_200, "with a reserve left for each of the two after it");
   });
 
-  it("that fails to stop is a problem in the report, and the rest still stops", async () => {
+  it("a resource that fails to stop is a problem in the report, and the others still stop", async () => {
     const bench = new Bench();
     const events: string[] = [];
     const stop = () => Promise.reject(new Error("already closed"));

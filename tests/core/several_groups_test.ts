@@ -13,7 +13,7 @@ describe("several groups with main() in one process", () => {
     return ended;
   };
 
-  it("end the process once, with exit code 0, when both have drained", async () => {
+  it("two groups end the process once, with exit code 0, when both have drained", async () => {
     const bench = new Bench();
     const slow = bench.loop("slow", ({ stopping, sleep }) => {
       return stopping.aborted ? undefined : sleep(60_000).then(() => bench.clock.sleep(2_000));
@@ -29,7 +29,7 @@ describe("several groups with main() in one process", () => {
     assertEquals(bench.runtime.exitCodes, [0]);
   });
 
-  it("let a group with a longer deadline use it", async () => {
+  it("a group with a longer deadline can use it", async () => {
     const bench = new Bench();
     const groups = [
       bench.group([bench.idle("quick")], { shutdownTimeoutMs: 1_000 }),
@@ -43,7 +43,7 @@ describe("several groups with main() in one process", () => {
     assertEquals([bench.runtime.exitCodes, groups[0]!.outcomes.drained], [[0], 1]);
   });
 
-  it("stop all when one has failed, and exit with the worst code", async () => {
+  it("all groups stop when one has failed, and the worst exit code wins", async () => {
     const bench = new Bench();
     const groups = [
       bench.group([bench.stuck("stuck")], { shutdownTimeoutMs: 1_000 }),
@@ -55,7 +55,7 @@ describe("several groups with main() in one process", () => {
     assertEquals(groups.map(({ running }) => running), [false, false, false]);
   });
 
-  it("wait for a group with run() as for any shutdown callback", async () => {
+  it("main() waits for a group with run() as for any shutdown callback", async () => {
     const bench = new Bench();
     const other = bench.group([bench.busy("slow", 5_000)]);
     const report = other.run();

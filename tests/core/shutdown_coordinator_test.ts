@@ -26,14 +26,14 @@ function install(options: InstallOptions = {}) {
 describe("ShutdownCoordinator", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("is one per process, however often it is installed", () => {
+  it("a process has one coordinator, however often it is installed", () => {
     const { coordinator, runtime } = install();
     assertStrictEquals(ShutdownCoordinator.install({ runtime }), coordinator);
     assertStrictEquals(ShutdownCoordinator.get(), coordinator);
     assertEquals(runtime.listening, 2, "one listener for each of SIGTERM and SIGINT");
   });
 
-  it("leaves nothing listening after reset, and can be installed anew", () => {
+  it("reset() removes all listeners, and the coordinator can be installed again", () => {
     const { coordinator, runtime } = install();
     runtime.send("SIGTERM");
     ShutdownCoordinator.reset();
@@ -43,7 +43,7 @@ describe("ShutdownCoordinator", () => {
     assert(fresh !== coordinator && !fresh.triggered);
   });
 
-  it("turns a signal into one call of every callback, in order, with the reason", async () => {
+  it("a signal calls every callback once, in order, with the reason", async () => {
     const { coordinator, runtime } = install();
     const calls: unknown[] = [];
     coordinator.register((reason) => calls.push(["first", reason.signal]));
@@ -54,7 +54,7 @@ describe("ShutdownCoordinator", () => {
     assertEquals(calls, [["first", "SIGTERM"], ["second", "signal"]]);
   });
 
-  it("aborts its signal with a TerminatingError at the first moment", () => {
+  it("the signal of the coordinator aborts immediately with a TerminatingError", () => {
     const { coordinator, runtime } = install();
     assertEquals([coordinator.triggered, coordinator.signal.aborted], [false, false]);
     runtime.send("SIGINT");
@@ -64,7 +64,7 @@ describe("ShutdownCoordinator", () => {
     assert(isTerminatingError(coordinator.signal.reason));
   });
 
-  it("calls nobody again at a second trigger", async () => {
+  it("a second trigger() calls no callback again", async () => {
     const { coordinator } = install();
     let calls = 0;
     coordinator.register(() => void calls++);
@@ -74,7 +74,7 @@ describe("ShutdownCoordinator", () => {
     assertEquals(coordinator.reason?.text, "first");
   });
 
-  it("waits for callbacks that take their time", async () => {
+  it("trigger() waits for slow callbacks", async () => {
     const { coordinator, clock } = install();
     let ended = false;
     coordinator.register(async () => {
@@ -85,7 +85,7 @@ describe("ShutdownCoordinator", () => {
     assert(ended);
   });
 
-  it("calls whoever registers after the stop began at once", async () => {
+  it("a callback that is registered after the stop began is called immediately", async () => {
     const { coordinator } = install();
     await coordinator.trigger();
     let called = false;
@@ -94,7 +94,7 @@ describe("ShutdownCoordinator", () => {
     assert(called);
   });
 
-  it("lets one throwing callback starve nobody, and reports it by name", async () => {
+  it("a callback that throws is reported by name, and the others are called", async () => {
     const errors: string[] = [];
     const log = { ...silentLog, error: (message: string) => void errors.push(message) };
     const { coordinator } = install({ log });
@@ -114,7 +114,7 @@ describe("ShutdownCoordinator", () => {
     ]);
   });
 
-  it("calls a callback that was registered twice once, and waits for it until it ends", async () => {
+  it("a callback that is registered twice is called once and awaited", async () => {
     const { coordinator, clock } = install();
     let calls = 0;
     const closePool = async () => {
@@ -134,7 +134,7 @@ describe("ShutdownCoordinator", () => {
     assertEquals(coordinator.registered, 0);
   });
 
-  it("does not call what was unregistered", async () => {
+  it("an unregistered callback is not called", async () => {
     const { coordinator } = install();
     const calls: string[] = [];
     const gone = () => calls.push("gone");
@@ -146,7 +146,7 @@ describe("ShutdownCoordinator", () => {
     assertEquals(calls, ["kept"]);
   });
 
-  it("stops a single loop that registered its shutdown", async () => {
+  it("a registered loop.shutdown stops the loop", async () => {
     const bench = new Bench();
     const { coordinator, runtime } = install();
     const loop = bench.idle("worker");
@@ -166,7 +166,7 @@ describe("ShutdownCoordinator", () => {
       return installed;
     };
 
-    it("a repeat within 200 ms, of either kind, is the same signal", async () => {
+    it("a repeated signal within 200 ms, of either kind, counts once", async () => {
       const { coordinator, runtime, clock } = busy();
       await clock.advance(1);
       runtime.send("SIGINT");
@@ -178,7 +178,7 @@ describe("ShutdownCoordinator", () => {
       assert(coordinator.forceSignal.aborted);
     });
 
-    it("the second forces and the third ends the process with 128 + n", async () => {
+    it("the second signal forces the stop and the third ends the process with 128 + n", async () => {
       const { coordinator, runtime, clock } = busy();
       await clock.advance(1_000);
       runtime.send("SIGTERM");
@@ -189,14 +189,14 @@ describe("ShutdownCoordinator", () => {
       assertEquals(runtime.exitCodes, [130]);
     });
 
-    it("the second can end the process instead", async () => {
+    it("the second signal can end the process instead", async () => {
       const { runtime, clock } = busy({ onSecondSignal: "exit" });
       await clock.advance(1_000);
       assertThrows(() => runtime.send("SIGTERM"), ExitError);
       assertEquals(runtime.exitCodes, [143]);
     });
 
-    it("all can be ignored instead", async () => {
+    it("all later signals can be ignored instead", async () => {
       const { coordinator, runtime, clock } = busy({ onSecondSignal: "ignore" });
       for (let i = 0; i < 5; i++) {
         await clock.advance(1_000);
@@ -205,7 +205,7 @@ describe("ShutdownCoordinator", () => {
       assertEquals([coordinator.forceSignal.aborted, runtime.exitCodes.length], [false, 0]);
     });
 
-    it("one that finds nothing left to stop ends the process", async () => {
+    it("a later signal ends the process when nothing is left to stop", async () => {
       const { coordinator, runtime, clock } = install();
       coordinator.register(() => {});
       runtime.send("SIGTERM");
@@ -215,7 +215,7 @@ describe("ShutdownCoordinator", () => {
     });
   });
 
-  it("names the callbacks that have not ended in time", async () => {
+  it("unfinished() names the callbacks that have not ended in time", async () => {
     const { coordinator, clock } = install();
     const own = () => new Promise(() => {});
     coordinator.register(own);
@@ -228,7 +228,7 @@ describe("ShutdownCoordinator", () => {
     assertEquals(clock.monotonic(), 500);
   });
 
-  it("refuses an unknown signal or policy before it listens to anything", () => {
+  it("an unknown signal or policy is refused before anything is installed", () => {
     const runtime = new FakeRuntime();
     const bad = { runtime, signals: ["SIGTERM", "SIGFOO"] } as unknown as InstallOptions;
     assertThrows(() => ShutdownCoordinator.install(bad), TypeError, `got "SIGFOO"`);
@@ -241,7 +241,7 @@ describe("ShutdownCoordinator", () => {
     assertThrows(() => coordinator.register("stop" as never), TypeError, `got "stop"`);
   });
 
-  it("listens to nothing when the platform refuses one of the signals", () => {
+  it("no listener stays when the platform refuses one of the signals", () => {
     const runtime = new FakeRuntime();
     const { onSignal } = runtime;
     runtime.onSignal = (signal, listener) => {

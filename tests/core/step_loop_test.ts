@@ -15,7 +15,7 @@ describe("StepLoop", () => {
       }));
   }
 
-  it("ends after maxIterations", async () => {
+  it("a loop ends after maxIterations", async () => {
     const { clock, ...bench } = new Bench();
     const seen: number[] = [];
     const loop = new StepLoop("counter", async ({ iteration, sleep }) => {
@@ -28,14 +28,14 @@ describe("StepLoop", () => {
     assertEquals(bench.runtime.listening, 0, "a single loop installs no signals");
   });
 
-  it("ends when a step returns false", async () => {
+  it("a loop ends when a step returns false", async () => {
     const { clock } = new Bench();
     let steps = 0;
     await clock.until(new StepLoop("once", () => ++steps < 2, { clock }).run());
     assertEquals(steps, 2);
   });
 
-  it("finishes the step in flight before it stops", async () => {
+  it("a stop waits for the step in flight", async () => {
     const bench = new Bench();
     let completed = false;
     const loop = bench.loop("slow", async () => {
@@ -50,7 +50,7 @@ describe("StepLoop", () => {
     await run;
   });
 
-  it("tells false when the time ran out, and goes on until its work has ended", async () => {
+  it("shutdown() returns false at its timeout, and the loop continues until its work has ended", async () => {
     const bench = new Bench();
     const loop = bench.busy("slow", 8_000);
     const run = loop.run();
@@ -62,7 +62,7 @@ describe("StepLoop", () => {
     assertEquals(bench.clock.monotonic(), 8_000);
   });
 
-  it("cancels the step near the deadline, once and with a typed reason", async () => {
+  it("a step is cancelled near the deadline, once and with a typed reason", async () => {
     const bench = new Bench();
     const reasons: unknown[] = [];
     const loop = bench.loop("obedient", async ({ signal, stopping }) => {
@@ -80,7 +80,7 @@ describe("StepLoop", () => {
     assertEquals((reasons[0] as CancelledError).why, "deadline");
   });
 
-  it("of several stops the most impatient decides when work is cancelled", async () => {
+  it("the earliest timeout of several shutdown() calls decides when work is cancelled", async () => {
     const bench = new Bench();
     const loop = bench.obedient("obedient");
     const run = loop.run();
@@ -93,7 +93,7 @@ describe("StepLoop", () => {
     await run;
   });
 
-  it("a pause ends at once when a stop begins", async () => {
+  it("sleep() ends immediately when a stop begins", async () => {
     const bench = new Bench();
     const loop = bench.idle("idle");
     const run = loop.run();
@@ -104,7 +104,7 @@ describe("StepLoop", () => {
     assertEquals(bench.clock.pending, 0);
   });
 
-  it("fails with what its step throws, and can be run again", async () => {
+  it("a loop fails with the error of its step and can be run again", async () => {
     const bench = new Bench();
     const loop = bench.failing("fragile", 10);
     await assertRejects(() => bench.clock.until(loop.run()), Error, "fragile broke");
@@ -112,7 +112,7 @@ describe("StepLoop", () => {
     await assertRejects(() => bench.clock.until(loop.run()), Error, "fragile broke");
   });
 
-  it("beats after every step", async () => {
+  it("a heartbeat follows every step", async () => {
     const bench = new Bench();
     const loop = bench.busy("steady", 100);
     const run = loop.run();
@@ -122,7 +122,7 @@ describe("StepLoop", () => {
     await run;
   });
 
-  it("takes no step between drain and resume", async () => {
+  it("a paused loop takes no step until resume", async () => {
     const bench = new Bench();
     let steps = 0;
     const loop = bench.loop("worker", async () => {
@@ -144,7 +144,7 @@ describe("StepLoop", () => {
     await run;
   });
 
-  it("a step that pauses is not in flight, and goes on after resume", async () => {
+  it("a sleeping step is not in flight and continues after resume", async () => {
     const bench = new Bench();
     const seen: string[] = [];
     const loop = bench.loop("poller", async ({ sleep }) => {
@@ -165,7 +165,7 @@ describe("StepLoop", () => {
     assertEquals([seen, loop.inFlight.length], [["worked at 5500"], 0]);
   });
 
-  it("stops while it is drained", async () => {
+  it("a paused loop can be stopped", async () => {
     const bench = new Bench();
     const loop = bench.idle("idle");
     await loop.pause();
@@ -176,7 +176,7 @@ describe("StepLoop", () => {
     assertEquals(bench.clock.pending, 0);
   });
 
-  it("gives way to timers although its steps never wait", async () => {
+  it("timers fire although the steps never wait", async () => {
     let steps = 0;
     const loop = new StepLoop("eager", () => void steps++);
     const run = loop.run();
@@ -187,7 +187,7 @@ describe("StepLoop", () => {
     assert(steps > 0); // on a machine that stood still meanwhile it may be one
   });
 
-  it("refuses what makes no sense before anything starts", async () => {
+  it("invalid options are refused before anything starts", async () => {
     assertThrows(() => new StepLoop("", () => {}), TypeError, `got ""`);
     assertThrows(() => new StepLoop("x", 5 as never), TypeError, "number");
     assertThrows(() => new StepLoop("x", () => {}, { stopOrder: NaN }), RangeError, "NaN");

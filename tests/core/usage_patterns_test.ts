@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { Bench } from "./_group.ts";
 
-describe("the ways to use it", () => {
+describe("usage patterns", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
   it("a single loop with signals", async () => {
@@ -43,7 +43,7 @@ describe("the ways to use it", () => {
     await run;
   });
 
-  it("a stop by the program, and what to do when it was not clean", async () => {
+  it("a stop by the program that handles an unclean result", async () => {
     const bench = new Bench();
     const loop = bench.busy("slow", 90_000);
     const run = loop.run({ maxIterations: 1 });
@@ -55,7 +55,7 @@ describe("the ways to use it", () => {
     await bench.clock.until(run);
   });
 
-  it("a group with a watchdog and a look at its health", async () => {
+  it("a group with a watchdog and health", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("main")], { watchdogThresholdMs: 720_000 });
     const run = group.run();

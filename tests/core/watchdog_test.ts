@@ -11,7 +11,7 @@ const MINUTE = 60_000;
 describe("Watchdog", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("ends the process when a loop gives no sign of life, after naming it", async () => {
+  it("the watchdog names a loop without heartbeat and ends the process", async () => {
     const bench = new Bench();
     const events: string[] = [];
     const log = {
@@ -37,7 +37,7 @@ describe("Watchdog", () => {
     ]);
   });
 
-  it("says that it has no thread where none can start, and still watches the loops", async () => {
+  it("the watchdog logs that no thread can start, and still watches the loops", async () => {
     const bench = new Bench();
     const error = new Error("no threads here");
     bench.runtime.watchEventLoop = () => {
@@ -55,7 +55,7 @@ describe("Watchdog", () => {
     assertEquals(bench.runtime.kills, 1);
   });
 
-  it("spares a loop that beats during a long step", async () => {
+  it("a loop that beats during a long step is not stalled", async () => {
     const bench = new Bench();
     const loop = bench.loop("long", async ({ beat }) => {
       for (let i = 0; i < 60; i++) {
@@ -67,7 +67,7 @@ describe("Watchdog", () => {
     assertEquals([bench.runtime.kills, bench.clock.monotonic()], [0, 300 * MINUTE]);
   });
 
-  it("does not take a pause, or a drained loop, for a stall", async () => {
+  it("a sleeping or paused loop is not stalled", async () => {
     const bench = new Bench();
     const hourly = bench.loop("hourly", ({ sleep }) => sleep(60 * MINUTE));
     const drained = bench.busy("drained", MINUTE);
@@ -82,7 +82,7 @@ describe("Watchdog", () => {
     await run;
   });
 
-  it("does not take a loop that has ended for a stalled one", async () => {
+  it("an ended loop is not stalled", async () => {
     const bench = new Bench();
     const group = bench.group([bench.loop("once", () => false), bench.idle("long")]);
     const run = group.run();
@@ -94,7 +94,7 @@ describe("Watchdog", () => {
     await run;
   });
 
-  it("does not take a loop that waits for its restart for a stalled one", async () => {
+  it("a loop that waits for its restart is not stalled", async () => {
     const bench = new Bench();
     const group = bench.group([bench.failing("phoenix", 1)], {
       onFailure: "restart",
@@ -107,7 +107,7 @@ describe("Watchdog", () => {
     await run;
   });
 
-  it("blames nobody for the time the process was suspended", async () => {
+  it("the time in which the process was suspended does not count", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("worker"), bench.busy("slow", 2 * MINUTE)]);
     const run = group.run();
@@ -119,7 +119,7 @@ describe("Watchdog", () => {
     await run;
   });
 
-  it("still ends a stalled process after a suspension", async () => {
+  it("a stalled process is ended also after a suspension", async () => {
     const bench = new Bench();
     bench.group([bench.stuck("stuck")]).run();
     await bench.clock.advance(6 * MINUTE);
@@ -128,7 +128,7 @@ describe("Watchdog", () => {
     assert(bench.runtime.kills > 0);
   });
 
-  it("tells a thread of its own that the event loop is alive, and by whom", async () => {
+  it("the watchdog sends its thread the heartbeats of the loops", async () => {
     const bench = new Bench();
     const group = bench.group([bench.idle("worker")]);
     const run = group.run();
@@ -142,7 +142,7 @@ describe("Watchdog", () => {
     assertEquals([bench.runtime.thread, bench.clock.pending], [undefined, 0]);
   });
 
-  it("goes on watching while the group drains", async () => {
+  it("the watchdog works while the group drains", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck")], { shutdownTimeoutMs: 60 * MINUTE });
     group.run();
@@ -152,7 +152,7 @@ describe("Watchdog", () => {
     assert(bench.runtime.kills > 0);
   });
 
-  it("is not there when it is switched off", async () => {
+  it("a group without a threshold has no watchdog", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck")], {
       watchdogThresholdMs: null,
@@ -165,7 +165,7 @@ describe("Watchdog", () => {
     await bench.clock.until(run);
   });
 
-  it("looks at least twice within its threshold", async () => {
+  it("the watchdog checks at least twice within its threshold", async () => {
     const bench = new Bench();
     await using watchdog = new Watchdog({
       thresholdMs: 1_000,
@@ -180,7 +180,7 @@ describe("Watchdog", () => {
     assertEquals(bench.runtime.kills, 1);
   });
 
-  it("stopped twice, or before its start, is stopped", async () => {
+  it("a watchdog can be stopped twice and before its start", async () => {
     const { runtime, clock } = new Bench();
     const watchdog = new Watchdog({ runtime, clock });
     await watchdog.stop();
@@ -190,7 +190,7 @@ describe("Watchdog", () => {
     assertEquals([clock.pending, runtime.thread], [0, undefined]);
   });
 
-  it("refuses a threshold that makes no sense", () => {
+  it("an invalid threshold is refused", () => {
     for (const thresholdMs of [0, -1, NaN, Infinity]) {
       assertThrows(() => new Watchdog({ thresholdMs }), RangeError, String(thresholdMs));
     }

@@ -16,7 +16,7 @@ for (const document of documents) {
   for (const runtime of runtimes) {
     const consoles = blocksToFollow(document, runtime).filter((it) => it.language === "console");
     if (consoles.length === 0) continue;
-    test(`${document.path} does on ${runtime} what it says`, () => follow(document, runtime, desk));
+    test(`${document.path} is true on ${runtime}`, () => follow(document, runtime, desk));
   }
 }
 
@@ -93,14 +93,14 @@ for (const runtime of runtimes) {
   });
 }
 
-test("what is for other runtimes, and what nobody can do, is left out", () => {
+test("blocks for other runtimes and skipped blocks are left out", () => {
   const document = { path: "tea.md", blocks: fencedBlocks(text) };
   const lines = (runtime: RuntimeName) => blocksToFollow(document, runtime).map((it) => it.line);
   assertEquals(lines("node"), [3, 10, 39]);
   assertEquals(lines("deno"), [3, 26]);
 });
 
-test("a document that promises other output is refused, with the line and the difference", async () => {
+test("a document with wrong output is reported with the line and the difference", async () => {
   const wrong = "# Tea\n\n```console\n$ echo coffee\ntea\n```\n";
   const document = { path: "tea.md", blocks: fencedBlocks(wrong) };
   const error = await assertRejects(() => follow(document, "node", desk), Error);

@@ -11,7 +11,7 @@ if (language === "yaml") Bun.YAML.parse(text); else Bun.TOML.parse(text);`;
 const parse = (language: string, text: string) =>
   run(runtimeBinary("bun"), ["-e", read, language, text]);
 
-test("a manifest that cannot be read is found", async () => {
+test("a manifest that cannot be parsed is reported", async () => {
   assertEquals((await parse("yaml", "a: [1")).code, 1);
   assertEquals((await parse("toml", "a = ")).code, 1);
 });

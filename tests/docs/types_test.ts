@@ -44,16 +44,16 @@ async function check(all: readonly Document[]): Promise<string> {
   return code === 0 ? "" : output;
 }
 
-test("snippets that run for ever, or need a server, have the right types", async () => {
+test("snippets that are not run have the right types", async () => {
   assertEquals(await check(documents), "");
 });
 
-test("and so have those in the comments of the sources", async () => {
+test("snippets in JSDoc that are not run have the right types", async () => {
   assertGreater(comments.flatMap(({ blocks }) => blocks).length, 50);
   assertEquals(await check(comments), "");
 });
 
-test("a snippet with a wrong type is found, and one that takes something for granted", async () => {
+test("a snippet with a wrong type or a missing declaration is reported", async () => {
   const text = 'import { StepLoop } from "lastcall";\nnew StepLoop(42, () => {});\nsave(43);';
   const block = { line: 1, language: "ts", attributes: ["ignore"], text, markers: new Map() };
   const output = await check([{ path: "wrong.md", blocks: [block] }]);

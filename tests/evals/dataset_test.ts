@@ -15,7 +15,7 @@ function problemsOf(act: () => unknown): readonly string[] {
 }
 
 describe("Dataset", () => {
-  it("reads and writes JSON Lines without changes", () => {
+  it("Dataset reads and writes JSON Lines without changes", () => {
     const dataset = Dataset.parse<{ country: string }, string>(text);
     assertEquals([...dataset][0], {
       id: "fr",
@@ -26,13 +26,13 @@ describe("Dataset", () => {
     assertEquals([dataset.size, dataset.toJsonl()], [3, text]);
   });
 
-  it("accepts empty lines, CRLF line ends and a byte order mark", () => {
+  it("Dataset accepts empty lines, CRLF line ends and a byte order mark", () => {
     const foreign = `\uFEFF${text.replaceAll("\n", "\r\n\r\n")}  \n`;
     assertEquals(Dataset.parse(foreign).toJsonl(), text);
     assertEquals(Dataset.parse("").size, 0);
   });
 
-  it("reports every invalid line and the reason", () => {
+  it("Dataset reports every invalid line and the reason", () => {
     const lines = [
       '{"id":"a","input":1}',
       "",
@@ -62,14 +62,14 @@ describe("Dataset", () => {
     ]);
   });
 
-  it("lists at most ten problems in the error message", () => {
+  it("Dataset lists at most ten problems in the error message", () => {
     const bad = (count: number) => () => Dataset.parse("{}\n".repeat(count));
     const why = 'expected "id" to be a non-empty string, got undefined';
     assertThrows(bad(1), DatasetError, `Invalid dataset: 1 invalid line: line 1: ${why}`);
     assertThrows(bad(12), DatasetError, `line 10: ${why}; and 2 more`);
   });
 
-  it("checks samples that the constructor gets", () => {
+  it("Dataset checks samples that the constructor gets", () => {
     const samples = [{ id: "a", input: 1 }, { id: "a", input: 2 }, { input: 3 } as never];
     assertEquals(problemsOf(() => new Dataset(samples)), [
       '2: duplicate id "a", first used in sample 1',
@@ -77,7 +77,7 @@ describe("Dataset", () => {
     ]);
   });
 
-  it("take and filter keep the order", () => {
+  it("Dataset.take and Dataset.filter keep the order", () => {
     const dataset = Dataset.parse(text);
     const ids = (some: Iterable<{ readonly id: string }>) => Array.from(some, ({ id }) => id);
     assertEquals(ids(dataset.take(2)), ["fr", "jp"]);

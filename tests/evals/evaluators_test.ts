@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import type { Adapter, Prompt } from "../../src/agents/adapter.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { Session } from "../../src/agents/session.ts";
 import { systemClock } from "../../src/clock.ts";
 import {
@@ -42,7 +42,7 @@ function fixed(score: Score): Evaluator<unknown> {
 }
 
 describe("exactMatch", () => {
-  it("passes equal values, in any order of keys", () => {
+  it("exactMatch passes equal values, in any order of keys", () => {
     for (
       const [output, expected] of [
         ["a", "a"],
@@ -54,7 +54,7 @@ describe("exactMatch", () => {
     ) assertEquals(exactMatch<unknown>(output, expected), PASS);
   });
 
-  it("fails different values and shows both", () => {
+  it("exactMatch fails different values and shows both", () => {
     for (
       const [output, expected] of [
         ["a", "A"],
@@ -71,13 +71,13 @@ describe("exactMatch", () => {
     assertEquals(exactMatch("x".repeat(500), "y").reason, long);
   });
 
-  it("throws when the sample has no expected value", () => {
+  it("exactMatch throws when the sample has no expected value", () => {
     assertThrows(() => exactMatch("a", undefined), TypeError, 'no "expected"');
   });
 });
 
 describe("contains", () => {
-  it("passes when the output contains all strings, and scores the share of them", () => {
+  it("contains passes when the output contains all strings, and scores the share of them", () => {
     assertEquals(contains("It is Paris.", "Paris"), PASS);
     assertEquals(contains("Paris and Rome", ["Rome", "Paris"]), PASS);
     assertEquals(contains("Paris", ["Rome", "Paris"]), {
@@ -87,7 +87,7 @@ describe("contains", () => {
     });
   });
 
-  it("throws when the output or the expected value is not a string", () => {
+  it("contains throws when the output or the expected value is not a string", () => {
     assertThrows(() => contains("a", undefined), TypeError, 'no "expected"');
     assertThrows(() => contains(7 as never, "a"), TypeError, "not a string: 7");
   });
@@ -130,7 +130,7 @@ describe("combined evaluators", () => {
     assertThrows(() => evaluator("a", undefined, contextOf()), TypeError, 'no "expected"');
   });
 
-  it("reject anything but evaluator functions", () => {
+  it("allOf, anyOf and adapt reject anything but evaluator functions", () => {
     assertThrows(() => allOf(), TypeError, "Invalid allOf");
     assertThrows(() => anyOf(1 as never), TypeError, "Invalid anyOf");
     assertThrows(() => adapt(undefined as never, {}), TypeError, "Invalid adapt");
@@ -168,7 +168,7 @@ describe("llmJudge", () => {
     return await llmJudge({ adapter, criteria: "short", passAt })("x", undefined, contextOf());
   };
 
-  it("sends criteria, input, expected value and output to the model", async () => {
+  it("llmJudge sends criteria, input, expected value and output to the model", async () => {
     let asked: Prompt | undefined;
     const adapter = scriptedAdapter((prompt) => {
       asked = prompt;
@@ -182,7 +182,7 @@ describe("llmJudge", () => {
     );
   });
 
-  it("finds the score in typical answers of models", async () => {
+  it("llmJudge finds the score in typical answers of models", async () => {
     const good = { value: 0.9, passed: true, reason: "fine" };
     const object = '{"score": 0.9, "reason": "fine"}';
     assertEquals(await judge(object), good);
@@ -203,7 +203,7 @@ describe("llmJudge", () => {
     assertEquals(await judge('{"score": 0.9, "passed": false}'), { value: 0.9, passed: false });
   });
 
-  it("fails an answer without a readable score and quotes it", async () => {
+  it("llmJudge fails an answer without a readable score and quotes it", async () => {
     const unreadable = ["", "I like it", '{"score": 8}', '{"score": -1}', '{"score": "good"}'];
     for (
       const answer of [...unreadable, '{"score": 0.9', "{}", '["score", 1]', '{"score": null}']
@@ -216,35 +216,35 @@ describe("llmJudge", () => {
     assertEquals(reason?.length, "no score in the answer: ".length + 203);
   });
 
-  it("parses an answer full of braces quickly", async () => {
+  it("llmJudge parses an answer full of braces quickly", async () => {
     const startedAt = performance.now();
     const { passed } = await judge("{".repeat(200_000)) as Score;
     assertEquals([passed, performance.now() - startedAt < 5_000], [false, true]);
   });
 
-  it("throws when its model fails and when its signal aborts", async () => {
+  it("llmJudge throws when its model fails and when its signal aborts", async () => {
     const criteria = "short";
     const broken = llmJudge({ adapter: scriptedAdapter([new Error("busy")]), criteria });
     await assertRejects(async () => await broken("", undefined, contextOf()), Error, "busy");
-    const deaf: Adapter = {
-      name: "deaf",
+    const hanging: Adapter = {
+      name: "hanging",
       evaluate: () => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) }),
     };
     const controller = new AbortController();
     const context = contextOf(new Session(), controller.signal);
-    const asking = llmJudge({ adapter: deaf, criteria })("", undefined, context);
+    const asking = llmJudge({ adapter: hanging, criteria })("", undefined, context);
     controller.abort(new Error("enough"));
     await assertRejects(async () => await asking, Error, "enough");
   });
 
-  it("throws when its budget is exceeded", async () => {
+  it("llmJudge throws when its budget is exceeded", async () => {
     const adapter = scriptedAdapter(['{"score": 1}']);
     const judge = llmJudge({ adapter, criteria: "short", budget: { maxTotalTokens: 3 } });
     const error = await assertRejects(async () => await judge("", undefined, contextOf()), Error);
     assertEquals(error.name, "BudgetExceededError");
   });
 
-  it("rejects invalid options", () => {
+  it("llmJudge rejects invalid options", () => {
     const adapter = scriptedAdapter([""]);
     const criteria = "short";
     assertThrows(() => llmJudge({ adapter: {} as never, criteria }), TypeError, "Invalid adapter");

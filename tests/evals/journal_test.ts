@@ -33,7 +33,7 @@ function result(sampleId: string): EvalResult {
 const ids = async (journal: Journal) => (await journal.load()).map(({ sampleId }) => sampleId);
 
 describe("FileJournal and MemoryJournal", () => {
-  it("load all appended results in order", async () => {
+  it("FileJournal and MemoryJournal load all appended results in order", async () => {
     using folder = new Folder();
     for (const journal of [new FileJournal(folder.file), new MemoryJournal()]) {
       assertEquals(await journal.load(), []);

@@ -50,7 +50,7 @@ class Site implements Disposable {
   }
 }
 
-const trials = ["clumsy", "careful"].flatMap((experiment) =>
+const trials = ["inexact", "careful"].flatMap((experiment) =>
   Array.from({ length: SAMPLES }, (_, i) => `arithmetic/${experiment}/n${i}`)
 ).sort();
 
@@ -101,12 +101,12 @@ async function stopAndContinue(site: Site, url: string): Promise<void> {
 }
 
 describe("an evaluation in its own process", () => {
-  it("scores every sample once on SQLite when it is stopped and started again", async () => {
+  it("an evaluation in its own process scores every sample once on SQLite when it is stopped and started again", async () => {
     using site = new Site();
     await stopAndContinue(site, site.sqlite);
   });
 
-  it("loses no sample on SQLite when it is killed and started again", async () => {
+  it("an evaluation in its own process loses no sample on SQLite when it is killed and started again", async () => {
     using site = new Site();
     const point = somewhere();
     await using first = site.start(site.sqlite, point, 1_000);
@@ -125,7 +125,7 @@ describe("an evaluation in its own process", () => {
 });
 
 describe("an evaluation in its own process", gate, () => {
-  it("scores every sample once on Redis when it is stopped and started again", async () => {
+  it("an evaluation in its own process scores every sample once on Redis when it is stopped and started again", async () => {
     using site = new Site();
     const names = ["requests", "results"].map((part) => `${site.name}.${part}`);
     after(async () => await Promise.all(names.map((name) => cleanUp(name))));

@@ -28,7 +28,7 @@ class Screen {
 }
 
 describe("showProgress", () => {
-  it("updates one line of a terminal at most every 100 ms", async () => {
+  it("showProgress updates one line of a terminal at most every 100 ms", async () => {
     const screen = new Screen(true);
     await screen.show(0, 0);
     await screen.show(1, 99);
@@ -44,7 +44,7 @@ describe("showProgress", () => {
     ]);
   });
 
-  it("writes a line every 10 percent and every 10 seconds elsewhere", async () => {
+  it("showProgress writes a line every 10 percent and every 10 seconds elsewhere", async () => {
     const screen = new Screen();
     await screen.show(0, 0);
     for (let finished = 1; finished <= 40; finished++) await screen.show(finished, 100);
@@ -61,7 +61,7 @@ describe("showProgress", () => {
     ]);
   });
 
-  it("estimates the time left from results since its first update", async () => {
+  it("showProgress estimates the time left from results since its first update", async () => {
     const screen = new Screen();
     await screen.show(100, 0);
     await screen.show(120, 20 * 60_000);
@@ -71,7 +71,7 @@ describe("showProgress", () => {
     );
   });
 
-  it("writes nothing when it ends without an update", () => {
+  it("showProgress writes nothing when it ends without an update", () => {
     const screen = new Screen(true);
     screen.view.end();
     assertEquals(screen.written, []);

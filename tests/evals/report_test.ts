@@ -37,7 +37,7 @@ const init = {
 const report = new EvalReport(init);
 
 describe("EvalReport", () => {
-  it("has rates, means, latencies, tokens, and failures in the order of the dataset", () => {
+  it("EvalReport has rates, means, latencies, tokens, and failures in the order of the dataset", () => {
     const [chatty, terse] = report.experiments;
     assertEquals(chatty, {
       name: "chatty",
@@ -63,7 +63,7 @@ describe("EvalReport", () => {
     assertEquals(terse?.latency, { meanMs: 1_120 / 3, p50Ms: 100, p95Ms: 1_000 });
   });
 
-  it("uses nearest-rank percentiles for latencies", () => {
+  it("EvalReport uses nearest-rank percentiles for latencies", () => {
     const latencyOf = (latencies: readonly number[]) => {
       const results = latencies.map((latencyMs, i) => result("x", `s${i}`, { latencyMs }));
       const { p50Ms, p95Ms } = new EvalReport({
@@ -83,7 +83,7 @@ describe("EvalReport", () => {
     assertEquals(latencyOf([...hundred, 101]), [51, 96]);
   });
 
-  it("lists better and worse samples compared with the baseline", () => {
+  it("EvalReport lists better and worse samples compared with the baseline", () => {
     assertEquals(report.comparisons, [{
       experiment: "terse",
       baseline: "chatty",
@@ -98,7 +98,7 @@ describe("EvalReport", () => {
     assertThrows(() => new EvalReport({ ...init, baseline: "x" }), TypeError, '"chatty", "terse"');
   });
 
-  it("compares only samples that both have, by passing first and by value second", () => {
+  it("EvalReport compares only samples that both have, by passing first and by value second", () => {
     const score = (value: number, passed: boolean) => ({ score: { value, passed } });
     const [comparison] = new EvalReport({
       evaluationId: "e",
@@ -116,7 +116,7 @@ describe("EvalReport", () => {
     assertEquals([comparison?.compared, comparison?.better, comparison?.worse], [3, ["3"], ["1"]]);
   });
 
-  it("toText returns a table", () => {
+  it("EvalReport.toText returns a table", () => {
     assertEquals(
       `\n${report}\n`,
       `
@@ -141,7 +141,7 @@ Failures of terse:
     );
   });
 
-  it("toMarkdown escapes Markdown in reasons", () => {
+  it("EvalReport.toMarkdown escapes Markdown in reasons", () => {
     assertEquals(
       `\n${report.withoutTimings().toMarkdown()}`,
       `
@@ -170,13 +170,13 @@ Failures of terse:
     );
   });
 
-  it("toJSON returns plain data", () => {
+  it("EvalReport.toJSON returns plain data", () => {
     const { complete, experiments, comparisons } = report;
     const plain = JSON.parse(JSON.stringify(report));
     assertEquals(plain, { evaluationId: "capitals", complete, experiments, comparisons });
   });
 
-  it("withoutTimings is equal for equal scores in any order", () => {
+  it("EvalReport.withoutTimings is equal for equal scores in any order", () => {
     const later = [...results].reverse().map((it, i) => ({ ...it, latencyMs: i, completedAt: i }));
     const other = new EvalReport({ ...init, results: later });
     assertNotEquals(String(other), String(report));
@@ -187,12 +187,12 @@ Failures of terse:
     assertNotEquals(String(third.withoutTimings()), String(report.withoutTimings()));
   });
 
-  it("counts only the first result of a sample", () => {
+  it("EvalReport counts only the first result of a sample", () => {
     const twice = new EvalReport({ ...init, results: [...results, result("chatty", "fr")] });
     assertEquals(String(twice), String(report));
   });
 
-  it("shows the number of unfinished samples", () => {
+  it("EvalReport shows the number of unfinished samples", () => {
     const some = new EvalReport({ ...init, results: results.slice(0, 2) });
     assertEquals([report.complete, some.complete], [true, false]);
     assertEquals(
@@ -210,14 +210,14 @@ terse against chatty:
     );
   });
 
-  it("lists at most ten failures as text and all of them as data", () => {
+  it("EvalReport lists at most ten failures as text and all of them as data", () => {
     const bad = Array.from({ length: 13 }, (_, i) => result("x", `s${i}`, { score: lyon }));
     const long = new EvalReport({ evaluationId: "e", results: bad });
     assertEquals(long.toText().split("\n").at(-1), "  and 3 more");
     assertEquals(long.experiments[0]?.failures.length, 13);
   });
 
-  it("works without results", () => {
+  it("EvalReport works without results", () => {
     const nothing = new EvalReport({ evaluationId: "e", results: [] });
     assertEquals([nothing.complete, nothing.comparisons], [true, []]);
     assertEquals(nothing.toText().split("\n")[0], "Evaluation e: 0 samples, 0 experiments");

@@ -19,7 +19,7 @@ export function agents(it: Host): void {
     },
   );
 
-  it("9: an agency answers what it is thinking about and closes", everywhere, async () => {
+  it("9: the agents answer their current requests and stop", everywhere, async () => {
     await using agency = start("09_agent");
     await agency.says("days in ");
     await stopped(agency);

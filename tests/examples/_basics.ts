@@ -7,19 +7,28 @@ import { ended, everywhere, type Host, start, stopped } from "./_example.ts";
 
 /** Loops, groups, leases, a file, health, and a script. */
 export function basics(it: Host): void {
-  it("3: what is leased is cooked once, and whoever is stuck loses it", everywhere, async () => {
-    await using kitchen = start("03_leases");
-    const [without = "", once = "", stuck = ""] = (await ended(kitchen)).split("\n\n");
-    for (const line of ["begun, attempt 2", "acknowledged 0"]) assertStringIncludes(without, line);
-    for (const line of ["begun, attempt 1", "received 1, acknowledged 1"]) {
-      assertStringIncludes(once, line);
-    }
-    for (const line of ["given up, attempt 1", "done, attempt 2", "acknowledged 1"]) {
-      assertStringIncludes(stuck, line);
-    }
-  });
+  it(
+    "3: a leased message is handled once, and a stuck handler loses its lease",
+    everywhere,
+    async () => {
+      await using kitchen = start("03_leases");
+      const [without = "", once = "", stuck = ""] = (await ended(kitchen)).split("\n\n");
+      for (const line of ["begun, attempt 2", "acknowledged 0"]) {
+        assertStringIncludes(
+          without,
+          line,
+        );
+      }
+      for (const line of ["begun, attempt 1", "received 1, acknowledged 1"]) {
+        assertStringIncludes(once, line);
+      }
+      for (const line of ["given up, attempt 1", "done, attempt 2", "acknowledged 1"]) {
+        assertStringIncludes(stuck, line);
+      }
+    },
+  );
 
-  it("1: the order in hand is packed, and no other", everywhere, async () => {
+  it("1: the current order is packed, and no other", everywhere, async () => {
     await using loop = start("01_single_loop");
     await loop.says("order 1: packing");
     const said = await stopped(loop, "SIGINT");
@@ -27,7 +36,7 @@ export function basics(it: Host): void {
     assert(!said.includes("order 2"), said);
   });
 
-  it("2: a group stops in order, and accounts for every message", everywhere, async () => {
+  it("2: a group stops in order and counts every message", everywhere, async () => {
     await using group = start("02_group");
     await group.says("is served");
     const said = await stopped(group);
@@ -35,7 +44,7 @@ export function basics(it: Host): void {
     assertMatch(said, /> draining \(SIGTERM\)[^]*the till is closed[^]*exit code 0/);
   });
 
-  it("4: a press that was stopped goes on with the next page", everywhere, async () => {
+  it("4: a stopped worker continues with the next page", everywhere, async () => {
     using folder = new TempFolder();
     await using first = start("04_sqlite", { cwd: folder.path });
     await first.says("page 2 of 8");
@@ -47,7 +56,7 @@ export function basics(it: Host): void {
     assertMatch(said, new RegExp(`press\\.\nThe Tide Tables, page ${pages.length + 1} of 8`));
   });
 
-  it("7: it is healthy, is drained by whoever has the token, and ends", everywhere, async () => {
+  it("7: the group is healthy, is paused with the token, and ends", everywhere, async () => {
     const port = String(await freePort());
     const token = "correct-horse-battery";
     await using post = start("07_health", { args: [port], env: { HEALTH_TOKEN: token } });
@@ -60,14 +69,14 @@ export function basics(it: Host): void {
     assertEquals(ready.status, 200, ready.text);
     assertStringIncludes(ready.text, "ok not too many letters");
     assertMatch((await ask("/metrics")).text, /lastcall_mailbox_messages\{mailbox="letters"\}/);
-    assertEquals((await ask("/drain", { method: "POST" })).status, 401);
+    assertEquals((await ask("/pause", { method: "POST" })).status, 401);
     const headers = { authorization: `Bearer ${token}` };
-    assertEquals((await ask("/drain", { method: "POST", headers })).status, 202);
+    assertEquals((await ask("/pause", { method: "POST", headers })).status, 202);
     assertEquals((await ask("/health/ready")).status, 503);
     await stopped(post);
   });
 
-  it("12: a script that was interrupted goes on at the next line", everywhere, async () => {
+  it("12: an interrupted script continues at the next line", everywhere, async () => {
     using folder = new TempFolder();
     const file = folder.file("poem.txt");
     writeFileSync(file, "one two three\n".repeat(25));
@@ -81,7 +90,7 @@ export function basics(it: Host): void {
     assert(!existsSync(`${file}.bookmark`), "the bookmark is taken out");
   });
 
-  it("12: a script that is not told a file says how to start it", everywhere, async () => {
+  it("12: a script without an argument prints how to start it", everywhere, async () => {
     await using script = start("12_bun_script");
     assertStringIncludes(await ended(script, 2), "Which file?");
   });

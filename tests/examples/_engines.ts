@@ -9,7 +9,7 @@ import { ended, everywhere, type Host, start, stopped } from "./_example.ts";
 export function engines(it: Host): void {
   const schema = postgres.ownSchema();
 
-  it("5: a courier on Redis delivers and goes home", redis.gate, async () => {
+  it("5: a worker on Redis delivers and stops", redis.gate, async () => {
     const queue = redis.uniqueName();
     try {
       await using courier = start("05_redis", { args: [queue], env: { REDIS_URL: redis.url } });
@@ -20,16 +20,20 @@ export function engines(it: Host): void {
     }
   });
 
-  it("6: an invoice on PostgreSQL is buried, brought back and paid", postgres.options, async () => {
-    const env = { DATABASE_URL: postgres.url! };
-    await using clerk = start("06_postgres", { args: [schema], env });
-    const said = await ended(clerk);
-    assertMatch(said, /invoice 2 is buried: max_deliveries[^]*invoice 2 is paid/);
-    assertStringIncludes(said, "letter 3: handler_error");
-    assertStringIncludes(said, "1 letter was nonsense");
-  });
+  it(
+    "6: an invoice on PostgreSQL is dead-lettered, redriven and paid",
+    postgres.options,
+    async () => {
+      const env = { DATABASE_URL: postgres.url! };
+      await using clerk = start("06_postgres", { args: [schema], env });
+      const said = await ended(clerk);
+      assertMatch(said, /invoice 2 is buried: max_deliveries[^]*invoice 2 is paid/);
+      assertStringIncludes(said, "letter 3: handler_error");
+      assertStringIncludes(said, "1 letter was nonsense");
+    },
+  );
 
-  it("5 and 6: without a server they say what to do", everywhere, async () => {
+  it("5 and 6: without a server the error says what to do", everywhere, async () => {
     await using courier = start("05_redis", { env: { REDIS_URL: "redis://127.0.0.1:1" } });
     await using clerk = start("06_postgres", {
       env: { DATABASE_URL: "postgres://127.0.0.1:1/none" },
@@ -57,7 +61,7 @@ export function engines(it: Host): void {
     assertEquals(said.includes("orders are kept in memory"), !onDeno, said);
   });
 
-  it("14: an engine of one's own keeps every case", everywhere, async () => {
+  it("14: the custom engine passes every case", everywhere, async () => {
     await using proof = start("14_custom_engine");
     const [, held] = /(\d+) of \1 cases hold/.exec(await ended(proof)) ?? [];
     assert(Number(held) > 100, `${held} cases hold`);

@@ -20,7 +20,7 @@ export function migration(it: Host): void {
     },
   );
 
-  it("15: a stop ends the old worker as well, after the job in hand", everywhere, async () => {
+  it("15: a stop ends the old worker too, after its current job", everywhere, async () => {
     await using mailer = start("15_from_bullmq");
     await mailer.says("mail to ada, from the old queue");
     assertMatch(await stopped(mailer), /drained in .*\n {2}old mails: ended/);
@@ -61,7 +61,7 @@ export function migration(it: Host): void {
     },
   );
 
-  it("17: a task list serves old jobs, new jobs and a crontab", everywhere, async () => {
+  it("17: a task list handles old jobs, new jobs and a crontab", everywhere, async () => {
     await using worker = start("17_from_graphile_worker");
     await worker.says("the plants are watered");
     await worker.says("the old tables are empty");

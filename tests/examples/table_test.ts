@@ -13,7 +13,7 @@ const read = (pattern: string) =>
   globSync(pattern, { cwd: root }).map((path) => readFileSync(`${root}/${path}`, "utf8")).join();
 
 describe("the table of examples", () => {
-  it("has every file of the folder, in an order without a gap", () => {
+  it("the table has every example, numbered without a gap", () => {
     assertEquals([...shared, ...numbered].sort(), entries, "a name is numbered, or private");
     assertEquals(numbered.map((it) => Number(it.slice(0, 2))), numbered.map((_, i) => i + 1));
     const rows = table.split("\n").filter((line) => /^\| \[\d\d /.test(line));
@@ -28,14 +28,14 @@ describe("the table of examples", () => {
     }
   });
 
-  it("links to what is there", () => {
+  it("the links of the table exist", () => {
     for (const [, target = ""] of table.matchAll(/\]\(([^)]+)\)/g)) {
       assert(existsSync(`${folder}/${target}`), target);
     }
     for (const name of shared) assert(table.includes(`](${name})`), name);
   });
 
-  it("has nothing that is not run by a test", () => {
+  it("every example is run by a test", () => {
     const tests = read("tests/{examples,service}/*.ts");
     for (const entry of numbered) {
       const name = entry.replace(/\.ts$/, "");
@@ -46,7 +46,7 @@ describe("the table of examples", () => {
     }
   });
 
-  it("has examples that say how to start them", () => {
+  it("every example says how to start it", () => {
     for (const entry of numbered.filter((it) => it.endsWith(".ts"))) {
       const [head = ""] = readFileSync(`${folder}/${entry}`, "utf8").split("*/");
       assert(head.includes(`* ${Number(entry.slice(0, 2))}. `), `${entry} begins with its number`);

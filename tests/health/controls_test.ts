@@ -2,102 +2,102 @@ import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
-import { Clinic } from "./_clinic.ts";
+import { Fixture } from "./_fixture.ts";
 
 const token = "0123456789abcdef";
 const headers = { authorization: `Bearer ${token}` };
 const authorized = { method: "POST", headers };
 
-const OPENED = [
-  ["POST", "/drain"],
+const CONTROLS = [
+  ["POST", "/pause"],
   ["POST", "/resume"],
   ["POST", "/redrive?mailbox=jobs"],
   ["GET", "/controls"],
   ["GET", "/dead-letters?mailbox=jobs"],
 ] as const;
 
-/** A clinic whose handler fails, so that what is sent ends with the dead letters. */
-async function withLetters(...bodies: readonly string[]): Promise<Clinic> {
-  const clinic = new Clinic();
-  clinic.fail(new Error("no room at postgres://ada:secret@db"));
-  await clinic.start();
-  for (const body of bodies) await clinic.mailbox.send(body, { id: body });
-  await clinic.clock.advance(10);
-  return clinic;
+/** Returns a fixture whose handler throws, so that its messages are dead-lettered. */
+async function withDeadLetters(...bodies: readonly string[]): Promise<Fixture> {
+  const fixture = new Fixture();
+  fixture.fail(new Error("no room at postgres://ada:secret@db"));
+  await fixture.start();
+  for (const body of bodies) await fixture.mailbox.send(body, { id: body });
+  await fixture.clock.advance(10);
+  return fixture;
 }
 
 describe("the controls of a group", () => {
-  it("do not exist without a token", async () => {
-    const app = new Clinic().app();
-    for (const [method, path] of OPENED) {
+  it("the controls do not exist without a token", async () => {
+    const app = new Fixture().app();
+    for (const [method, path] of CONTROLS) {
       assertEquals((await app.request(path, { method, headers })).status, 404, path);
     }
   });
 
-  it("need the token, in the header and by the right method", async () => {
-    const clinic = await withLetters("tea");
-    const app = clinic.app({ token });
-    for (const [method, path] of OPENED) {
+  it("the controls need the token in the header and the right method", async () => {
+    const fixture = await withDeadLetters("tea");
+    const app = fixture.app({ token });
+    for (const [method, path] of CONTROLS) {
       const wrong = { authorization: "Bearer 0123456789abcdeX" };
       assertEquals((await app.request(path, { method })).status, 401, path);
       assertEquals((await app.request(path, { method, headers: wrong })).status, 401, path);
       const other = method === "GET" ? "POST" : "GET";
       assertEquals((await app.request(path, { method: other, headers })).status, 404, path);
     }
-    assert(!clinic.group.health().paused);
-    assertEquals(await clinic.mailbox.deadLetters.approximateCount(), 1);
-    await clinic.stop();
+    assert(!fixture.group.health().paused);
+    assertEquals(await fixture.mailbox.deadLetters.approximateCount(), 1);
+    await fixture.stop();
   });
 
-  it("tell that a token is right", async () => {
-    const response = await new Clinic().app({ token }).request("/controls", { headers });
+  it("GET /controls answers 200 with the right token", async () => {
+    const response = await new Fixture().app({ token }).request("/controls", { headers });
     assertEquals([response.status, await response.json()], [200, { status: "allowed" }]);
   });
 
-  it("drain and resume: readiness is red until work is taken again", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    const app = clinic.app({ token });
+  it("POST /pause turns readiness off until POST /resume", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    const app = fixture.app({ token });
     const ready = async () => (await app.request("/health/ready")).status;
-    assertEquals((await app.request("/drain", authorized)).status, 202);
+    assertEquals((await app.request("/pause", authorized)).status, 202);
     assertEquals(await ready(), 503);
     const verbose = await app.request("/health/ready?verbose");
-    assertMatch(await verbose.text(), /FAILED phase: drained/);
+    assertMatch(await verbose.text(), /FAILED phase: paused/);
     assertEquals((await app.request("/resume", authorized)).status, 200);
     assertEquals(await ready(), 200);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("show what the errors of dead letters say", async () => {
-    const clinic = await withLetters("tea");
-    const app = clinic.app({ token });
+  it("GET /dead-letters returns dead letters with their errors and without their bodies", async () => {
+    const fixture = await withDeadLetters("tea");
+    const app = fixture.app({ token });
     const response = await app.request("/dead-letters?mailbox=jobs", { headers });
     const { mailbox, letters: [letter, ...others] } = await response.json();
     assertEquals([response.status, mailbox, others], [200, "jobs", []]);
     assertEquals([letter.id, letter.deliveryCount], ["tea", 1]);
     assertMatch(letter.error, /no room at postgres/);
     assertEquals("body" in letter, false);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("send dead letters back, those that are there now and once", async () => {
-    const clinic = await withLetters("tea", "cake");
-    const app = clinic.app({ token });
+  it("POST /redrive redrives each dead letter once", async () => {
+    const fixture = await withDeadLetters("tea", "cake");
+    const app = fixture.app({ token });
     const response = await app.request("/redrive?mailbox=jobs", authorized);
     assertEquals([response.status, await response.json()], [200, { mailbox: "jobs", redriven: 2 }]);
-    await clinic.clock.advance(10);
-    assertEquals(clinic.handled, ["tea", "cake", "tea", "cake"]);
-    assertEquals(await clinic.mailbox.deadLetters.approximateCount(), 2, "they have failed again");
-    await clinic.stop();
+    await fixture.clock.advance(10);
+    assertEquals(fixture.handled, ["tea", "cake", "tea", "cake"]);
+    assertEquals(await fixture.mailbox.deadLetters.approximateCount(), 2, "they failed again");
+    await fixture.stop();
   });
 
-  it("do not send round for ever what fails again at once", async () => {
-    const { clock, log } = new Clinic();
-    const boomerang = new InMemoryMailbox<string>("boomerang", { clock });
-    const { deadLetters } = boomerang;
+  it("POST /redrive ends although redriven messages are dead-lettered again immediately", async () => {
+    const { clock, log } = new Fixture();
+    const returning = new InMemoryMailbox<string>("returning", { clock });
+    const { deadLetters } = returning;
     let sent = 0;
-    const bury = async (body: string, { id = "" } = {}) => {
-      if (++sent > 20) throw new Error("round and round");
+    const deadLetterAgain = async (body: string, { id = "" } = {}) => {
+      if (++sent > 20) throw new Error("redriven without an end");
       const letter = {
         id,
         body,
@@ -109,16 +109,16 @@ describe("the controls of a group", () => {
       };
       return await deadLetters.send(letter);
     };
-    Object.defineProperty(boomerang, "send", { value: bury });
-    for (const id of ["a", "b", "c"]) await bury(id, { id });
-    const app = new Clinic().app({ token, mailboxes: [boomerang], clock, log });
-    const response = await app.request("/redrive?mailbox=boomerang", authorized);
+    Object.defineProperty(returning, "send", { value: deadLetterAgain });
+    for (const id of ["a", "b", "c"]) await deadLetterAgain(id, { id });
+    const app = new Fixture().app({ token, mailboxes: [returning], clock, log });
+    const response = await app.request("/redrive?mailbox=returning", authorized);
     assertEquals((await response.json()).redriven, 3);
     assertEquals(await deadLetters.approximateCount(), 3);
   });
 
-  it("say which mailbox they miss", async () => {
-    const app = new Clinic().app({
+  it("POST /redrive names the mailbox that is missing or has no dead letters", async () => {
+    const app = new Fixture().app({
       token,
       mailboxes: [{ name: "plain", approximateCount: () => Promise.resolve(3) }],
     });
@@ -126,37 +126,41 @@ describe("the controls of a group", () => {
       const response = await app.request(path, authorized);
       return [response.status, (await response.json()).error];
     };
-    assertEquals(await ask("/redrive"), [400, "say which: ?mailbox=…"]);
-    assertEquals(await ask("/redrive?mailbox=x"), [404, 'there is no mailbox "x" here']);
+    assertEquals(await ask("/redrive"), [400, "name a mailbox: ?mailbox=…"]);
+    assertEquals(await ask("/redrive?mailbox=x"), [404, 'there is no mailbox "x"']);
     const plain = await ask("/redrive?mailbox=plain");
-    assertEquals(plain, [404, 'mailbox "plain" keeps no dead letters']);
+    assertEquals(plain, [404, 'mailbox "plain" has no dead letters']);
   });
 
-  it("answer 503 while the engine is away, in bounded time", async () => {
-    const clinic = await withLetters("tea");
-    const app = clinic.app({ token });
-    clinic.mailbox.loseConnection();
+  it("the controls answer 503 in bounded time while the engine is unreachable", async () => {
+    const fixture = await withDeadLetters("tea");
+    const app = fixture.app({ token });
+    fixture.mailbox.loseConnection();
     assertEquals((await app.request("/redrive?mailbox=jobs", authorized)).status, 503);
-    assertEquals(await clinic.mailbox.deadLetters.approximateCount(), 1, "the letter is not lost");
-    clinic.mailbox.restoreConnection();
-    await clinic.stop();
+    assertEquals(
+      await fixture.mailbox.deadLetters.approximateCount(),
+      1,
+      "the dead letter is not lost",
+    );
+    fixture.mailbox.restoreConnection();
+    await fixture.stop();
 
-    const { clock } = clinic;
+    const { clock } = fixture;
     const never = () => new Promise<never>(() => {});
     const frozen = new InMemoryMailbox<string>("frozen", { clock });
     const held = deferred();
     Object.defineProperty(frozen, "deadLetters", {
       value: { peek: () => (held.resolve(), never()) },
     });
-    const asked = clinic.app({ token, mailboxes: [frozen] })
+    const asked = fixture.app({ token, mailboxes: [frozen] })
       .request("/dead-letters?mailbox=frozen", { headers });
     await held.promise;
     await clock.advance(1_000);
     assertEquals((await asked).status, 503);
   });
 
-  it("refuse a token that can be guessed, without repeating it", () => {
-    const error = assertThrows(() => new Clinic().app({ token: "secret" }), TypeError);
+  it("healthApp refuses a short token and does not repeat it in the error", () => {
+    const error = assertThrows(() => new Fixture().app({ token: "secret" }), TypeError);
     assert(!error.message.includes("secret"));
   });
 });

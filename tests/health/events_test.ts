@@ -1,19 +1,19 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { excerpt } from "../../src/health/_excerpt.ts";
+import { excerpt } from "../../src/health/_broadcast.ts";
 import type { HealthOptions, LoopStatus, Status } from "../../src/health/mod.ts";
-import { HealthServer, loadHono } from "../../src/health/health_server.ts";
+import { loadHono, serveHealth } from "../../src/health/health_server.ts";
 import type { RequestHandler } from "../../src/runtime.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
-import { Clinic } from "./_clinic.ts";
+import { Fixture } from "./_fixture.ts";
 
 interface Event {
   readonly name: string;
   readonly status: Status;
 }
 
-/** Reads a stream of events as far as it has come. */
-class Watcher {
+/** Reads a stream of events. */
+class EventClient {
   readonly events: Event[] = [];
   ended = false;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -53,8 +53,8 @@ class Watcher {
   }
 }
 
-/** A health server whose requests are made here, without a network. */
-async function serve(clinic: Clinic, options: HealthOptions = {}) {
+/** Starts a health server without a network. */
+async function serve(fixture: Fixture, options: HealthOptions = {}) {
   let handler: RequestHandler = () => new Response();
   const closes: AbortSignal[] = [];
   const runtime = Object.assign(new FakeRuntime(), {
@@ -68,134 +68,133 @@ async function serve(clinic: Clinic, options: HealthOptions = {}) {
     },
   });
   let closing = Promise.resolve();
-  const { clock, group, log } = clinic;
+  const { clock, group, log } = fixture;
   const place = { port: 1, hostname: "here" };
-  const server = new HealthServer(await loadHono("it", runtime), group, runtime, place, {
+  const stop = await serveHealth(await loadHono("it", runtime), group, runtime, place, {
     clock,
     log,
     ...options,
   });
-  await server.start();
   return {
-    server,
+    stop,
     closes,
     hang: () => void (closing = new Promise(() => {})),
-    watch: async () => new Watcher(await handler(new Request("http://here/events"))),
+    watch: async () => new EventClient(await handler(new Request("http://here/events"))),
   };
 }
 
 const never = new AbortController().signal;
 
 describe("the events of a group", () => {
-  it("come at once and every second, by one ticker for all that ends with the last watcher", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    const app = clinic.app();
-    const { clock } = clinic;
+  it("/events sends the status immediately and every second, with one timer for all clients", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    const app = fixture.app();
+    const { clock } = fixture;
     const { pending } = clock;
     const response = await app.request("/events");
     assertMatch(response.headers.get("content-type") ?? "", /^text\/event-stream/);
     assertEquals(response.headers.get("cache-control"), "no-store, no-transform");
-    assertEquals(clock.pending, pending, "nobody reads yet");
-    const first = new Watcher(response);
+    assertEquals(clock.pending, pending, "no client reads yet");
+    const first = new EventClient(response);
     await clock.settle();
     assertEquals(first.events.length, 1);
     assertEquals([first.last?.name, first.last?.status.phase], ["message", "running"]);
     const others = await Promise.all(
-      [1, 2, 3].map(async () => new Watcher(await app.request("/events"))),
+      [1, 2, 3].map(async () => new EventClient(await app.request("/events"))),
     );
     await clock.advance(2_000);
     assertEquals([first, ...others].map(({ events }) => events.length), [3, 3, 3, 3]);
     assertEquals(clock.pending, pending + 1);
-    for (const watcher of [first, ...others]) await watcher.leave();
+    for (const client of [first, ...others]) await client.leave();
     assertEquals(clock.pending, pending);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("cost nothing where only their headers are asked for", async () => {
-    const clinic = new Clinic();
-    const response = await clinic.app().request("/events", { method: "HEAD" });
+  it("/events starts nothing for a HEAD request", async () => {
+    const fixture = new Fixture();
+    const response = await fixture.app().request("/events", { method: "HEAD" });
     assertEquals([response.status, await response.text()], [200, ""]);
-    assertEquals(clinic.clock.pending, 0);
+    assertEquals(fixture.clock.pending, 0);
   });
 
-  it("ask an engine no more often for many watchers than for one", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
+  it("/events queries an engine once per second, also for many clients", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
     let asked = 0;
     const counted = { name: "counted", approximateCount: () => Promise.resolve(++asked) };
-    const app = clinic.app({ mailboxes: [counted] });
-    const watchers = await Promise.all(
-      Array.from({ length: 20 }, async () => new Watcher(await app.request("/events"))),
+    const app = fixture.app({ mailboxes: [counted] });
+    const clients = await Promise.all(
+      Array.from({ length: 20 }, async () => new EventClient(await app.request("/events"))),
     );
-    await clinic.clock.advance(5_500);
+    await fixture.clock.advance(5_500);
     assert(asked <= 6, `asked ${asked} times in 5 s`);
-    for (const watcher of watchers) await watcher.leave();
-    await clinic.stop();
+    for (const client of clients) await client.leave();
+    await fixture.stop();
   });
 
-  it("tell every phase of a stop as it begins, and end with the server", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    await clinic.mailbox.send("tea", { id: "tea" });
-    const { server, watch } = await serve(clinic);
-    const watcher = await watch();
-    await clinic.clock.advance(500);
-    assertEquals(watcher.events.length, 1);
-    const stopping = clinic.group.shutdown({ timeoutMs: 10_000 });
-    await clinic.clock.settle();
-    assertEquals(watcher.phases, ["running", "unready"], "without waiting for the next second");
-    assertEquals(watcher.last?.status.stop?.remainingMs, 10_000);
-    await clinic.clock.advance(8_500);
-    assertEquals(watcher.phases, ["running", "unready", "draining", "cancelling"]);
-    assertEquals(watcher.last?.status.loops[0]?.work[0]?.id, "tea");
-    assert(!watcher.ended);
-    await server.stop({ signal: never });
-    await clinic.clock.settle();
-    assertEquals([watcher.last?.name, watcher.last?.status.phase], ["end", "stopped"]);
-    assertEquals(watcher.last?.status.phases.slice(-2), ["cancelling", "stopped"]);
-    assert(watcher.ended);
-    clinic.work.resolve();
-    await clinic.clock.until(stopping);
-    assertEquals(clinic.clock.pending, 0);
+  it("/events sends every phase of a stop immediately, and ends when the server stops", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    await fixture.mailbox.send("tea", { id: "tea" });
+    const { stop, watch } = await serve(fixture);
+    const client = await watch();
+    await fixture.clock.advance(500);
+    assertEquals(client.events.length, 1);
+    const stopping = fixture.group.shutdown({ timeoutMs: 10_000 });
+    await fixture.clock.settle();
+    assertEquals(client.phases, ["running", "unready"], "without waiting for the next second");
+    assertEquals(client.last?.status.stop?.remainingMs, 10_000);
+    await fixture.clock.advance(8_500);
+    assertEquals(client.phases, ["running", "unready", "draining", "cancelling"]);
+    assertEquals(client.last?.status.loops[0]?.work[0]?.id, "tea");
+    assert(!client.ended);
+    await stop({ signal: never });
+    await fixture.clock.settle();
+    assertEquals([client.last?.name, client.last?.status.phase], ["end", "stopped"]);
+    assertEquals(client.last?.status.phases.slice(-2), ["cancelling", "stopped"]);
+    assert(client.ended);
+    fixture.work.resolve();
+    await fixture.clock.until(stopping);
+    assertEquals(fixture.clock.pending, 0);
   });
 
-  it("of a client that does not read are cut off after a second, within the time of the stop", async () => {
-    const clinic = new Clinic();
-    const { server, watch, closes, hang } = await serve(clinic);
+  it("the health server closes the connection of a client that does not read after 1 s", async () => {
+    const fixture = new Fixture();
+    const { stop, watch, closes, hang } = await serve(fixture);
     await watch();
     hang();
-    server.stop({ signal: never }).catch(() => {});
-    await clinic.clock.advance(999);
+    stop({ signal: never }).catch(() => {});
+    await fixture.clock.advance(999);
     assertEquals(closes[0]?.aborted, false);
-    await clinic.clock.advance(1);
+    await fixture.clock.advance(1);
     assertEquals(closes[0]?.aborted, true);
-    assertEquals(clinic.clock.pending, 0);
+    assertEquals(fixture.clock.pending, 0);
   });
 
-  it("of a mounted app end when a stop begins, since the server under it may wait for them", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    await clinic.mailbox.send("tea");
-    const app = clinic.app();
-    const watcher = new Watcher(await app.request("/events"));
-    await clinic.clock.advance(10);
-    const stopping = clinic.group.shutdown();
-    await clinic.clock.settle();
-    assertEquals([watcher.ended, watcher.last?.status.phase], [true, "unready"]);
-    const again = new Watcher(await app.request("/events"));
-    await clinic.clock.settle();
+  it("/events of a mounted app ends when a stop begins, because its server may wait for the streams", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    await fixture.mailbox.send("tea");
+    const app = fixture.app();
+    const client = new EventClient(await app.request("/events"));
+    await fixture.clock.advance(10);
+    const stopping = fixture.group.shutdown();
+    await fixture.clock.settle();
+    assertEquals([client.ended, client.last?.status.phase], [true, "unready"]);
+    const again = new EventClient(await app.request("/events"));
+    await fixture.clock.settle();
     assertEquals([again.ended, again.events.length, again.last?.name], [true, 1, "message"]);
-    clinic.work.resolve();
-    await clinic.clock.until(stopping);
-    const late = new Watcher(await app.request("/events"));
-    await clinic.clock.settle();
+    fixture.work.resolve();
+    await fixture.clock.until(stopping);
+    const late = new EventClient(await app.request("/events"));
+    await fixture.clock.settle();
     assertEquals([late.ended, late.last?.name, late.last?.status.phase], [true, "end", "stopped"]);
-    assertEquals(clinic.clock.pending, 0);
+    assertEquals(fixture.clock.pending, 0);
   });
 
-  it("stay small with 1,000 loops: those in trouble, then the oldest work, and how many more", async () => {
-    const base: Status = await (await new Clinic().app().request("/status")).json();
+  it("an event is below 100 kB with 1,000 loops: failing ones first, then the oldest work", async () => {
+    const base: Status = await (await new Fixture().app().request("/status")).json();
     const loops = Array.from({ length: 1_000 }, (_, i): LoopStatus => ({
       name: `loop-${i}`,
       state: i === 998 ? "failed" : "running",
@@ -217,7 +216,7 @@ describe("the events of a group", () => {
     const event = excerpt({ ...base, loops, mailboxes, agents });
     const names = event.loops.map(({ name }) => name);
     assertEquals(names.length, 100);
-    assertEquals(names.slice(-2), ["loop-998", "loop-999"], "in trouble");
+    assertEquals(names.slice(-2), ["loop-998", "loop-999"], "failing");
     assertEquals([names[0], names.includes("loop-801")], ["loop-802", false], "old work first");
     assertEquals(event.loops.map(({ work }) => work.length).slice(0, 2), [4, 4]);
     assert(event.mailboxes.some(({ name }) => name === "mailbox-7"));
@@ -227,33 +226,33 @@ describe("the events of a group", () => {
     assert(weight < 100_000, `an event weighs ${weight} bytes`);
   });
 
-  it("are told to a hundred, and to the next that there are too many", async () => {
-    const clinic = new Clinic();
-    const app = clinic.app();
-    const watchers = await Promise.all(
-      Array.from({ length: 100 }, async () => new Watcher(await app.request("/events"))),
+  it("/events accepts 100 clients and answers 503 to the next one", async () => {
+    const fixture = new Fixture();
+    const app = fixture.app();
+    const clients = await Promise.all(
+      Array.from({ length: 100 }, async () => new EventClient(await app.request("/events"))),
     );
     assertEquals((await app.request("/events")).status, 503);
-    for (const watcher of watchers) await watcher.leave();
+    for (const client of clients) await client.leave();
     const next = await app.request("/events");
     assertEquals(next.status, 200);
     await next.body?.cancel();
   });
 
-  it("are skipped by who reads too slowly, and are current again for the next read", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    const response = await clinic.app().request("/events");
+  it("/events skips events for a slow client", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    const response = await fixture.app().request("/events");
     const reader = response.body!.getReader();
     await reader.read();
-    await clinic.clock.advance(60_000);
+    await fixture.clock.advance(60_000);
     let unread = 0;
     (async () => {
       while (!(await reader.read()).done) unread++;
     })();
-    await clinic.clock.settle();
+    await fixture.clock.settle();
     assert(unread < 12, `${unread} events were kept`);
     await reader.cancel();
-    await clinic.stop();
+    await fixture.stop();
   });
 });

@@ -5,7 +5,7 @@ import { StepLoop } from "../../src/loops/step_loop.ts";
 import { healthApp } from "../../src/health/mod.ts";
 import type { HealthOptions } from "../../src/health/mod.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
-import { Clinic } from "./_clinic.ts";
+import { Fixture } from "./_fixture.ts";
 
 async function read(response: Response | Promise<Response>): Promise<[number, string]> {
   const { status } = await response;
@@ -16,40 +16,40 @@ const HEALTHY: [number, string] = [200, '{"status":"healthy"}'];
 const UNHEALTHY: [number, string] = [503, '{"status":"unhealthy"}'];
 
 describe("the health of a group", () => {
-  it("is red before the start, green while it runs, red from the first moment of a stop", async () => {
-    const clinic = new Clinic();
-    const app = clinic.app();
+  it("readiness is 503 before the start, 200 while running, and 503 as soon as a stop begins", async () => {
+    const fixture = new Fixture();
+    const app = fixture.app();
     assertEquals(await read(app.request("/health/ready")), UNHEALTHY);
     assertEquals(await read(app.request("/health/live")), HEALTHY);
-    await clinic.start();
+    await fixture.start();
     assertEquals(await read(app.request("/health/ready")), HEALTHY);
 
-    await clinic.mailbox.send("tea");
-    await clinic.clock.advance(10);
-    const stopping = clinic.group.shutdown();
+    await fixture.mailbox.send("tea");
+    await fixture.clock.advance(10);
+    const stopping = fixture.group.shutdown();
     assertEquals(await read(app.request("/health/ready")), UNHEALTHY);
-    await clinic.clock.advance(1_500);
-    assertEquals(clinic.group.health().phase, "draining");
+    await fixture.clock.advance(1_500);
+    assertEquals(fixture.group.health().phase, "draining");
     assertEquals(await read(app.request("/health/ready")), UNHEALTHY);
-    assertEquals(await read(app.request("/health/live")), HEALTHY, "draining is no sickness");
-    clinic.work.resolve();
-    await clinic.clock.until(stopping);
+    assertEquals(await read(app.request("/health/live")), HEALTHY, "a draining process is live");
+    fixture.work.resolve();
+    await fixture.clock.until(stopping);
   });
 
-  it("is red while the engine is away and green when it is back", async () => {
-    const clinic = new Clinic();
-    const app = clinic.app();
-    await clinic.start();
-    clinic.mailbox.loseConnection();
-    await clinic.clock.advance(21_000); // the receive that waits ends, and the next one fails
+  it("readiness is 503 while the engine is unreachable", async () => {
+    const fixture = new Fixture();
+    const app = fixture.app();
+    await fixture.start();
+    fixture.mailbox.loseConnection();
+    await fixture.clock.advance(21_000); // the receive that waits ends, and the next one fails
     assertEquals(await read(app.request("/health/ready")), UNHEALTHY);
-    clinic.mailbox.restoreConnection();
-    await clinic.clock.advance(5_000);
+    fixture.mailbox.restoreConnection();
+    await fixture.clock.advance(5_000);
     assertEquals(await read(app.request("/health/ready")), HEALTHY);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("is red when a heartbeat is stale, and dead when it is older than allowed", async () => {
+  it("readiness fails at half of the watchdog threshold, and liveness at the threshold", async () => {
     const clock = new VirtualClock();
     const stuck = new StepLoop("stuck", () => clock.sleep(1e9), { clock });
     const group = new LoopGroup([stuck], {
@@ -68,22 +68,22 @@ describe("the health of a group", () => {
     await clock.advance(30_000);
     assertEquals(await read(app.request("/health/live")), UNHEALTHY);
     const [status, text] = await read(app.request("/health/live?verbose"));
-    assertEquals([status, text], [503, "FAILED heartbeats: last heard of: stuck 61000 ms\n"]);
+    assertEquals([status, text], [503, "FAILED heartbeats: last heartbeats: stuck 61000 ms\n"]);
     await clock.until(group.shutdown({ timeoutMs: 1_000 }));
   });
 
-  it("answers HEAD as GET, without a body, and is not to be kept", async () => {
-    const clinic = new Clinic();
-    const response = await clinic.app().request("/health/ready", { method: "HEAD" });
+  it("readiness answers HEAD without a body and forbids caching", async () => {
+    const fixture = new Fixture();
+    const response = await fixture.app().request("/health/ready", { method: "HEAD" });
     assertEquals([response.status, await response.text()], [503, ""]);
     assertEquals(response.headers.get("cache-control"), "no-store");
   });
 
-  it("depends on checks: one that throws, rejects, answers false or takes too long is red", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
+  it("readiness fails when a check throws, rejects, returns false or times out", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
     let aborted = false;
-    const app = clinic.app({
+    const app = fixture.app({
       checkTimeoutMs: 500,
       checks: {
         fine: () => true,
@@ -103,7 +103,7 @@ describe("the health of a group", () => {
       },
     });
     const answer = read(app.request("/health/ready?verbose"));
-    await clinic.clock.advance(500);
+    await fixture.clock.advance(500);
     assertEquals(await answer, [
       503,
       [
@@ -119,29 +119,29 @@ describe("the health of a group", () => {
       ].join("\n"),
     ]);
     assert(aborted);
-    assertEquals(clinic.logged.length, 3, "the errors are in the log");
+    assertEquals(fixture.logged.length, 3, "the errors are in the log");
     const plain = read(app.request("/health/ready"));
-    await clinic.clock.advance(500);
+    await fixture.clock.advance(500);
     assertEquals(await plain, UNHEALTHY);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("asks nobody while the answer is known anyway", async () => {
-    const clinic = new Clinic();
+  it("readiness calls no check while the group itself is not ready", async () => {
+    const fixture = new Fixture();
     let asked = 0;
-    const app = clinic.app({ checks: { database: () => void asked++ } });
+    const app = fixture.app({ checks: { database: () => void asked++ } });
     assertEquals(await read(app.request("/health/ready")), UNHEALTHY);
     assertEquals(asked, 0);
-    await clinic.start();
+    await fixture.start();
     assertEquals(await read(app.request("/health/ready")), HEALTHY);
     assertEquals(asked, 1);
-    await clinic.stop();
+    await fixture.stop();
   });
 });
 
 describe("the page of a group", () => {
-  it("is one document whose policy allows its own script and style, and no other host", async () => {
-    const response = await new Clinic().app().request("/");
+  it("the page is one document whose policy allows only its own script, style and host", async () => {
+    const response = await new Fixture().app().request("/");
     const page = await response.text();
     assertEquals(response.status, 200);
     assertMatch(response.headers.get("content-type") ?? "", /^text\/html/);
@@ -158,18 +158,19 @@ describe("the page of a group", () => {
 });
 
 describe("the metrics of a group", () => {
-  async function metrics(clinic: Clinic, options?: HealthOptions): Promise<string> {
-    const response = await clinic.app(options).request("/metrics");
+  async function metrics(fixture: Fixture, options?: HealthOptions): Promise<string> {
+    const response = await fixture.app(options).request("/metrics");
     assertMatch(response.headers.get("content-type") ?? "", /^text\/plain; version=/);
     return await response.text();
   }
 
-  it("are there at zero before anything has happened", async () => {
-    const text = await metrics(new Clinic());
+  it("/metrics has all metrics before the first run", async () => {
+    const text = await metrics(new Fixture());
     for (
       const line of [
         "lastcall_ready 0",
         "lastcall_live 1",
+        "lastcall_paused 0",
         'lastcall_phase{phase="starting"} 1',
         'lastcall_phase{phase="draining"} 0',
         'lastcall_runs_total{outcome="timed_out"} 0',
@@ -182,25 +183,25 @@ describe("the metrics of a group", () => {
     ) assert(text.includes(`${line}\n`), `${line} is missing in\n${text}`);
   });
 
-  it("tell what the loops have done, and how runs ended", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    await clinic.mailbox.sendMany(["one", "two"]);
-    await clinic.clock.advance(2_000);
-    const during = await metrics(clinic, { mailboxes: [clinic.mailbox] });
+  it("/metrics counts work in flight, messages by outcome and runs by outcome", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    await fixture.mailbox.sendMany(["one", "two"]);
+    await fixture.clock.advance(2_000);
+    const during = await metrics(fixture, { mailboxes: [fixture.mailbox] });
     assertMatch(during, /lastcall_loop_in_flight\{loop="jobs"\} 2\n/);
     assertMatch(during, /lastcall_loop_oldest_work_seconds\{loop="jobs"\} [12]\n/);
     assertMatch(during, /lastcall_mailbox_messages\{mailbox="jobs"\} 2\n/);
-    clinic.work.resolve();
-    await clinic.clock.advance(10);
-    await clinic.stop();
-    const after = await metrics(clinic);
+    fixture.work.resolve();
+    await fixture.clock.advance(10);
+    await fixture.stop();
+    const after = await metrics(fixture);
     assertMatch(after, /lastcall_messages_total\{loop="jobs",outcome="acknowledged"\} 2\n/);
     assertMatch(after, /lastcall_runs_total\{outcome="drained"\} 1\n/);
   });
 
-  it("of one app are not those of another, and may be asked for again", async () => {
-    const [first, second] = [new Clinic(), new Clinic()];
+  it("/metrics of two groups in one process are separate", async () => {
+    const [first, second] = [new Fixture(), new Fixture()];
     await first.start();
     const app = first.app();
     for (let i = 0; i < 2; i++) {
@@ -210,21 +211,21 @@ describe("the metrics of a group", () => {
     await first.stop();
   });
 
-  it("of others are shown as well, and left out when they do not come", async () => {
-    const clinic = new Clinic();
-    clinic.mailbox.loseConnection();
+  it("/metrics includes the sources of the options, and leaves out and logs those that fail", async () => {
+    const fixture = new Fixture();
+    fixture.mailbox.loseConnection();
     const retries = {
       name: "pool_retries_total",
       help: "Retries.",
       type: "counter",
       samples: [{ labels: { reason: "terminating" }, value: 3 }],
     } as const;
-    const text = await metrics(clinic, {
-      mailboxes: [clinic.mailbox],
+    const text = await metrics(fixture, {
+      mailboxes: [fixture.mailbox],
       metrics: [{ metrics: () => [retries] }],
     });
     assertMatch(text, /pool_retries_total\{reason="terminating"\} 3\n/);
     assert(!text.includes("lastcall_mailbox_messages"));
-    assertEquals(clinic.logged, ["some metrics could not be collected"]);
+    assertEquals(fixture.logged, ["metrics not collected"]);
   });
 });

@@ -9,23 +9,23 @@ import { freePort } from "../engines/_servers.ts";
 const LOCAL = { healthHost: "127.0.0.1", log: silentLog } as const;
 
 describe("a group with a healthPort", () => {
-  it("tells how it is doing from its start to the end of its stop", async () => {
+  it("healthPort answers probes from the start of the group to the end of its stop", async () => {
     const [started, work] = [deferred(), deferred()];
     const loop = new StepLoop("work", async () => {
       started.resolve();
       await work.promise;
     });
     const port = await freePort();
-    const support = { name: "slow", started: deferred(), go: deferred() };
+    const resource = { name: "slow", started: deferred(), go: deferred() };
     const group = new LoopGroup([loop], {
       ...LOCAL,
       healthPort: port,
       health: { checks: { fine: () => true } },
       resources: [{
-        name: support.name,
+        name: resource.name,
         start() {
-          support.started.resolve();
-          return support.go.promise;
+          resource.started.resolve();
+          return resource.go.promise;
         },
         stop() {},
       }],
@@ -36,9 +36,9 @@ describe("a group with a healthPort", () => {
       return response.status;
     };
     const run = group.run({ installSignals: false });
-    await support.started.promise;
+    await resource.started.promise;
     assertEquals(await status("/health/ready"), 503, "while it starts");
-    support.go.resolve();
+    resource.go.resolve();
     await started.promise;
     assertEquals(await status("/health/ready"), 200);
     const stopped = group.shutdown();
@@ -50,7 +50,7 @@ describe("a group with a healthPort", () => {
     ShutdownCoordinator.reset();
   });
 
-  it("answers probes of HTTP/1.0 that send no Host", async () => {
+  it("healthPort answers HTTP/1.0 probes without a Host header", async () => {
     const port = await freePort();
     const started = deferred();
     const loop = new StepLoop("work", async ({ sleep }) => {
@@ -68,7 +68,7 @@ describe("a group with a healthPort", () => {
     await run;
   });
 
-  it("does not start when its port is taken, and says so", async () => {
+  it("a group does not start when its healthPort is taken, and the error names the address", async () => {
     const port = await freePort();
     const make = (name: string) =>
       new LoopGroup([new StepLoop(name, ({ sleep }) => sleep(60_000))], {
@@ -81,19 +81,19 @@ describe("a group with a healthPort", () => {
     await assertRejects(
       () => make("second").run({ installSignals: false }),
       Error,
-      `Nothing can listen at 127.0.0.1:${port}`,
+      `Cannot listen on 127.0.0.1:${port}`,
     );
     await first.shutdown();
     await run;
   });
 
-  it("says when the runtime cannot serve", async () => {
+  it("a group with a healthPort does not start when the runtime cannot serve HTTP", async () => {
     const loop = new StepLoop("loop", () => {});
     const group = new LoopGroup([loop], { ...LOCAL, healthPort: 0, runtime: new FakeRuntime() });
     await assertRejects(() => group.run(), Error, "cannot serve HTTP");
   });
 
-  it("refuses a port that is none", () => {
+  it("LoopGroup refuses an invalid healthPort", () => {
     for (const healthPort of [-1, 1.5, 65_536, NaN]) {
       assertThrows(() => new LoopGroup([], { healthPort }), RangeError, "healthPort");
     }

@@ -7,7 +7,7 @@ import { healthApp, type Inspectable, type Status } from "../../src/health/mod.t
 import { silentLog } from "../../src/log.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
-import { Clinic } from "./_clinic.ts";
+import { Fixture } from "./_fixture.ts";
 
 async function statusOf(app: ReturnType<typeof healthApp>): Promise<Status> {
   const response = await app.request("/status");
@@ -15,7 +15,7 @@ async function statusOf(app: ReturnType<typeof healthApp>): Promise<Status> {
   return await response.json();
 }
 
-/** A mailbox that counts how often it is asked. */
+/** Counts the queries. */
 class CountedMailbox extends InMemoryMailbox<string> {
   asked = 0;
 
@@ -25,7 +25,7 @@ class CountedMailbox extends InMemoryMailbox<string> {
   }
 }
 
-/** A loop that does nothing but say how much it has to do. */
+/** Returns a loop that only reports work in flight. */
 function loopWith(name: string, inFlight: readonly InFlight[]): Runnable {
   return {
     name,
@@ -37,7 +37,7 @@ function loopWith(name: string, inFlight: readonly InFlight[]): Runnable {
   };
 }
 
-/** A group that only looks like one, with loops that run. */
+/** Returns the health of a group whose loops run, without running it. */
 function inspectable(loops: readonly Runnable[]): Inspectable {
   const group = new LoopGroup(loops, { runtime: new FakeRuntime(), log: silentLog });
   const { loops: idle, ...health } = group.health();
@@ -58,16 +58,16 @@ function inspectable(loops: readonly Runnable[]): Inspectable {
 }
 
 describe("the status of a group", () => {
-  it("tells what every loop works on and what became of its messages", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    await clinic.mailbox.send("tea", { id: "tea" });
-    await clinic.clock.advance(2_000);
-    const status = await statusOf(clinic.app({ token: "0123456789abcdef" }));
+  it("/status has the work in flight and the counts of each loop, and each mailbox", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    await fixture.mailbox.send("tea", { id: "tea" });
+    await fixture.clock.advance(2_000);
+    const status = await statusOf(fixture.app({ token: "0123456789abcdef" }));
     const { loops: [loop], ...group } = status;
-    const { loops: _, ...health } = clinic.group.health();
-    assertEquals({ ...group, ...health }, group, "it is the snapshot and more");
-    assertEquals([group.at, group.controls], [clinic.clock.now(), true]);
+    const { loops: _, ...health } = fixture.group.health();
+    assertEquals({ ...group, ...health }, group, "it contains the snapshot");
+    assertEquals([group.at, group.controls], [fixture.clock.now(), true]);
     assertEquals(loop?.work, [{ id: "tea", ageMs: 2_000 }]);
     assertEquals([loop?.mailbox, loop?.counts?.received, loop?.inFlight], ["jobs", 1, 1]);
     assertEquals(loop?.leases, { attempts: 0, failures: 0, losses: 0, withheld: 0 });
@@ -76,71 +76,71 @@ describe("the status of a group", () => {
     ]);
     assertEquals(group.totals.inFlight, 1);
     assertEquals(group.agents, undefined);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("tells how far a stop is", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    await clinic.mailbox.send("tea");
-    await clinic.clock.advance(10);
-    const stopping = clinic.group.shutdown();
-    await clinic.clock.advance(4_000);
-    const { phase, stop, controls } = await statusOf(clinic.app());
+  it("/status has the progress of a stop", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    await fixture.mailbox.send("tea");
+    await fixture.clock.advance(10);
+    const stopping = fixture.group.shutdown();
+    await fixture.clock.advance(4_000);
+    const { phase, stop, controls } = await statusOf(fixture.app());
     assertEquals([phase, controls], ["draining", false]);
     assertEquals([stop?.elapsedMs, stop?.remainingMs, stop?.timeoutMs], [4_000, 26_000, 30_000]);
-    clinic.work.resolve();
-    await clinic.clock.until(stopping);
+    fixture.work.resolve();
+    await fixture.clock.until(stopping);
   });
 
-  it("has rates from the second look on, of the last seconds only, and no timer for them", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    const app = clinic.app();
+  it("/status has the rate over the last 10 s from the second request on, without a timer", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    const app = fixture.app();
     const rate = async () => (await statusOf(app)).loops[0]?.perSecond;
     assertEquals(await rate(), undefined);
-    clinic.work.resolve();
-    await clinic.mailbox.sendMany(Array.from({ length: 10 }, (_, i) => `${i}`));
-    await clinic.clock.advance(100);
-    assertEquals(await rate(), undefined, "two looks at once tell nothing");
-    await clinic.clock.advance(1_900);
-    const { pending } = clinic.clock;
+    fixture.work.resolve();
+    await fixture.mailbox.sendMany(Array.from({ length: 10 }, (_, i) => `${i}`));
+    await fixture.clock.advance(100);
+    assertEquals(await rate(), undefined, "the two counts are too close");
+    await fixture.clock.advance(1_900);
+    const { pending } = fixture.clock;
     assertEquals(await rate(), 5);
     assertEquals((await statusOf(app)).totals.perSecond, 5);
-    assertEquals(clinic.clock.pending, pending);
-    await clinic.clock.advance(60_000);
-    assertEquals(await rate(), undefined, "that was long ago");
-    await clinic.clock.advance(1_000);
+    assertEquals(fixture.clock.pending, pending);
+    await fixture.clock.advance(60_000);
+    assertEquals(await rate(), undefined, "the earlier counts are too old");
+    await fixture.clock.advance(1_000);
     assertEquals(await rate(), 0);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("shows every mailbox once, and asks it once for many who look", async () => {
-    const clinic = new Clinic();
-    const other = new CountedMailbox("other", { clock: clinic.clock });
-    const app = clinic.app({ mailboxes: [other, clinic.mailbox] });
+  it("/status has each mailbox once, and queries it once for concurrent requests", async () => {
+    const fixture = new Fixture();
+    const other = new CountedMailbox("other", { clock: fixture.clock });
+    const app = fixture.app({ mailboxes: [other, fixture.mailbox] });
     const names = (await Promise.all(Array.from({ length: 50 }, () => statusOf(app))))
       .map(({ mailboxes }) => mailboxes.map(({ name }) => name));
     assertEquals(new Set(names.map(String)), new Set(["other,jobs"]));
     assertEquals(other.asked, 1);
-    await clinic.clock.advance(999);
+    await fixture.clock.advance(999);
     await statusOf(app);
     assertEquals(other.asked, 1, "still fresh");
-    await clinic.clock.advance(1);
+    await fixture.clock.advance(1);
     await statusOf(app);
     assertEquals(other.asked, 2);
   });
 
-  it("says that an engine is away, and is not held up by one that does not answer", async () => {
-    const clinic = new Clinic();
-    const { clock, mailbox } = clinic;
+  it("/status reports an unreachable engine, and does not wait for one that hangs", async () => {
+    const fixture = new Fixture();
+    const { clock, mailbox } = fixture;
     const frozen = new CountedMailbox("frozen", { clock });
     let ask = () => new Promise<number>(() => {});
     Object.defineProperty(frozen, "approximateCount", {
       value: () => (frozen.asked++, ask()),
     });
     mailbox.loseConnection();
-    const app = clinic.app({ mailboxes: [frozen], checkTimeoutMs: 400 });
+    const app = fixture.app({ mailboxes: [frozen], checkTimeoutMs: 400 });
     const error = "The connection is lost: no answer to count";
     const away = [
       { name: "frozen", engine: "memory", reachable: false, error: "no answer within 400 ms" },
@@ -150,11 +150,11 @@ describe("the status of a group", () => {
     await clock.advance(400);
     assertEquals((await first).mailboxes, away);
     await clock.advance(1_100);
-    assertEquals((await statusOf(app)).mailboxes, away, "without any wait");
-    assertEquals(frozen.asked, 1, "who does not answer is not asked at every look");
+    assertEquals((await statusOf(app)).mailboxes, away, "without a wait");
+    assertEquals(frozen.asked, 1, "a hanging engine is not queried by every request");
     await clock.advance(4_000);
-    assertEquals((await statusOf(app)).mailboxes, away, "nor while it is asked again");
-    assertEquals([frozen.asked, clinic.logged.length], [2, 2], "each is told once");
+    assertEquals((await statusOf(app)).mailboxes, away, "nor while it is queried again");
+    assertEquals([frozen.asked, fixture.logged.length], [2, 2], "each failure is logged once");
     await clock.advance(400);
 
     const place = (name: string) => ({ name, engine: "memory", reachable: true });
@@ -169,34 +169,34 @@ describe("the status of a group", () => {
     ]);
   });
 
-  it("tells of an engine's own errors alone what they say", async () => {
-    const clinic = new Clinic();
+  it("/status has the messages of engine errors, and only the names of other errors", async () => {
+    const fixture = new Fixture();
     const jobs = new InMemoryMailbox<string>("other");
     Object.defineProperty(jobs, "approximateCount", {
       value: () => Promise.reject(new TypeError("no door at door://ada:secret@house")),
     });
-    const { mailboxes: [other] } = await statusOf(clinic.app({ mailboxes: [jobs] }));
+    const { mailboxes: [other] } = await statusOf(fixture.app({ mailboxes: [jobs] }));
     assertEquals(other?.error, "TypeError; the log has the rest");
   });
 
-  it("tells how the run ended", async () => {
-    const clinic = new Clinic();
-    await clinic.start();
-    assertEquals((await statusOf(clinic.app())).end, undefined);
-    await clinic.stop();
-    const { end, phases, totals } = await statusOf(clinic.app());
+  it("/status has the outcome and the exit code of the run", async () => {
+    const fixture = new Fixture();
+    await fixture.start();
+    assertEquals((await statusOf(fixture.app())).end, undefined);
+    await fixture.stop();
+    const { end, phases, totals } = await statusOf(fixture.app());
     assertEquals(end, { outcome: "drained", exitCode: 0 });
     assertEquals(phases, ["starting", "running", "unready", "draining", "stopped"]);
     assertEquals([totals.ready, totals.loops], [0, 1]);
   });
 
-  it("shows dead letters with their reasons, and to nobody what their errors say", async () => {
-    const clinic = new Clinic();
-    clinic.fail(new Error("no room at postgres://ada:secret@db"));
-    await clinic.start();
-    await clinic.mailbox.send("tea", { id: "tea" });
-    await clinic.clock.advance(10);
-    const response = await clinic.app({ token: "0123456789abcdef" }).request("/status");
+  it("/status has dead letters with their reasons and without their errors", async () => {
+    const fixture = new Fixture();
+    fixture.fail(new Error("no room at postgres://ada:secret@db"));
+    await fixture.start();
+    await fixture.mailbox.send("tea", { id: "tea" });
+    await fixture.clock.advance(10);
+    const response = await fixture.app({ token: "0123456789abcdef" }).request("/status");
     const text = await response.text();
     assert(!text.includes("secret"), text);
     const [mailbox] = (JSON.parse(text) as Status).mailboxes;
@@ -205,41 +205,41 @@ describe("the status of a group", () => {
       id: "tea",
       reason: "max_deliveries",
       deliveryCount: 1,
-      deadAt: clinic.clock.now() - 10,
+      deadAt: fixture.clock.now() - 10,
     }]);
-    await clinic.stop();
+    await fixture.stop();
   });
 
-  it("counts the dead letters of an engine that does not show them", async () => {
-    const clinic = new Clinic();
-    const letters = new InMemoryMailbox("letters", { clock: clinic.clock });
+  it("/status counts the dead letters of an engine that cannot peek", async () => {
+    const fixture = new Fixture();
+    const letters = new InMemoryMailbox("letters", { clock: fixture.clock });
     await letters.send("a letter");
     Object.defineProperty(letters, "peek", { value: () => Promise.reject(new Error("no peek")) });
-    Object.defineProperty(clinic.mailbox, "deadLetters", { value: letters });
-    const { mailboxes } = await statusOf(clinic.app());
+    Object.defineProperty(fixture.mailbox, "deadLetters", { value: letters });
+    const { mailboxes } = await statusOf(fixture.app());
     const place = { name: "jobs", engine: "memory", reachable: true };
     assertEquals(mailboxes, [{ ...place, messages: 0, deadLetters: 1 }]);
   });
 
-  it("tells the agents of a board by their states alone, and what it said last while it is away", async () => {
-    const clinic = new Clinic();
-    const board = new Board({ clock: clinic.clock, log: silentLog });
+  it("/status has the states of agents without metadata, and keeps them while the board is unreachable", async () => {
+    const fixture = new Fixture();
+    const board = new Board({ clock: fixture.clock, log: silentLog });
     await board.setState("waiter-1", "running", { password: "secret" });
-    const app = clinic.app({ board });
-    const line = { agentId: "waiter-1", status: "running", updatedAt: clinic.clock.now() };
+    const app = fixture.app({ board });
+    const line = { agentId: "waiter-1", status: "running", updatedAt: fixture.clock.now() };
     const before = await statusOf(app);
     assertEquals([before.agents, before.boardReachable], [[line], true]);
     board.list = () => Promise.reject(new Error("away"));
-    await clinic.clock.advance(1_000);
+    await fixture.clock.advance(1_000);
     const after = await statusOf(app);
     assertEquals([after.agents, after.boardReachable], [[line], false]);
     await board.close();
   });
 
-  it("names the oldest 20 of 10,000 in flight, and counts them all", async () => {
+  it("/status has the oldest 20 of 10,000 entries in flight, and counts all", async () => {
     const work = Array.from({ length: 10_000 }, (_, i) => ({
       id: `m${i}`,
-      ageMs: (i * 7_919) % 10_000, // each age once, in no order
+      ageMs: (i * 7_919) % 10_000, // each age once, shuffled
     }));
     const { loops: [loop], totals } = await statusOf(healthApp(inspectable([
       loopWith("kitchen", work),
@@ -251,7 +251,7 @@ describe("the status of a group", () => {
     assertEquals([loop?.inFlight, totals.inFlight, totals.oldestMs], [10_000, 10_000, 9_999]);
   });
 
-  it("tells of 1,000 loops and their mailboxes, and asks those less often", async () => {
+  it("/status has 1,000 loops and mailboxes, and queries many mailboxes less often", async () => {
     const clock = new VirtualClock();
     const mailboxes = Array.from(
       { length: 1_000 },

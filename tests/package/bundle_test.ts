@@ -117,7 +117,7 @@ for (const bundle of Object.keys(BUNDLERS)) {
   });
 }
 
-test("a bundle without hono names every package that its health port misses", async () => {
+test("a bundle without hono names every package that its health port needs", async () => {
   const [onNode = "", onBun = "", onDeno = ""] = await outputs("health", "esm.mjs");
   assertMatch(
     onNode,
@@ -126,7 +126,7 @@ test("a bundle without hono names every package that its health port misses", as
   for (const output of [onBun, onDeno]) assertMatch(output, /healthPort needs the package hono, /);
 });
 
-test("packages that are installed become part of the bundle, and /metrics works on all runtimes", async () => {
+test("installed packages become part of the bundle, and /metrics works on all runtimes", async () => {
   const { devDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   for (const peer of ["hono", "@hono/node-server", "prom-client"]) {
     assertEquals(typeof devDependencies[peer], "string");

@@ -48,7 +48,7 @@ export const wrong = (): unknown => new StepLoop(42);
 export const alsoWrong = (): unknown => new ServiceLoop("service", 42, address);
 `;
 
-test("the README's program works in a folder that npm init has made, on all runtimes", async () => {
+test("the README's program works in a folder made by npm init, on all runtimes", async () => {
   const blocks = fencedBlocks(readFileSync(join(root, "README.md"), "utf8"));
   const program = blocks.find(({ markers }) => markers.has("file"));
   const file = program?.markers.get("file");
@@ -65,7 +65,7 @@ test("the README's program works in a folder that npm init has made, on all runt
   }
 });
 
-test("the doctor names every package that a health port misses", async () => {
+test("the doctor names every package that a health port needs", async () => {
   const lastcall = join(folder, "node_modules", "lastcall", "dist", "cli", "bin.js");
   const doctor = async (...start: readonly string[]) => {
     const [program = "", ...flags] = start;
@@ -81,7 +81,7 @@ test("the doctor names every package that a health port misses", async () => {
   }
 });
 
-test("every subpath can be required, and is the module that import gives", async () => {
+test("every subpath can be required and is the module that import returns", async () => {
   writeFileSync(
     join(folder, "all.mjs"),
     `
@@ -102,7 +102,7 @@ console.log("same");`,
 });
 
 for (const module of ["node16", "nodenext"]) {
-  test(`TypeScript that compiles to CommonJS has the types and runs: module ${module}`, async () => {
+  test(`TypeScript that compiles to CommonJS has types and runs: module ${module}`, async () => {
     writeFileSync(join(folder, "main.ts"), typed);
     const compilerOptions = {
       module,

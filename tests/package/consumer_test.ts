@@ -97,7 +97,7 @@ test("the npm package runs on Deno", async () => {
   assertStringIncludes(await consumer.run(runtimeBinary("deno"), "run", "-A", "main.js"), expected);
 });
 
-test("the npm package keeps the lease of a handler that blocks the event loop", async () => {
+test("the npm package extends the lease of a handler that blocks the event loop", async () => {
   const results = await Promise.all([
     consumer.run(runtimeBinary("node"), "blocked.js", "node.db"),
     consumer.run(runtimeBinary("bun"), "run", "blocked.js", "bun.db"),
@@ -137,7 +137,7 @@ test("npm finds the command by its name", async () => {
   assertStringIncludes(await consumer.run(found, "help"), "Usage: lastcall");
 });
 
-test("the command says which package is missing, as wrong usage", async () => {
+test("the command reports a missing package as wrong usage", async () => {
   const lastcall = (...args: string[]) =>
     run(runtimeBinary("node"), [bin, ...args], { cwd: consumer.folder });
   const worker = ["run", "worker.js", "--mailbox"];
@@ -185,7 +185,7 @@ test("the declarations type-check for a bundler, with the DOM's types and none o
   await consumer.run(tool("tsc"), "-p", "tsconfig.bundler.json");
 });
 
-test("publint finds nothing to say about the tarball", async () => {
+test("publint reports nothing about the tarball", async () => {
   assertMatch(await consumer.run(tool("publint"), "run", consumer.tarball, "--strict"), /All good/);
 });
 

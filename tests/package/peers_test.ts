@@ -130,7 +130,7 @@ test("the package works with the newest version of every peer", async (t) => {
   if (project !== undefined) await useAll(t, project, runtimeBinary("node"));
 });
 
-test("the package installs beside versions of peers that its user has for something else", async (t) => {
+test("the package installs beside other versions of its peers", async (t) => {
   const project = await install(t, "named", NAMED);
   if (project === undefined) return;
   const program = 'import { LoopGroup, StepLoop } from "lastcall";\n' +

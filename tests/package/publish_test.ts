@@ -30,12 +30,12 @@ const json = /^\{$[^]*?^\}$/m.exec(npm.output)?.[0] ?? "{}";
 const packed: Packed = JSON.parse(json)[manifest.name];
 const paths = packed.files.map(({ path }) => path);
 
-test("npm has nothing to warn of", () => {
+test("npm prints no warning", () => {
   const warnings = npm.output.split("\n").filter((line) => /^npm (warn|error)/i.test(line));
   assertEquals(warnings.filter((line) => !NOT_OURS.test(line)), []);
 });
 
-test("npm users get the build, and beside it what they read", () => {
+test("the npm package contains the build and the documents", () => {
   const others = paths.filter((path) => !path.startsWith("dist/"));
   assertEquals(others.sort(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
   for (const path of paths.filter((it) => it.startsWith("dist/") && it !== "dist/NOTICE")) {
@@ -43,7 +43,7 @@ test("npm users get the build, and beside it what they read", () => {
   }
 });
 
-test("npm runs nothing of the package at its users, and does not warn them of it", () => {
+test("npm runs no script of the package when it is installed", () => {
   const run = Object.keys(manifest.scripts)
     .filter((name) => /^(pre|post)?(install|prepare|prepublish)$/.test(name));
   assertEquals(run, []);
@@ -69,14 +69,14 @@ test("the manifest says where the source is, and the README's links lead there",
   }
 });
 
-test("bundlers are told which modules do something when they are imported", () => {
+test("sideEffects lists the modules with side effects", () => {
   const { sideEffects } = manifest;
   assertEquals(sideEffects, [
     ...["./dist/mod.js", "./dist/mod.cjs", "./dist/chunks/*.js", "./dist/cli/*"],
   ]);
 });
 
-test("nothing in the package tells of the machine that it was built on", () => {
+test("the package contains no path of the machine that built it", () => {
   for (const path of paths) {
     assert(!readFileSync(join(root, path), "utf8").includes(root), `${path} names ${root}`);
   }
@@ -87,7 +87,7 @@ test("the package stays small", () => {
   assertLess(packed.unpackedSize, 2_000_000);
 });
 
-test("JSR warns of nothing but of what people bring themselves", async () => {
+test("JSR warns about imports of optional packages only", async () => {
   const deno = runtimeBinary("deno");
   const { code, output } = await run(deno, ["publish", "--dry-run", "--allow-dirty"]);
   assertEquals(code, 0, output);

@@ -14,7 +14,7 @@ import { freePort } from "../engines/_servers.ts";
 export const TOKEN = "0123456789abcdef";
 
 /** A running group that serves its page. */
-export class Stage implements AsyncDisposable {
+export class PageGroup implements AsyncDisposable {
   readonly group: LoopGroup;
   readonly port: number;
   readonly #run: Promise<unknown>;
@@ -28,7 +28,7 @@ export class Stage implements AsyncDisposable {
   static async start(
     loops: readonly Runnable[],
     options: LoopGroupOptions & { readonly health?: HealthOptions } = {},
-  ): Promise<Stage> {
+  ): Promise<PageGroup> {
     const port = options.healthPort ?? await freePort();
     const running = deferred();
     const group = new LoopGroup(loops, {
@@ -41,7 +41,7 @@ export class Stage implements AsyncDisposable {
     group.on("phase", ({ phase }) => phase === "running" && running.resolve());
     const run = group.run({ installSignals: false });
     await Promise.race([running.promise, run]);
-    return new Stage(group, port, run);
+    return new PageGroup(group, port, run);
   }
 
   get url(): string {
@@ -55,7 +55,7 @@ export class Stage implements AsyncDisposable {
 }
 
 /** A page in a browser context of its own. */
-export class Look implements AsyncDisposable {
+export class PageView implements AsyncDisposable {
   readonly page: Page;
   readonly #requests: string[] = [];
   readonly #errors: string[] = [];
@@ -80,15 +80,15 @@ export class Look implements AsyncDisposable {
     browser: Browser,
     url: string,
     options: BrowserContextOptions & { readonly expected?: RegExp } = {},
-  ): Promise<Look> {
+  ): Promise<PageView> {
     const { expected, ...contextOptions } = options;
     const context = await browser.newContext({ reducedMotion: "reduce", ...contextOptions });
     const page = await context.newPage();
     page.setDefaultTimeout(15_000);
-    const look = new Look(page, url, expected);
+    const view = new PageView(page, url, expected);
     await page.goto(url);
     await page.getByRole("heading", { name: "Loops" }).waitFor();
-    return look;
+    return view;
   }
 
   /** Returns the row of a table with this header. */

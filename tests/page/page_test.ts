@@ -10,7 +10,7 @@ import { healthApp } from "../../src/health/mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";
 import { findChromium, launchChromium } from "../../tools/chromium.ts";
-import { flaws, Look, Stage, TOKEN } from "./_browser.ts";
+import { flaws, PageGroup, PageView, TOKEN } from "./_browser.ts";
 
 const path = findChromium();
 const skip = path === undefined ? "no Chromium found: set LASTCALL_CHROMIUM" : false;
@@ -20,8 +20,8 @@ after(async () => await browser?.close());
 const REFUSED = /401/;
 const idle = (name: string) => new StepLoop(name, ({ sleep }) => sleep(60_000));
 
-/** Makes a loop whose handler waits for `go`, or fails. */
-function kitchen(options: { readonly fails?: boolean; readonly concurrency?: number } = {}) {
+/** Returns a loop whose handler waits for `go`, or fails. */
+function orderLoop(options: { readonly fails?: boolean; readonly concurrency?: number } = {}) {
   const mailbox = new InMemoryMailbox<string>("orders");
   const go = deferred();
   const loop = new MailboxLoop<string>({
@@ -39,22 +39,22 @@ function kitchen(options: { readonly fails?: boolean; readonly concurrency?: num
 }
 
 describe("the live page", { skip }, () => {
-  it("shows loops, mailboxes and agents, and no controls without a token", async () => {
-    const { mailbox, go, loop } = kitchen();
+  it("the live page shows loops, mailboxes and agents, and no controls without a token", async () => {
+    const { mailbox, go, loop } = orderLoop();
     await mailbox.send("tea", { id: "tea" });
     const board = new Board({ log: silentLog });
     await board.setState("waiter-1", "running");
-    await using stage = await Stage.start([loop, idle("cleaner")], { health: { board } });
+    await using served = await PageGroup.start([loop, idle("cleaner")], { health: { board } });
     {
-      await using look = await Look.at(browser, stage.url);
-      const { page } = look;
+      await using view = await PageView.at(browser, served.url);
+      const { page } = view;
       await page.getByRole("banner").getByText("Running", { exact: true }).waitFor();
       assertEquals(await page.title(), "Running · lastcall");
-      assertMatch(await look.row(/^Loops/, "kitchen").innerText(), /from orders\s+running\s+1\s/);
-      assertMatch(await look.row(/^Loops/, "cleaner").innerText(), /running/);
-      assertMatch(await look.row(/^Mailboxes/, "orders").innerText(), /reachable memory\s+1\s+0/);
-      assertMatch(await look.row(/^Agents/, "waiter-1").innerText(), /running/);
-      assertEquals(await page.getByRole("button", { name: /unlock|drain/i }).count(), 0);
+      assertMatch(await view.row(/^Loops/, "kitchen").innerText(), /from orders\s+running\s+1\s/);
+      assertMatch(await view.row(/^Loops/, "cleaner").innerText(), /running/);
+      assertMatch(await view.row(/^Mailboxes/, "orders").innerText(), /reachable memory\s+1\s+0/);
+      assertMatch(await view.row(/^Agents/, "waiter-1").innerText(), /running/);
+      assertEquals(await page.getByRole("button", { name: /unlock|pause/i }).count(), 0);
 
       await page.getByRole("button", { name: "kitchen", expanded: false }).press("Enter");
       await page.getByRole("list", { name: "Oldest work of kitchen" }).getByText("tea")
@@ -70,13 +70,15 @@ describe("the live page", { skip }, () => {
     await board.close();
   });
 
-  it("follows a shutdown with its remaining time and its work in flight", async () => {
-    const { mailbox, go, loop } = kitchen();
+  it("the live page follows a shutdown with its remaining time and its work in flight", async () => {
+    const { mailbox, go, loop } = orderLoop();
     await mailbox.send("tea", { id: "tea" });
-    await using stage = await Stage.start([loop]);
-    await using look = await Look.at(browser, stage.url, { expected: /Failed to load resource/ });
-    const { page } = look;
-    const stopped = stage.group.shutdown({ timeoutMs: 30_000 });
+    await using served = await PageGroup.start([loop]);
+    await using view = await PageView.at(browser, served.url, {
+      expected: /Failed to load resource/,
+    });
+    const { page } = view;
+    const stopped = served.group.shutdown({ timeoutMs: 30_000 });
     const step = page.getByRole("listitem").filter({ hasText: "Draining" });
     await page.getByText("The group takes no new work and finishes").first().waitFor();
     assertEquals(await step.getAttribute("aria-current"), "step");
@@ -85,7 +87,7 @@ describe("the live page", { skip }, () => {
       await page.getByText(/ left of /).innerText(),
       /^(30\.0|2\d\.\d) s left of 30\.0 s$/,
     );
-    await look.row(/^Work in flight/, "tea").waitFor();
+    await view.row(/^Work in flight/, "tea").waitFor();
     assertEquals(await page.title(), "Draining, 1 in flight · lastcall");
     assertMatch(await page.getByRole("status").innerText(), /finishes the work in flight/);
     assertEquals(await flaws(page), []);
@@ -109,101 +111,103 @@ describe("the live page", { skip }, () => {
     assertEquals(await flaws(page), []);
   });
 
-  it("shows the outcome and the exit code of a shutdown that timed out", async () => {
-    const { mailbox, go, loop } = kitchen();
+  it("the live page shows the outcome and the exit code of a shutdown that timed out", async () => {
+    const { mailbox, go, loop } = orderLoop();
     await mailbox.send("tea", { id: "tea" });
-    await using stage = await Stage.start([loop]);
-    await using look = await Look.at(browser, stage.url, { expected: /Failed to load resource/ });
-    const { page } = look;
-    await look.row(/^Loops/, "kitchen").getByRole("cell", { name: "1", exact: true }).first()
+    await using served = await PageGroup.start([loop]);
+    await using view = await PageView.at(browser, served.url, {
+      expected: /Failed to load resource/,
+    });
+    const { page } = view;
+    await view.row(/^Loops/, "kitchen").getByRole("cell", { name: "1", exact: true }).first()
       .waitFor();
-    assertEquals(await stage.group.shutdown({ timeoutMs: 300 }), false);
+    assertEquals(await served.group.shutdown({ timeoutMs: 300 }), false);
     await page.getByText("The group has stopped: timed out, exit code 124.").first().waitFor();
     const ticked = await page.locator(".steps .past").allInnerTexts();
     assertEquals(ticked, ["Running", "Unready", "Draining", "Cancelling", "Stopped"]);
     go.resolve();
   });
 
-  it("shows when an engine is unreachable, and when it is back", async () => {
+  it("the live page shows when an engine is unreachable, and when it is back", async () => {
     const mailbox = new FaultyMailbox<string>("orders");
     const loop = new MailboxLoop({ mailbox, handler: () => {}, log: silentLog });
-    await using stage = await Stage.start([loop]);
-    await using look = await Look.at(browser, stage.url);
-    const row = look.row(/^Mailboxes/, "orders");
+    await using served = await PageGroup.start([loop]);
+    await using view = await PageView.at(browser, served.url);
+    const row = view.row(/^Mailboxes/, "orders");
     await row.getByText("reachable", { exact: true }).waitFor();
     await row.getByText("memory").waitFor();
     mailbox.loseConnection();
     await row.getByText("unreachable", { exact: true }).waitFor();
     await row.getByText("memory").waitFor();
     await row.getByText("The connection is lost: no answer to count").waitFor();
-    await look.page.getByText("1 unreachable").waitFor();
+    await view.page.getByText("1 unreachable").waitFor();
     mailbox.restoreConnection();
     await row.getByText("reachable", { exact: true }).waitFor();
   });
 
-  it("refuses a wrong token", async () => {
-    await using stage = await Stage.start([idle("cleaner")], { health: { token: TOKEN } });
-    await using look = await Look.at(browser, stage.url, { expected: REFUSED });
-    const { page } = look;
+  it("the live page refuses a wrong token", async () => {
+    await using served = await PageGroup.start([idle("cleaner")], { health: { token: TOKEN } });
+    await using view = await PageView.at(browser, served.url, { expected: REFUSED });
+    const { page } = view;
     for (const wrong of ["0123456789abcdeX", "ключ"]) {
-      if (wrong !== "ключ") await look.unlock(wrong);
+      if (wrong !== "ключ") await view.unlock(wrong);
       else {
         await page.getByLabel("Token").fill(wrong);
         await page.keyboard.press("Enter");
       }
       await page.getByText("Wrong token.").waitFor();
     }
-    assertEquals(await page.getByRole("button", { name: "Drain" }).count(), 0);
+    assertEquals(await page.getByRole("button", { name: "Pause" }).count(), 0);
     assertEquals(await page.evaluate(() => sessionStorage.length), 0);
   });
 
-  it("drains after a confirmation and resumes, with the token", async () => {
-    await using stage = await Stage.start([idle("cleaner")], { health: { token: TOKEN } });
-    await using look = await Look.at(browser, stage.url);
-    const { page } = look;
-    await look.unlock(TOKEN);
-    const drain = page.getByRole("button", { name: "Drain", exact: true }).first();
-    await drain.press("Enter");
-    const dialog = page.getByRole("dialog", { name: "Drain this group?" });
+  it("the live page pauses after a confirmation and resumes, with the token", async () => {
+    await using served = await PageGroup.start([idle("cleaner")], { health: { token: TOKEN } });
+    await using view = await PageView.at(browser, served.url);
+    const { page } = view;
+    await view.unlock(TOKEN);
+    const pause = page.getByRole("button", { name: "Pause", exact: true }).first();
+    await pause.press("Enter");
+    const dialog = page.getByRole("dialog", { name: "Pause this group?" });
     await dialog.waitFor();
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
-    assert(await drain.evaluate((it) => it === document.activeElement), "the focus is back");
-    assert(!stage.group.health().paused, "the dialog was cancelled");
+    assert(await pause.evaluate((it) => it === document.activeElement), "the focus is back");
+    assert(!served.group.health().paused, "the dialog was cancelled");
 
-    await drain.press("Enter");
-    await dialog.getByRole("button", { name: "Drain" }).press("Enter");
-    await page.getByRole("banner").getByText("Drained", { exact: true }).waitFor();
-    assert(stage.group.health().paused);
+    await pause.press("Enter");
+    await dialog.getByRole("button", { name: "Pause" }).press("Enter");
+    await page.getByRole("banner").getByText("Paused", { exact: true }).waitFor();
+    assert(served.group.health().paused);
     await page.reload();
     await page.getByRole("button", { name: "Resume" }).press("Enter"); // this tab still has the token
     await page.getByRole("banner").getByText("Running", { exact: true }).waitFor();
-    assert(!stage.group.health().paused);
+    assert(!served.group.health().paused);
 
     await page.getByRole("button", { name: "Lock" }).press("Enter");
     await page.getByRole("button", { name: "Unlock controls" }).waitFor();
     assertEquals(await page.evaluate(() => sessionStorage.length), 0);
   });
 
-  it("shows dead letters to all users, their errors only with the token, and redrives them", async () => {
-    const { mailbox, loop } = kitchen({ fails: true });
+  it("the live page shows dead letters to all users, their errors only with the token, and redrives them", async () => {
+    const { mailbox, loop } = orderLoop({ fails: true });
     await mailbox.send("tea", { id: "tea" });
-    await using stage = await Stage.start([loop], { health: { token: TOKEN } });
-    await using look = await Look.at(browser, stage.url);
-    const { page } = look;
-    const row = look.row(/^Dead letters of orders/, "tea");
+    await using served = await PageGroup.start([loop], { health: { token: TOKEN } });
+    await using view = await PageView.at(browser, served.url);
+    const { page } = view;
+    const row = view.row(/^Dead letters of orders/, "tea");
     assertMatch(await row.innerText(), /max deliveries\s+1\s/);
     assert(!(await page.content()).includes("secret"));
-    await look.unlock(TOKEN);
+    await view.unlock(TOKEN);
     await row.getByText("no stove at stove://ada:secret@kitchen").waitFor();
     await page.getByRole("button", { name: "Redrive" }).press("Enter");
     await page.getByRole("dialog", { name: "Redrive orders?" })
       .getByRole("button", { name: "Redrive" }).press("Enter");
-    await page.getByText("1 message sent back.").waitFor();
-    await look.row(/^Loops/, "kitchen").getByRole("cell", { name: "2", exact: true }).waitFor();
+    await page.getByText("1 message redriven.").waitFor();
+    await view.row(/^Loops/, "kitchen").getByRole("cell", { name: "2", exact: true }).waitFor();
   });
 
-  it("limits the list of 10,000 messages in flight, and counts them all", async () => {
+  it("the live page limits the list of 10,000 messages in flight, and counts them all", async () => {
     const rooms = Array.from({ length: 10 }, (_, i) => {
       const mailbox = new InMemoryMailbox<number>(`room-${i}`);
       return { mailbox, go: deferred() };
@@ -214,10 +218,10 @@ describe("the live page", { skip }, () => {
     for (const { mailbox } of rooms) {
       await mailbox.sendMany(Array.from({ length: 1_000 }, (_, i) => i));
     }
-    await using stage = await Stage.start(loops);
+    await using served = await PageGroup.start(loops);
     {
-      await using look = await Look.at(browser, stage.url);
-      const { page } = look;
+      await using view = await PageView.at(browser, served.url);
+      const { page } = view;
       await page.getByRole("region", { name: "Overview" }).getByText("10\u202f000").first()
         .waitFor();
       await page.getByRole("button", { name: "room-3" }).click();
@@ -228,60 +232,64 @@ describe("the live page", { skip }, () => {
     for (const { go } of rooms) go.resolve();
   });
 
-  it("shows 100 of 1,000 loops, failed ones first, and how many more there are", async () => {
+  it("the live page shows 100 of 1,000 loops, failed ones first, and how many more there are", async () => {
     const loops = Array.from({ length: 1_000 }, (_, i) =>
       i === 999
         ? new StepLoop("broken", () => {
           throw new Error("broken");
         })
         : idle(`loop-${i}`));
-    await using stage = await Stage.start(loops, { onFailure: "ignore" });
-    await using look = await Look.at(browser, stage.url);
-    const { page } = look;
-    await look.row(/^Loops/, "broken").getByText("failed").waitFor();
+    await using served = await PageGroup.start(loops, { onFailure: "ignore" });
+    await using view = await PageView.at(browser, served.url);
+    const { page } = view;
+    await view.row(/^Loops/, "broken").getByText("failed").waitFor();
     const table = page.getByRole("table", { name: /^Loops/ });
     assertEquals(await table.getByRole("rowheader").count(), 100);
     await page.getByText("and 900 more loops").waitFor();
     await page.getByText("/1\u202f000").waitFor();
   });
 
-  it("reconnects after its process was replaced", async () => {
-    const first = await Stage.start([idle("old")]);
-    await using look = await Look.at(browser, first.url, { expected: /Failed to load resource/ });
-    const { page } = look;
+  it("the live page reconnects after its process was replaced", async () => {
+    const first = await PageGroup.start([idle("old")]);
+    await using view = await PageView.at(browser, first.url, {
+      expected: /Failed to load resource/,
+    });
+    const { page } = view;
     await first[Symbol.asyncDispose]();
     await page.getByText(/Connection lost/).waitFor();
-    await using _second = await Stage.start([idle("new")], { healthPort: first.port });
-    await look.row(/^Loops/, "new").waitFor();
+    await using _second = await PageGroup.start([idle("new")], { healthPort: first.port });
+    await view.row(/^Loops/, "new").waitFor();
     await page.getByText(/^Live\. Last update/).waitFor();
     assertEquals(await page.title(), "Running · lastcall");
   });
 
-  it("works under the path where it is mounted", async () => {
-    await using stage = await Stage.start([idle("cleaner")]);
-    const app = new Hono().route("/ops", healthApp(stage.group, { log: silentLog }));
+  it("the live page works under the path where it is mounted", async () => {
+    await using served = await PageGroup.start([idle("cleaner")]);
+    const app = new Hono().route("/ops", healthApp(served.group, { log: silentLog }));
     const server = await nodeRuntime.serve!((request) => app.fetch(request), {
       port: 0,
       hostname: "127.0.0.1",
     });
     {
-      await using look = await Look.at(browser, `http://127.0.0.1:${server.port}/ops`);
-      await look.row(/^Loops/, "cleaner").waitFor();
-      const status = look.page.getByRole("link", { name: "status" });
+      await using view = await PageView.at(browser, `http://127.0.0.1:${server.port}/ops`);
+      await view.row(/^Loops/, "cleaner").waitFor();
+      const status = view.page.getByRole("link", { name: "status" });
       assertEquals(await status.getAttribute("href"), "/ops/status");
     }
     await server.close({ signal: AbortSignal.abort() });
   });
 
-  it("is accessible in light and dark mode, also 320 pixels wide", async () => {
-    const { mailbox, loop } = kitchen({ fails: true });
+  it("the live page is accessible in light and dark mode, also 320 pixels wide", async () => {
+    const { mailbox, loop } = orderLoop({ fails: true });
     await mailbox.send("tea", { id: "a-rather-long-id-of-a-message-that-failed-0001" });
-    await using stage = await Stage.start([loop, idle("cleaner")], { health: { token: TOKEN } });
+    await using served = await PageGroup.start([loop, idle("cleaner")], {
+      health: { token: TOKEN },
+    });
     for (const colorScheme of ["light", "dark"] as const) {
       const viewport = { width: 320, height: 640 };
-      await using look = await Look.at(browser, stage.url, { colorScheme, viewport });
-      const { page } = look;
-      await look.unlock(TOKEN);
+      await using view = await PageView.at(browser, served.url, { colorScheme, viewport });
+      const { page } = view;
+      await view.unlock(TOKEN);
       await page.getByRole("button", { name: "Redrive" }).waitFor();
       assertEquals(await flaws(page), [], colorScheme);
       assertEquals(await page.evaluate(() => document.documentElement.scrollWidth), 320);

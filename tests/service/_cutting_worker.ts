@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 
-/** How a connection breaks: the other side closes it, or resets it. */
+/** How a connection breaks: the worker closes it or resets it. */
 export type Cut = "close" | "reset";
 
 /**
@@ -60,7 +60,7 @@ export class CuttingWorker implements AsyncDisposable {
   }
 }
 
-/** Where the first request ends; 0 when it is not complete. */
+/** Returns the end of the first request; 0 when it is incomplete. */
 function endOf(text: string): number {
   const head = text.indexOf("\r\n\r\n") + 4;
   if (head < 4) return 0;

@@ -4,14 +4,14 @@ import { fileURLToPath } from "node:url";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import { Waiting } from "../_waiting.ts";
 
-/** Only a bug lets anything last this long. */
+/** Longer than any passing test needs. */
 const SAFETY_MS = 30_000;
 const FLAGS = detectRuntime().name === "deno" ? ["run", "-A", "--no-check"] : [];
 
 const alive = new Set<ChildProcess>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 
-/** A service in a process of its own, on the runtime that hosts the test. */
+/** A service in its own process, on the runtime of the test. */
 export class ServiceProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #closed: Promise<number | null>;
@@ -54,7 +54,7 @@ export class ServiceProcess implements AsyncDisposable {
     return `http://127.0.0.1:${this.port}${path}`;
   }
 
-  /** Asks for a path, on a connection of its own. */
+  /** Requests a path on a new connection. */
   async ask(path: string): Promise<{ readonly status: number; readonly text: string }> {
     const response = await fetch(this.url(path), { headers: { connection: "close" } });
     return { status: response.status, text: await response.text() };
@@ -64,7 +64,7 @@ export class ServiceProcess implements AsyncDisposable {
     process.kill(this.#child.pid!, signal);
   }
 
-  /** Waits until this was printed. */
+  /** Waits until the process has printed this. */
   async printed(pattern: RegExp): Promise<RegExpExecArray> {
     await this.#waiting.until(() => pattern.test(this.stdout) || this.#over, String(pattern));
     const found = pattern.exec(this.stdout);
@@ -72,7 +72,7 @@ export class ServiceProcess implements AsyncDisposable {
     return found;
   }
 
-  /** Waits for its end; gives the exit code. */
+  /** Waits for the end of the process. Resolves with the exit code. */
   async ended(): Promise<number | null> {
     await this.#waiting.until(() => this.#over, "the end");
     return await this.#closed;

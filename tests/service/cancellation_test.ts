@@ -5,7 +5,7 @@ import { CancelledError, TerminatingError } from "../../src/errors.ts";
 import { checkCancellation, withCancellation } from "../../src/service/mod.ts";
 
 describe("withCancellation", () => {
-  it("gives what the promise gives, and leaves nothing on the signal", async () => {
+  it("withCancellation settles as its promise, and removes its listener from the signal", async () => {
     const { signal } = new AbortController();
     let listening = 0;
     const { addEventListener, removeEventListener } = signal;
@@ -30,7 +30,7 @@ describe("withCancellation", () => {
     );
   });
 
-  it("rejects the moment the signal aborts, and names what was cancelled and why", async () => {
+  it("withCancellation rejects as soon as the signal aborts, with what and why in the error", async () => {
     const controller = new AbortController();
     const wanted = withCancellation(new Promise(() => {}), controller.signal, "the page");
     controller.abort(new CancelledError("deadline", "a loop"));
@@ -38,7 +38,7 @@ describe("withCancellation", () => {
     assertEquals([error.why, (error.cause as CancelledError).why], ["deadline", "deadline"]);
   });
 
-  it("tells a stop from other reasons", async () => {
+  it("withCancellation rejects with a TerminatingError on a stop, and with a CancelledError otherwise", async () => {
     const reason = new TerminatingError("The service is stopping");
     const signal = AbortSignal.abort(reason);
     const error = await assertRejects(
@@ -54,7 +54,7 @@ describe("withCancellation", () => {
     assertEquals([other.why, other.cause], ["aborted", "bored"]);
   });
 
-  it("lets what fails after that fail in silence", async () => {
+  it("withCancellation ignores a later rejection of its promise", async () => {
     const controller = new AbortController();
     let fail: (error: Error) => void = () => {};
     const work = new Promise((_, reject) => fail = reject);
@@ -67,7 +67,7 @@ describe("withCancellation", () => {
 });
 
 describe("checkCancellation", () => {
-  it("throws once the signal has aborted", () => {
+  it("checkCancellation throws when the signal has aborted", () => {
     const controller = new AbortController();
     checkCancellation(controller.signal, "round 1");
     controller.abort(new CancelledError("forced", "a loop"));

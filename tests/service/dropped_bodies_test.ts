@@ -9,13 +9,13 @@ import { collectGarbage } from "./_gc.ts";
 
 const { serve, name: runtimeName } = detectRuntime();
 
-/** Much more than is read ahead of the caller, and than sockets hold. */
+/** More bytes than the pool reads ahead and the sockets buffer. */
 const LARGE = new Uint8Array(16_000_000);
 
-/** Only a bug lets anything last this long. */
+/** Longer than any passing test needs. */
 const SAFETY_MS = 10_000;
 
-/** Resolves when the condition holds; nothing tells when an answer is released. */
+/** Polls until the condition holds, because no event reports the release of a response. */
 async function until(condition: () => boolean, nudge: () => void = () => {}): Promise<void> {
   const limit = performance.now() + SAFETY_MS;
   while (!condition()) {
@@ -25,7 +25,7 @@ async function until(condition: () => boolean, nudge: () => void = () => {}): Pr
   }
 }
 
-/** Two workers, and a pool of them that knows no slots. */
+/** Two workers and a pool that does not know their free slots. */
 class Pair implements AsyncDisposable {
   readonly asked = { a: 0, b: 0 };
   readonly #servers: HttpServer[] = [];
@@ -50,7 +50,7 @@ class Pair implements AsyncDisposable {
     return pair;
   }
 
-  /** Asks worker a, and forgets the answers. */
+  /** Sends requests to worker a and drops the responses. */
   async drop(times: number, path: string, options: PoolRequestOptions = {}): Promise<void> {
     for (let index = 0; index < times; index++) {
       await this.pool.fetch(`http://front${path}`, { ...options, workerId: "a" });
@@ -68,8 +68,8 @@ class Pair implements AsyncDisposable {
   }
 }
 
-describe(`a WorkerPool on ${runtimeName} whose caller drops answers unread`, () => {
-  it("gives the worker its share of the next requests all the same", async () => {
+describe(`WorkerPool on ${runtimeName} with a caller that drops responses`, () => {
+  it("WorkerPool releases small responses that the caller drops unread", async () => {
     await using pair = await Pair.start();
     await pair.drop(10, "/");
     await until(() => pair.inFlight === 0);
@@ -80,7 +80,7 @@ describe(`a WorkerPool on ${runtimeName} whose caller drops answers unread`, () 
     assertEquals(pair.asked, { a: 50, b: 50 });
   });
 
-  it("releases large ones at the deadline", async () => {
+  it("WorkerPool releases large dropped responses at the deadline", async () => {
     await using pair = await Pair.start();
     const kept = await pair.pool.fetch("http://front/large", { workerId: "a", deadlineMs: 500 });
     assertEquals(pair.inFlight, 1, "it is not read ahead to its end");
@@ -88,7 +88,7 @@ describe(`a WorkerPool on ${runtimeName} whose caller drops answers unread`, () 
     await assertRejects(() => kept.arrayBuffer(), Error, "longer than its deadline of 500 ms");
   });
 
-  it("releases large ones when the caller aborts, and when it cancels the body", async () => {
+  it("WorkerPool releases large responses when the caller aborts or cancels the body", async () => {
     await using pair = await Pair.start();
     const controller = new AbortController();
     const ask = (options: PoolRequestOptions) =>
@@ -104,7 +104,7 @@ describe(`a WorkerPool on ${runtimeName} whose caller drops answers unread`, () 
     await assertRejects(() => kept[1].body!.pipeTo(new WritableStream()), Error, "bored");
   });
 
-  it("releases large ones when they are garbage, and none that is still read", async () => {
+  it("WorkerPool releases large responses that are garbage-collected, and none that is still read", async () => {
     await using pair = await Pair.start();
     await pair.drop(5, "/large");
     const reader = await (async () => {
@@ -128,7 +128,7 @@ describe(`a WorkerPool on ${runtimeName} whose caller drops answers unread`, () 
 });
 
 describe(`a RequestTracker on ${runtimeName}`, () => {
-  it("counts no request whose answer is garbage", async () => {
+  it("RequestTracker does not count a request whose response is garbage-collected", async () => {
     const tracker = new RequestTracker();
     await tracker.track(new Request("http://here/"), () => new Response("tea"));
     await until(() => tracker.count === 0, collectGarbage);

@@ -8,7 +8,7 @@ import { VirtualClock } from "../../src/testing/mod.ts";
 
 const request = (path = "/tea") => new Request(`http://here${path}`);
 
-/** An answer whose body a test writes by hand. */
+/** A response whose body the test writes. */
 function handWritten(): {
   readonly response: Response;
   readonly write: (text: string) => void;
@@ -30,7 +30,7 @@ function handWritten(): {
 }
 
 describe("RequestTracker", () => {
-  it("counts a stream until it has been read to its end", async () => {
+  it("RequestTracker counts a stream until it is read to the end", async () => {
     const tracker = new RequestTracker();
     const { response, write, close } = handWritten();
     const answer = await tracker.track(request(), () => response);
@@ -44,7 +44,7 @@ describe("RequestTracker", () => {
     assertEquals([tracker.count, await idle], [0, true]);
   });
 
-  it("counts a stream until its reader has gone, who tells the handler", async () => {
+  it("RequestTracker counts a stream until its reader cancels, and cancels the source", async () => {
     const tracker = new RequestTracker();
     const { response, cancelled } = handWritten();
     const answer = await tracker.track(request(), () => response);
@@ -52,7 +52,7 @@ describe("RequestTracker", () => {
     assertEquals([tracker.count, await cancelled], [0, "bored"]);
   });
 
-  it("keeps status and headers, and does not count what has no body", async () => {
+  it("RequestTracker keeps status and headers, and does not count a response without a body", async () => {
     const tracker = new RequestTracker();
     const empty = await tracker.track(request(), () => new Response(null, { status: 204 }));
     assertEquals([empty.status, tracker.count], [204, 0]);
@@ -63,7 +63,7 @@ describe("RequestTracker", () => {
     assertEquals(tracker.count, 0);
   });
 
-  it("counts no request whose handler failed, now or later", async () => {
+  it("RequestTracker does not count a request whose handler throws or rejects", async () => {
     const tracker = new RequestTracker();
     const fail = () => {
       throw new Error("burnt");
@@ -77,7 +77,7 @@ describe("RequestTracker", () => {
     assertEquals(tracker.count, 0);
   });
 
-  it("names what is in flight without its query, with ages", async () => {
+  it("RequestTracker lists requests in flight with their ages and without their queries", async () => {
     const clock = new VirtualClock();
     const tracker = new RequestTracker({ clock });
     const answer = deferred<Response>();
@@ -94,7 +94,7 @@ describe("RequestTracker", () => {
     assertEquals([tracker.inFlight, clock.pending], [[], 0]);
   });
 
-  it("stops waiting at the signal, with nothing left behind", async () => {
+  it("RequestTracker.idle resolves with false when its signal aborts, and leaves no timer or listener", async () => {
     const clock = new VirtualClock();
     const tracker = new RequestTracker({ clock });
     const answer = deferred<Response>();
@@ -109,7 +109,7 @@ describe("RequestTracker", () => {
     assertEquals(await tracker.idle(), true);
   });
 
-  it("asks a server that does not tell by itself, and forgets what has gone out", async () => {
+  it("RequestTracker polls a server that does not report the end of responses", async () => {
     const clock = new VirtualClock();
     const tracker = new RequestTracker({ clock });
     const open = new Set<Request>();
@@ -138,7 +138,7 @@ describe("RequestTracker", () => {
 });
 
 describe("ServiceGate", () => {
-  it("refuses with 503, code 5006, Retry-After and Connection: close once it is closed", async () => {
+  it("ServiceGate answers 503 with code 5006, Retry-After and Connection: close while it is closed", async () => {
     const gate = new ServiceGate({ retryAfterMs: 1_500 });
     gate.close();
     const answer = await gate.handle(request(), () => new Response("tea"));
@@ -151,7 +151,7 @@ describe("ServiceGate", () => {
     assertEquals([error.code, error.name, typeof error.message], [5006, "TERMINATING", "string"]);
   });
 
-  it("lets those inside finish, and knows when they have", async () => {
+  it("ServiceGate lets admitted requests finish, and idle resolves then", async () => {
     const gate = new ServiceGate();
     const work = deferred<Response>();
     const inside = gate.handle(request(), () => work.promise);
@@ -166,10 +166,20 @@ describe("ServiceGate", () => {
     assertEquals([await idle, gate.count], [true, 0]);
   });
 
-  it("answers probes while it is closed, and does not wait for them", async () => {
+  it("ServiceGate answers probes and controls while it is closed, and does not count them", async () => {
     const gate = new ServiceGate();
     gate.close();
-    for (const path of ["/health/live", "/health", "/metrics", "/status", "/events", "/resume"]) {
+    for (
+      const path of [
+        "/health/live",
+        "/health",
+        "/metrics",
+        "/status",
+        "/events",
+        "/pause",
+        "/resume",
+      ]
+    ) {
       const answer = await gate.handle(request(path), () => new Response("well"));
       assertEquals([path, answer.status, gate.count], [path, 200, 0]);
       await answer.body?.cancel();
@@ -181,7 +191,7 @@ describe("ServiceGate", () => {
     assertEquals((await own.handle(request("/health"), () => new Response())).status, 503);
   });
 
-  it("aborts its signals in two steps, and has fresh ones when it opens again", () => {
+  it("ServiceGate aborts stopping on close and cancelling on cancel, and renews both on open", () => {
     const gate = new ServiceGate();
     const { stopping, cancelling } = gate;
     gate.close();
@@ -197,7 +207,7 @@ describe("ServiceGate", () => {
     ]);
   });
 
-  it("answers what gave up because of the stop as what was refused", async () => {
+  it("ServiceGate turns a TerminatingError of a handler into a 503", async () => {
     const gate = new ServiceGate();
     const thrown = await gate.handle(request(), () => {
       throw new TerminatingError("no more");
@@ -206,7 +216,7 @@ describe("ServiceGate", () => {
     assertEquals([thrown.status, rejected.status, gate.count], [503, 503, 0]);
   });
 
-  it("counts from zero, by name", async () => {
+  it("ServiceGate has metrics by name from zero", async () => {
     const gate = new ServiceGate({ name: "api" });
     const values = () => gate.metrics().flatMap(({ samples }) => samples.map(({ value }) => value));
     assertEquals(values(), [0, 0, 0]);
@@ -219,7 +229,7 @@ describe("ServiceGate", () => {
 });
 
 describe("drainable", () => {
-  it("guards a Hono app, and hands the signals to its handlers", async () => {
+  it("drainable guards a Hono app and passes the signals to its handlers", async () => {
     const gate = new ServiceGate();
     const app = new Hono().use(drainable(gate))
       .get("/", (c) => c.text([c.var.stopping, c.var.cancelling].map((it) => it.aborted).join()))
@@ -234,7 +244,7 @@ describe("drainable", () => {
     assertEquals((await app.request("/health/ready")).status, 200);
   });
 
-  it("turns a handler's TerminatingError into code 5006, and leaves other errors to the app", async () => {
+  it("drainable turns a TerminatingError of a handler into a 503, and leaves other errors to the app", async () => {
     const gate = new ServiceGate();
     const app = new Hono().use(drainable(gate))
       .get("/gives_up", (c) => {

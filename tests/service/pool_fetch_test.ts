@@ -14,7 +14,7 @@ import { detectRuntime } from "../../runtime_adapters/detect.ts";
 
 const { serve } = detectRuntime();
 
-/** Workers that really listen, and a pool of them. */
+/** Workers that listen, and their pool. */
 class Workers implements AsyncDisposable {
   readonly pool: WorkerPool;
   readonly #servers: readonly HttpServer[];
@@ -32,7 +32,7 @@ class Workers implements AsyncDisposable {
     });
   }
 
-  /** A handler is not asked about its worker's health: that is always good. */
+  /** Answers health checks with 200 and passes other requests to the handler. */
   static async start(
     handlers: readonly RequestHandler[],
     options: Partial<WorkerPoolOptions> = {},
@@ -61,7 +61,7 @@ class Workers implements AsyncDisposable {
 }
 
 describe("WorkerPool.fetch", () => {
-  it("hands a request on and its answer back: path, method, headers, body", async () => {
+  it("WorkerPool.fetch forwards path, method, headers and body, and returns the response", async () => {
     await using workers = await Workers.start([async (request) => {
       const { pathname, search } = new URL(request.url);
       const kept = ["x-tea", "x-lastcall-remaining-ms"].map((name) => request.headers.get(name));
@@ -84,7 +84,7 @@ describe("WorkerPool.fetch", () => {
     assertEquals(workers.pool.workers[0]?.inFlight, 0);
   });
 
-  it("sends the same body to the next worker", async () => {
+  it("WorkerPool.fetch sends the same body to the next worker", async () => {
     const bodies: string[] = [];
     const take = (answer: () => Response): RequestHandler => async (request) => {
       bodies.push(await request.text());
@@ -101,7 +101,7 @@ describe("WorkerPool.fetch", () => {
     assertEquals([await answer.text(), bodies], ["done", ["tea", "tea", "tea"]]);
   });
 
-  it("returns the last TERMINATING when all workers are stopping, and says that none is healthy", async () => {
+  it("WorkerPool.fetch returns the last 503 when all workers are stopping, with x-lastcall-none-healthy", async () => {
     let asked = 0;
     const stopping = () => {
       asked++;
@@ -120,7 +120,7 @@ describe("WorkerPool.fetch", () => {
     await again.text();
   });
 
-  it("returns other answers as they are, whatever they say", async () => {
+  it("WorkerPool.fetch returns other responses unchanged", async () => {
     let asked = 0;
     const broken = () => {
       asked++;
@@ -131,7 +131,7 @@ describe("WorkerPool.fetch", () => {
     assertEquals([answer.status, await answer.text(), asked], [500, "oops", 1]);
   });
 
-  it("asks another after 429 and after a 503 with one of `capacityCodes`, and after no other 503", async () => {
+  it("WorkerPool.fetch retries after 429 and after a 503 with one of `capacityCodes`, and after no other 503", async () => {
     const coded = (code: unknown) => () => Response.json({ error: { code } }, { status: 503 });
     const plain = (body: BodyInit, status = 503) => () => new Response(body, { status });
     let answer = plain("");
@@ -161,7 +161,7 @@ describe("WorkerPool.fetch", () => {
     assertEquals(workers.pool.workers.map(({ inFlight }) => inFlight), [0, 0]);
   });
 
-  it("asks another when one is gone, and rejects when all are", async () => {
+  it("WorkerPool.fetch tries another worker when one is unreachable, and rejects when all are", async () => {
     const answering = () => new Response("here");
     await using workers = await Workers.start([answering, answering], { healthEveryMs: 60_000 });
     await workers.lose(0);
@@ -170,11 +170,11 @@ describe("WorkerPool.fetch", () => {
     }
     await workers.lose(1);
     const error = await assertRejects(() => workers.pool.fetch("http://front/"), UnreachableError);
-    assertStringIncludes(error.message, "cannot be reached");
+    assertStringIncludes(error.message, "is unreachable");
     assert(error.cause instanceof Error);
   });
 
-  it("sends a session's request once, and streams its body", async () => {
+  it("WorkerPool.fetch sends the request of a session once, and streams its body", async () => {
     let asked = 0;
     const stopping = () => {
       asked++;
@@ -186,7 +186,7 @@ describe("WorkerPool.fetch", () => {
     await answer.text();
   });
 
-  it("counts a stream as in flight until it ends, and cuts it off at the deadline", async () => {
+  it("WorkerPool.fetch counts a stream as in flight until it ends, and cancels it at the deadline", async () => {
     const last = deferred();
     await using workers = await Workers.start([() => {
       const text = (it: string) => new TextEncoder().encode(it);
@@ -244,7 +244,7 @@ describe("the spans of a WorkerPool", () => {
     otel.propagation.disable();
   });
 
-  it("are one for each attempt, and the trace goes on to the worker", async () => {
+  it("WorkerPool has one span per attempt, and passes the trace to the worker", async () => {
     await using workers = await Workers.start([
       () => terminatingResponse(),
       (request) => new Response(request.headers.get("traceparent")),

@@ -18,7 +18,7 @@ import { Hono } from "hono";
 
 const { serve, name: runtimeName } = detectRuntime();
 
-/** A pool that holds every worker for healthy. */
+/** Returns a pool that considers every worker healthy. */
 function poolOf(workers: readonly string[], options: Partial<WorkerPoolOptions> = {}): WorkerPool {
   const probe = () => Promise.resolve(true);
   return new WorkerPool({ workers, minRemainingMs: 0, probe, log: silentLog, ...options });
@@ -32,16 +32,16 @@ async function listening(handler: RequestHandler): Promise<HttpServer & AsyncDis
 
 const urlOf = ({ port }: HttpServer) => `http://127.0.0.1:${port}`;
 
-/** Several kept connections to each: a fetch that repeats by itself finds one. */
+/** Opens several keep-alive connections to each worker, on which a `fetch` could repeat a request. */
 async function warm(...workers: readonly CuttingWorker[]): Promise<void> {
   const ask = async ({ url }: CuttingWorker) => await (await fetch(`${url}/warm`)).text();
   await Promise.all(workers.flatMap((worker) => [ask(worker), ask(worker), ask(worker)]));
 }
 
-describe(`a WorkerPool on ${runtimeName} whose worker breaks the connection after it took the request`, () => {
+describe(`WorkerPool on ${runtimeName} with a worker that breaks the connection`, () => {
   for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
     for (const body of ["tea", null]) {
-      it(`has ${method} with ${body === null ? "no" : "a"} body executed once, and says that it may have been`, async () => {
+      it(`WorkerPool does not repeat ${method} with ${body === null ? "no" : "a"} body after a broken connection`, async () => {
         await using first = await CuttingWorker.start();
         await using second = await CuttingWorker.start();
         await using pool = poolOf([first.url, second.url]);
@@ -67,7 +67,7 @@ describe(`a WorkerPool on ${runtimeName} whose worker breaks the connection afte
     }
   }
 
-  it("asks another for GET, and for what has an Idempotency-Key or is called idempotent", async () => {
+  it("WorkerPool retries GET and idempotent requests on another worker after a broken connection", async () => {
     await using cutting = await CuttingWorker.start();
     const answered: string[] = [];
     await using answering = await listening(async (request) => {
@@ -80,7 +80,7 @@ describe(`a WorkerPool on ${runtimeName} whose worker breaks the connection afte
     const key = { "idempotency-key": "order-7" };
     const ask = async (init: RequestInit, idempotent?: boolean) => {
       const before = cutting.executed.length;
-      // Both turns, so that each of the two is the first once.
+      // Twice, so that each of the two workers is chosen first once.
       for (let turn = 0; turn < 2; turn++) {
         const options = idempotent === undefined ? {} : { idempotent };
         const answer = await pool.fetch(new Request("http://front/orders", init), options);
@@ -96,7 +96,7 @@ describe(`a WorkerPool on ${runtimeName} whose worker breaks the connection afte
     await assertRejects(() => ask({ ...post, headers: key }, false), UnreachableError);
   });
 
-  it("tries other workers for a POST while connections are refused", async () => {
+  it("WorkerPool retries POST on another worker when the connection is refused", async () => {
     const gone = await CuttingWorker.start();
     const { url } = gone;
     await gone[Symbol.asyncDispose]();
@@ -115,7 +115,7 @@ describe(`a WorkerPool on ${runtimeName} whose worker breaks the connection afte
     assert(pool.metrics()[1]?.samples.some(({ value }) => value > 0), "the other was asked first");
   });
 
-  it("has a POST executed once by processes that die of it", async () => {
+  it("WorkerPool does not repeat a POST that kills its worker", async () => {
     await using first = await ServiceProcess.start("fixtures/fatal.ts");
     await using second = await ServiceProcess.start("fixtures/fatal.ts");
     await using pool = poolOf([first.url(""), second.url("")]);
@@ -127,11 +127,11 @@ describe(`a WorkerPool on ${runtimeName} whose worker breaks the connection afte
     const dead = await Promise.race([over(first), over(second)]);
     const other = dead === first ? second : first;
     assertEquals(dead.stdout.match(/executed .*/g), ["executed POST tea"]);
-    assertEquals((await other.ask("/health/ready")).status, 200, "the other has not died of it");
+    assertEquals((await other.ask("/health/ready")).status, 200, "the other worker is alive");
   });
 });
 
-describe(`a WorkerPool on ${runtimeName} whose worker is stopping`, () => {
+describe(`WorkerPool on ${runtimeName} with a stopping worker`, () => {
   const gate = () => {
     const closed = new ServiceGate();
     closed.close();
@@ -142,8 +142,8 @@ describe(`a WorkerPool on ${runtimeName} whose worker is stopping`, () => {
   };
   const stopping: Record<string, (started: () => void) => RequestHandler> = {
     "a gate": () => (request) => gate().handle(request, () => new Response("never")),
-    "a handler that answers so": () => () => terminatingResponse(),
-    "a handler behind a gate that gave up": (started) => {
+    "a handler itself": () => () => terminatingResponse(),
+    "a started handler behind a gate": (started) => {
       const open = new ServiceGate();
       return (request) =>
         open.handle(request, () => {
@@ -151,15 +151,15 @@ describe(`a WorkerPool on ${runtimeName} whose worker is stopping`, () => {
           return gaveUp();
         });
     },
-    "a handler of Hono that gave up": (started) =>
+    "a started handler of Hono": (started) =>
       new Hono().use(drainable(new ServiceGate())).all("*", () => {
         started();
         return gaveUp();
       }).onError((_, c) => c.text("oops", 500)).fetch,
   };
   for (const [who, handler] of Object.entries(stopping)) {
-    const gives = who.endsWith("gave up");
-    it(`${gives ? "asks no other" : "asks another"} for POST when ${who} says TERMINATING, but for GET`, async () => {
+    const hasStarted = who.startsWith("a started");
+    it(`WorkerPool ${hasStarted ? "does not retry" : "retries"} POST, and retries GET, when ${who} answers TERMINATING`, async () => {
       let started = 0;
       await using leaving = await listening(handler(() => started++));
       await using staying = await listening(() => new Response("done"));
@@ -171,8 +171,8 @@ describe(`a WorkerPool on ${runtimeName} whose worker is stopping`, () => {
       };
       assertEquals(await status("GET"), [200, "done"]);
       const [code, text] = await status("POST");
-      assertEquals(code, gives ? 503 : 200);
-      if (gives) assertEquals([JSON.parse(text).error.code, started], [5006, 2]);
+      assertEquals(code, hasStarted ? 503 : 200);
+      if (hasStarted) assertEquals([JSON.parse(text).error.code, started], [5006, 2]);
     });
   }
 });

@@ -7,14 +7,14 @@ import { ServiceProcess } from "./_process.ts";
 const WORKER = "../../examples/08_service/worker.ts";
 const COORDINATOR = "../../examples/08_service/coordinator.ts";
 
-/** Requests, none of which may fail. */
+/** The number of requests under load. */
 const LOAD = 10_000;
 
 const startWorker = () => ServiceProcess.start(WORKER, "0");
 const startCoordinator = (...workers: readonly ServiceProcess[]) =>
   ServiceProcess.start(COORDINATOR, "0", ...workers.map((worker) => worker.url("")));
 
-/** Asks until the answer fits, without a pause. */
+/** Repeats a request until its response fits. */
 async function askUntil(service: ServiceProcess, path: string, status: number): Promise<string> {
   for (;;) {
     const answer = await service.ask(path);
@@ -22,13 +22,13 @@ async function askUntil(service: ServiceProcess, path: string, status: number): 
   }
 }
 
-/** Asks until it works on something beside the question. */
+/** Repeats a request until another one is in flight. */
 async function atWork(service: ServiceProcess): Promise<void> {
   while (!/^lastcall_service_in_flight\{.*\} 2$/m.test((await service.ask("/metrics")).text));
 }
 
-describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
-  it("is red with the next request, refuses new work, finishes what it has, and ends with 0", async () => {
+describe(`a service process on ${detectRuntime().name} on SIGTERM`, () => {
+  it("a service on SIGTERM is not ready, refuses requests, finishes those in flight and exits with 0", async () => {
     await using worker = await startWorker();
     assertEquals((await worker.ask("/health/ready")).status, 200);
     const slow = worker.ask("/tasks/1500");
@@ -44,7 +44,7 @@ describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
     assertEquals(await worker.ended(), 0, worker.stderr);
   });
 
-  it("ends streams that have no end of their own", async () => {
+  it("a service on SIGTERM ends endless streams that listen to stopping", async () => {
     await using worker = await startWorker();
     const events = await fetch(worker.url("/events"));
     const reader = events.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -54,7 +54,7 @@ describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
     assertEquals(await worker.ended(), 0, worker.stderr);
   });
 
-  it("cancels what does not end in time, and ends with 0 when it listens", async () => {
+  it("a service on SIGTERM cancels requests near the deadline, and exits with 0 when they end", async () => {
     await using service = await ServiceProcess.start("fixtures/stubborn.ts", "1000");
     const asked = service.ask("/");
     await service.printed(/asked/);
@@ -64,7 +64,7 @@ describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
     assertStringIncludes(service.stdout, "cancelled: deadline");
   });
 
-  it("names what was left when the time ran out, and ends with 124", async () => {
+  it("a service on SIGTERM reports requests that did not end in time, and exits with 124", async () => {
     await using service = await ServiceProcess.start("fixtures/stubborn.ts", "1000");
     const asked = [service.ask("/never"), service.ask("/never")].map((it) => it.catch(() => {}));
     await service.printed(/asked \/never\nasked \/never/);
@@ -75,7 +75,7 @@ describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
     await Promise.all(asked);
   });
 
-  it("ends its drain at a second signal, and tells so: 143", async () => {
+  it("a service exits with 143 after a second SIGTERM", async () => {
     await using service = await ServiceProcess.start("fixtures/stubborn.ts", "30000");
     const asked = service.ask("/");
     await service.printed(/asked/);
@@ -89,7 +89,7 @@ describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
     assertStringIncludes(service.stderr, "forced in ");
   });
 
-  it("ends its drain at a second signal although a request listens to nothing", async () => {
+  it("a service exits after a second SIGTERM also when a request ignores its signals", async () => {
     await using service = await ServiceProcess.start("fixtures/stubborn.ts", "30000");
     const asked = [service.ask("/never"), service.ask("/")].map((it) => it.catch(() => {}));
     await service.printed(/asked \/$/m);
@@ -104,7 +104,7 @@ describe(`a service on ${detectRuntime().name} that gets SIGTERM`, () => {
 });
 
 describe(`a coordinator on ${detectRuntime().name}`, () => {
-  it(`loses no request of ${LOAD} when one of two workers is terminated under load`, async () => {
+  it(`WorkerPool loses no request of ${LOAD} when one of two workers is terminated under load`, async () => {
     await using first = await startWorker();
     await using second = await startWorker();
     await using coordinator = await startCoordinator(first, second);
@@ -136,12 +136,12 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
     assertEquals(await coordinator.ended(), 0, coordinator.stderr);
   });
 
-  it("returns the last TERMINATING when all workers are stopping, and finishes what they have", async () => {
+  it("WorkerPool returns the last 503 when all workers are stopping, and they finish requests in flight", async () => {
     await using first = await startWorker();
     await using second = await startWorker();
     await using coordinator = await startCoordinator(first, second);
     const slow = [coordinator.ask("/tasks/4000"), coordinator.ask("/tasks/4000")];
-    // Both, before the first is stopped: a task that is over by then would be waited for in vain.
+    // Wait for both before the first stop: a task that has ended by then would never be seen.
     await Promise.all([atWork(first), atWork(second)]);
     for (const worker of [first, second]) {
       worker.signal("SIGTERM");
@@ -153,7 +153,7 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
     assertEquals([await first.ended(), await second.ended()], [0, 0]);
   });
 
-  it("finds its workers by name", async () => {
+  it("WorkerPool discovers workers by host name", async () => {
     await using worker = await startWorker();
     const name = `dns://localhost:${worker.port}`;
     await using coordinator = await ServiceProcess.start(COORDINATOR, "0", name);
@@ -162,7 +162,7 @@ describe(`a coordinator on ${detectRuntime().name}`, () => {
     assertEquals([found.url, found.healthy], [`http://127.0.0.1:${worker.port}`, true]);
   });
 
-  it("that gets SIGTERM itself finishes what it has, and refuses the rest", async () => {
+  it("a coordinator on SIGTERM finishes requests in flight and refuses others", async () => {
     await using worker = await startWorker();
     await using coordinator = await startCoordinator(worker);
     const slow = coordinator.ask("/tasks/1500");

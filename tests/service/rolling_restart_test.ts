@@ -7,12 +7,12 @@ import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import { ServiceProcess } from "./_process.ts";
 
 const CLIENTS = 20;
-/** So many are answered before the first worker is stopped: an idle one would close at once. */
+/** The responses before the first worker stops: an idle worker would close immediately. */
 const WARM_UP = 500;
 
 const startWorker = (port: number) => ServiceProcess.start("fixtures/counting.ts", String(port));
 
-/** Stops a worker; returns how many requests it has executed. */
+/** Stops a worker. Resolves with the number of requests that it executed. */
 async function stop(worker: ServiceProcess): Promise<number> {
   worker.signal("SIGTERM");
   assertEquals(await worker.ended(), 0, worker.stderr);
@@ -30,7 +30,7 @@ async function allHealthy(pool: WorkerPool): Promise<void> {
 }
 
 describe(`a rolling restart of workers on ${detectRuntime().name}`, () => {
-  it("loses no POST of thousands, and has none executed twice", async () => {
+  it("WorkerPool loses and repeats no POST during a rolling restart of its workers", async () => {
     await using first = await startWorker(0);
     await using second = await startWorker(0);
     await using pool = new WorkerPool({

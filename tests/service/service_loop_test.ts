@@ -15,7 +15,7 @@ import { FakeRuntime, lifecycleCases, VirtualClock } from "../../src/testing/mod
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import { Client, get } from "../adapters/_client.ts";
 
-/** A runtime whose servers are asked by calling them. */
+/** A runtime whose servers are called directly, without a network. */
 class ServingRuntime extends FakeRuntime {
   listeningServers = 0;
   ask: RequestHandler = () => Promise.reject(new Error("nobody listens"));
@@ -35,7 +35,7 @@ const real = detectRuntime();
 const request = () => new Request("http://here/tea");
 const OLD = "GET /slow HTTP/1.0\r\n\r\n";
 
-/** A service that really listens, with its port. */
+/** Starts a service that listens. */
 async function listening(
   handler: FetchHandler,
 ): Promise<{ readonly service: ServiceLoop; readonly port: number; readonly run: Promise<void> }> {
@@ -50,7 +50,7 @@ async function listening(
   return { service, port: await heard.promise, run };
 }
 
-/** A handler that answers when it is told to, and a promise of being asked. */
+/** Returns a handler that waits, and a promise that resolves when it is called. */
 function onDemand(): {
   readonly handler: FetchHandler;
   readonly asked: Deferred<void>;
@@ -65,7 +65,7 @@ function onDemand(): {
   return { handler, asked, answer };
 }
 
-/** An endless answer of server-sent events that is closed by `until`. */
+/** Returns a response with server-sent events that ends with `until`. */
 function events(until?: AbortSignal): Response {
   const text = (line: string) => new TextEncoder().encode(`data: ${line}\n\n`);
   return new Response(
@@ -96,7 +96,7 @@ describe("ServiceLoop", () => {
       }));
   }
 
-  it("refuses from the first moment of a stop, and closes when those inside are done and none has come for 200 ms", async () => {
+  it("ServiceLoop refuses requests as soon as a stop begins, and closes when none is in flight and none arrived for 200 ms", async () => {
     const clock = new VirtualClock();
     const runtime = new ServingRuntime();
     const { handler, answer } = onDemand();
@@ -123,7 +123,7 @@ describe("ServiceLoop", () => {
     await run;
   });
 
-  it("stops at once when nothing was asked for a while, and within a second under a storm of requests", async () => {
+  it("ServiceLoop stops immediately when idle, and within a second under constant requests", async () => {
     const clock = new VirtualClock();
     const runtime = new ServingRuntime();
     const service = new ServiceLoop("tea", () => new Response(null), { port: 0, clock, runtime });
@@ -146,7 +146,7 @@ describe("ServiceLoop", () => {
     await again;
   });
 
-  it("is ready while it listens and lets requests in, and drains and resumes", async () => {
+  it("ServiceLoop is ready while it admits requests, and can be paused and resumed", async () => {
     const clock = new VirtualClock();
     const runtime = new ServingRuntime();
     const { handler, answer } = onDemand();
@@ -176,7 +176,7 @@ describe("ServiceLoop", () => {
     await run;
   });
 
-  it("near the deadline tells those inside to end, and names in the report who did not", async () => {
+  it("ServiceLoop cancels requests near the deadline, and reports those that did not end", async () => {
     const clock = new VirtualClock();
     const runtime = new ServingRuntime();
     const reasons: unknown[] = [];
@@ -210,7 +210,7 @@ describe("ServiceLoop", () => {
     assertEquals([runtime.listeningServers, service.running, clock.pending], [0, false, 0]);
   });
 
-  it("says clearly when its port is taken, and when the runtime cannot serve", async () => {
+  it("ServiceLoop rejects when its port is taken or the runtime cannot serve HTTP", async () => {
     const { service, port, run } = await listening(() => new Response());
     const options = { port, hostname: "127.0.0.1", runtime: real };
     const second = new ServiceLoop("coffee", () => new Response(), options);
@@ -235,13 +235,13 @@ describe("ServiceLoop", () => {
   });
 });
 
-/** More than sockets hold for a client that does not read. */
+/** More bytes than the sockets buffer for a client that does not read. */
 const LARGE = 32_000_000;
 
-/** How long after the last answer a stop may take; a hang takes the whole timeout. */
+/** The longest time from the last response to the end of a stop. A stop that hangs takes the timeout. */
 const SOON_MS = 2_000;
 
-describe(`a ServiceLoop on ${real.name} stops well with`, () => {
+describe(`the stop of a ServiceLoop on ${real.name}`, () => {
   const stop = async (service: ServiceLoop, run: Promise<void>) => {
     const began = performance.now();
     assertEquals(await service.shutdown({ timeoutMs: 20_000 }), true);
@@ -264,7 +264,7 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
     });
   }
 
-  it("a slow answer, which comes to its last byte while others are refused", async () => {
+  it("ServiceLoop finishes a slow response on a stop, and refuses other requests meanwhile", async () => {
     const { handler, asked, answer } = onDemand();
     const { service, port, run } = await listening(handler);
     await using client = await Client.to(port, get("/"));
@@ -282,7 +282,7 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
   });
 
   for (const [kind, sent] of [["", get("/slow")], [" to HTTP/1.0 without a Host", OLD]] as const) {
-    it(`an answer${kind} that goes out for longer than its handler works`, async () => {
+    it(`ServiceLoop finishes a response${kind} that is sent after its handler has returned`, async () => {
       const release = deferred();
       const { service, port, run } = await listening(() => {
         let pulled = 0;
@@ -310,7 +310,7 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
     });
   }
 
-  it("a client that has gone in the middle of a stream", async () => {
+  it("ServiceLoop stops soon after a client disconnected during a stream", async () => {
     const { service, port, run } = await listening(() => events());
     const client = await Client.to(port, get("/"));
     await client.until("first");
@@ -326,7 +326,7 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
       ["a stream", () => new Blob([new Uint8Array(LARGE)]).stream()],
     ] as const
   ) {
-    it(`a client that does not read ${kind}: it is named until it has, or is cut off`, async () => {
+    it(`ServiceLoop reports a client that does not read ${kind}, and closes its connection at the deadline`, async () => {
       const asked = deferred();
       const { service, port, run } = await listening(() => {
         asked.resolve();
@@ -343,7 +343,7 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
     });
   }
 
-  it("events without an end that listen to the stop", async () => {
+  it("ServiceLoop stops soon when endless event streams end on the stop", async () => {
     const { service, port, run } = await listening(() => events(service.gate.stopping));
     await using client = await Client.to(port, get("/"));
     await client.until("first");
@@ -351,7 +351,7 @@ describe(`a ServiceLoop on ${real.name} stops well with`, () => {
     assertStringIncludes(await client.ended(), "data: last");
   });
 
-  it("events without an end that listen to nothing, at its deadline", async () => {
+  it("ServiceLoop stops at its deadline when endless event streams ignore the stop", async () => {
     const { service, port, run } = await listening(() => events());
     await using client = await Client.to(port, get("/"));
     await client.until("first");

@@ -8,7 +8,7 @@ import { Client, get } from "../adapters/_client.ts";
 
 const real = detectRuntime();
 
-/** What a browser sends to open a WebSocket. */
+/** The headers of a browser that opens a WebSocket. */
 const UPGRADE = get("/chat").replace(
   "\r\n\r\n",
   "\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\n" +
@@ -19,7 +19,7 @@ interface DenoUpgrade {
   upgradeWebSocket(request: Request): { readonly response: Response };
 }
 
-/** A handler that tries to open a WebSocket, as one of its runtime would. */
+/** A handler that opens a WebSocket with the API of its runtime. */
 function accept(request: Request, exchange: unknown): Response {
   const { Deno } = globalThis as unknown as { readonly Deno?: DenoUpgrade };
   if (Deno !== undefined) return Deno.upgradeWebSocket(request).response;
@@ -49,8 +49,8 @@ async function listening(): Promise<{
   return { service, run, port: await heard.promise, handled };
 }
 
-describe(`a ServiceLoop on ${real.name} that is asked for a WebSocket`, () => {
-  it("answers 501 and what to do instead, and does not ask the handler", async () => {
+describe(`WebSockets and a ServiceLoop on ${real.name}`, () => {
+  it("ServiceLoop answers 501 to a WebSocket with what to do instead, without calling the handler", async () => {
     const { service, run, port, handled } = await listening();
     await using client = await Client.to(port, UPGRADE);
     await client.until("\r\n\r\n");
@@ -64,7 +64,7 @@ describe(`a ServiceLoop on ${real.name} that is asked for a WebSocket`, () => {
     await run;
   });
 
-  it("has its clients told that no WebSocket opens, and its stop waits for none", async () => {
+  it("ServiceLoop makes WebSocket clients fail, and its stop does not wait for them", async () => {
     const { service, run, port, handled } = await listening();
     const socket = new WebSocket(`ws://127.0.0.1:${port}/chat`);
     const outcome = deferred<string>();
@@ -78,7 +78,7 @@ describe(`a ServiceLoop on ${real.name} that is asked for a WebSocket`, () => {
 });
 
 describe("a gate in front of an app that something else serves", () => {
-  it("refuses WebSockets behind it, and leaves routes before it alone", async () => {
+  it("drainable refuses WebSockets on the routes behind it only", async () => {
     const gate = new ServiceGate();
     const app = new Hono()
       .get("/before", (c) => c.text("upgraded"))

@@ -15,11 +15,11 @@ import {
   WorkerPool,
 } from "../../src/service/mod.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
-import { Yard } from "./_pool.ts";
+import { Fixture } from "./_fixture.ts";
 
 const failing = (error: Error): PoolCall<string> => () => Promise.reject(error);
 
-describe("a WorkerPool asks again", () => {
+describe("retries of a WorkerPool", () => {
   for (
     const [kind, error, attempts] of [
       ["terminating", new TerminatingError("stopping"), 3],
@@ -28,288 +28,303 @@ describe("a WorkerPool asks again", () => {
       ["failed", new Error("a bug"), 1],
     ] as const
   ) {
-    it(`so often in all when workers are ${kind}: ${attempts}, each another one`, async () => {
-      await using yard = await new Yard(["a", "b", "c", "d"]).start();
-      const thrown = await assertRejects(() => yard.pool.run(failing(error)));
+    it(`WorkerPool makes ${attempts} attempts on different workers when they are ${kind}`, async () => {
+      await using fixture = await new Fixture(["a", "b", "c", "d"]).start();
+      const thrown = await assertRejects(() => fixture.pool.run(failing(error)));
       assertEquals(thrown, error, "what the last one failed with");
-      assertEquals(yard.asked, ["a", "b", "c"].slice(0, attempts).map((id) => `${id} ${kind}`));
-      assertEquals(yard.events.map(({ retried }) => retried).lastIndexOf(true), attempts - 2);
+      assertEquals(fixture.asked, ["a", "b", "c"].slice(0, attempts).map((id) => `${id} ${kind}`));
+      assertEquals(fixture.events.map(({ retried }) => retried).lastIndexOf(true), attempts - 2);
     });
   }
 
-  it("and gives the answer of whoever has one", async () => {
-    await using yard = await new Yard(["a", "b"]).start();
+  it("WorkerPool returns the answer of the first worker that has one", async () => {
+    await using fixture = await new Fixture(["a", "b"]).start();
     const call: PoolCall<string> = ({ id }, { attempt }) =>
       id === "a"
         ? Promise.reject(new TerminatingError("stopping"))
         : Promise.resolve(`${id}${attempt}`);
-    assertEquals(await yard.pool.run(call), "b2");
-    assertEquals(yard.asked, ["a terminating", "b answered"]);
-    assertEquals(await yard.pool.run(call), "b1", "who is stopping is not asked first");
+    assertEquals(await fixture.pool.run(call), "b2");
+    assertEquals(fixture.asked, ["a terminating", "b answered"]);
+    assertEquals(await fixture.pool.run(call), "b1", "who is stopping is not asked first");
   });
 
-  it("only by what the last attempt failed with", async () => {
-    await using yard = await new Yard(["a", "b", "c"]).start();
+  it("WorkerPool limits attempts by the last failure", async () => {
+    await using fixture = await new Fixture(["a", "b", "c"]).start();
     const errors = [new TerminatingError("stopping"), new UnreachableError("gone")];
     await assertRejects(
-      () => yard.pool.run((_, { attempt }) => Promise.reject(errors[attempt - 1])),
+      () => fixture.pool.run((_, { attempt }) => Promise.reject(errors[attempt - 1])),
       UnreachableError,
     );
-    assertEquals(yard.asked, ["a terminating", "b unreachable"]);
+    assertEquals(fixture.asked, ["a terminating", "b unreachable"]);
   });
 
-  it("never for a session, whose worker stays the same", async () => {
-    await using yard = await new Yard(["a", "b", "c"]).start();
+  it("WorkerPool makes one attempt for a session, always on the same worker", async () => {
+    await using fixture = await new Fixture(["a", "b", "c"]).start();
     const owners = new Map<string, string>();
     for (let index = 0; index < 60; index++) {
       const sessionId = `session ${index % 30}`;
       const error = new TerminatingError("stopping");
-      await assertRejects(() => yard.pool.run(failing(error), { sessionId }), TerminatingError);
-      assertEquals(yard.events.length, index + 1, "one attempt each");
-      const owner = yard.events[index]!.worker;
+      await assertRejects(() => fixture.pool.run(failing(error), { sessionId }), TerminatingError);
+      assertEquals(fixture.events.length, index + 1, "one attempt each");
+      const owner = fixture.events[index]!.worker;
       assertEquals(owners.get(sessionId) ?? owner, owner);
       owners.set(sessionId, owner);
     }
     assertEquals(new Set(owners.values()).size, 3, "sessions are spread");
   });
 
-  it("never for a request to one worker, and says when that one is not known", async () => {
-    await using yard = await new Yard(["a", "b"]).start();
+  it("WorkerPool makes one attempt for a request with a workerId, and throws for an unknown one", async () => {
+    await using fixture = await new Fixture(["a", "b"]).start();
     const options = { workerId: "b" };
-    await assertRejects(() => yard.pool.run(failing(new UnreachableError("gone")), options));
-    assertEquals(yard.asked, ["b unreachable"]);
+    await assertRejects(() => fixture.pool.run(failing(new UnreachableError("gone")), options));
+    assertEquals(fixture.asked, ["b unreachable"]);
     await assertRejects(
-      () => yard.pool.run(() => Promise.resolve(), { workerId: "z" }),
+      () => fixture.pool.run(() => Promise.resolve(), { workerId: "z" }),
       NoWorkerError,
-      'knows no worker "z"',
+      'has no worker "z"',
     );
   });
 
-  it("not with less time left than the minimum: 10 s unless told", async () => {
-    await using yard = await new Yard(["a", "b", "c"]).start();
+  it("WorkerPool makes no further attempt with less than minRemainingMs left, by default 10 s", async () => {
+    await using fixture = await new Fixture(["a", "b", "c"]).start();
     const slowly = (ms: number): PoolCall<void> => async () => {
-      await yard.clock.sleep(ms);
+      await fixture.clock.sleep(ms);
       throw new TerminatingError("stopping");
     };
-    const run = async (ms: number, deadlineMs: number, pool = yard.pool) => {
-      yard.events.length = 0;
+    const run = async (ms: number, deadlineMs: number, pool = fixture.pool) => {
+      fixture.events.length = 0;
       const done = pool.run(slowly(ms), { deadlineMs });
       done.catch(() => {});
-      await yard.clock.advance(60_000);
+      await fixture.clock.advance(60_000);
       await assertRejects(() => done, TerminatingError);
-      return yard.events.map(({ remainingMs }) => remainingMs);
+      return fixture.events.map(({ remainingMs }) => remainingMs);
     };
     assertEquals(await run(5_001, 15_000), [9_999]);
     assertEquals(await run(5_000, 15_000), [10_000, 5_000]);
     assertEquals(await run(0, 9_000), [9_000], "the first attempt is always made");
   });
 
-  it("nobody whom the caller excludes", async () => {
-    await using yard = await new Yard(["a", "b", "c"]).start();
+  it("WorkerPool skips the excluded workers", async () => {
+    await using fixture = await new Fixture(["a", "b", "c"]).start();
     const error = new TerminatingError("stopping");
-    await assertRejects(() => yard.pool.run(failing(error), { exclude: ["b"] }), TerminatingError);
-    assertEquals(yard.asked, ["a terminating", "c terminating"]);
     await assertRejects(
-      () => yard.pool.run(failing(error), { exclude: ["a", "b", "c"] }),
+      () => fixture.pool.run(failing(error), { exclude: ["b"] }),
+      TerminatingError,
+    );
+    assertEquals(fixture.asked, ["a terminating", "c terminating"]);
+    await assertRejects(
+      () => fixture.pool.run(failing(error), { exclude: ["a", "b", "c"] }),
       NoWorkerError,
-      "it knows 3 workers, and 3 were excluded",
+      "it has 3 workers, and 3 are excluded",
     );
   });
 });
 
-describe("a WorkerPool gives up", () => {
-  it("at the deadline, although the worker does not listen", async () => {
-    await using yard = await new Yard(["a", "b"]).start();
+describe("the deadline of a WorkerPool", () => {
+  it("WorkerPool rejects at the deadline, also when the call ignores its signal", async () => {
+    await using fixture = await new Fixture(["a", "b"]).start();
     let aborted = false;
-    const done = yard.pool.run((_, { signal }) => {
+    const done = fixture.pool.run((_, { signal }) => {
       signal.addEventListener("abort", () => aborted = true);
       return new Promise(() => {});
     }, { deadlineMs: 2_000 });
     done.catch(() => {});
-    await yard.clock.advance(2_000);
+    await fixture.clock.advance(2_000);
     const error = await assertRejects(() => done, Error, "longer than its deadline of 2000 ms");
     assertEquals([error.name, aborted], ["DeadlineExceededError", true]);
-    assertEquals(yard.asked, ["a deadline"]);
-    assertEquals(yard.pool.workers.map(({ inFlight }) => inFlight), [0, 0]);
+    assertEquals(fixture.asked, ["a deadline"]);
+    assertEquals(fixture.pool.workers.map(({ inFlight }) => inFlight), [0, 0]);
   });
 
-  it("when the caller has lost interest", async () => {
-    await using yard = await new Yard(["a", "b"]).start();
+  it("WorkerPool rejects when the signal of the caller aborts", async () => {
+    await using fixture = await new Fixture(["a", "b"]).start();
     const controller = new AbortController();
-    const done = yard.pool.run(() => new Promise(() => {}), { signal: controller.signal });
-    await yard.clock.settle();
+    const done = fixture.pool.run(() => new Promise(() => {}), { signal: controller.signal });
+    await fixture.clock.settle();
     controller.abort(new Error("bored"));
     await assertRejects(() => done, Error, "bored");
-    await assertRejects(() => yard.pool.run(() => Promise.resolve(), controller), Error, "bored");
-    assertEquals(yard.asked, ["a aborted", "b aborted"]);
+    await assertRejects(
+      () => fixture.pool.run(() => Promise.resolve(), controller),
+      Error,
+      "bored",
+    );
+    assertEquals(fixture.asked, ["a aborted", "b aborted"]);
   });
 });
 
-describe("a WorkerPool chooses", () => {
-  it("each in turn when all are equal", async () => {
-    await using yard = await new Yard(["a", "b", "c"]).start();
-    assertEquals(await yard.order(6), "abcabc");
+describe("the choice of a WorkerPool", () => {
+  it("WorkerPool chooses equal workers in turn", async () => {
+    await using fixture = await new Fixture(["a", "b", "c"]).start();
+    assertEquals(await fixture.order(6), "abcabc");
   });
 
-  it("the one with the most free slots, less what it got since it told", async () => {
-    const yard = new Yard(["a", "b"]);
-    yard.health["a"] = { healthy: true, freeSlots: 4 };
-    yard.health["b"] = { healthy: true, freeSlots: 2 };
-    await yard.start();
+  it("WorkerPool chooses the worker with the most free slots, less the requests since its report", async () => {
+    const fixture = new Fixture(["a", "b"]);
+    fixture.health["a"] = { healthy: true, freeSlots: 4 };
+    fixture.health["b"] = { healthy: true, freeSlots: 2 };
+    await fixture.start();
     const hold = deferred();
-    assertEquals(await yard.order(2, hold.promise), "aa");
-    const rest = await yard.order(4, hold.promise);
+    assertEquals(await fixture.order(2, hold.promise), "aa");
+    const rest = await fixture.order(4, hold.promise);
     assertEquals([...rest].sort().join(""), "aabb", rest);
-    assertEquals(yard.pool.workers.map(({ freeSlots }) => freeSlots), [0, 0]);
+    assertEquals(fixture.pool.workers.map(({ freeSlots }) => freeSlots), [0, 0]);
     hold.resolve();
-    await yard.clock.settle();
-    assertEquals(yard.pool.workers.map(({ freeSlots }) => freeSlots), [4, 2]);
-    await yard[Symbol.asyncDispose]();
+    await fixture.clock.settle();
+    assertEquals(fixture.pool.workers.map(({ freeSlots }) => freeSlots), [4, 2]);
+    await fixture[Symbol.asyncDispose]();
   });
 
-  it("the one with the fewest requests from here when slots are not told", async () => {
-    await using yard = await new Yard(["a", "b", "c"]).start();
+  it("WorkerPool chooses the worker with the fewest requests in flight when slots are unknown", async () => {
+    await using fixture = await new Fixture(["a", "b", "c"]).start();
     const hold = deferred();
-    await yard.order(3, hold.promise);
+    await fixture.order(3, hold.promise);
     const short = deferred();
-    const done = yard.pool.run(() => short.promise, { workerId: "b" });
-    await yard.clock.settle();
-    assertEquals([...await yard.order(2, hold.promise)].sort().join(""), "ac");
+    const done = fixture.pool.run(() => short.promise, { workerId: "b" });
+    await fixture.clock.settle();
+    assertEquals([...await fixture.order(2, hold.promise)].sort().join(""), "ac");
     short.resolve();
     hold.resolve();
     await done;
   });
 
-  it("not the one that has no room, until it tells again", async () => {
-    const yard = new Yard(["a", "b"]);
-    yard.health["a"] = { healthy: true, freeSlots: 5 };
-    yard.health["b"] = { healthy: true, freeSlots: 1 };
-    await yard.start();
-    await yard.pool.run(({ id }) =>
+  it("WorkerPool avoids a worker at capacity until its next health check", async () => {
+    const fixture = new Fixture(["a", "b"]);
+    fixture.health["a"] = { healthy: true, freeSlots: 5 };
+    fixture.health["b"] = { healthy: true, freeSlots: 1 };
+    await fixture.start();
+    await fixture.pool.run(({ id }) =>
       id === "a" ? Promise.reject(new CapacityError("full")) : Promise.resolve()
     );
-    assertEquals(await yard.order(2), "bb");
-    await yard.clock.advance(1_000);
-    assertEquals(await yard.order(1), "a");
-    await yard[Symbol.asyncDispose]();
+    assertEquals(await fixture.order(2), "bb");
+    await fixture.clock.advance(1_000);
+    assertEquals(await fixture.order(1), "a");
+    await fixture[Symbol.asyncDispose]();
   });
 
-  it("among all when none is healthy, and says so", async () => {
-    const yard = new Yard(["a", "b"]);
-    yard.health["a"] = yard.health["b"] = false;
-    await yard.start();
+  it("WorkerPool chooses among all workers when none is healthy, and reports it", async () => {
+    const fixture = new Fixture(["a", "b"]);
+    fixture.health["a"] = fixture.health["b"] = false;
+    await fixture.start();
     const told: boolean[] = [];
-    await yard.pool.run((_, { noneHealthy, attempt }) => {
+    await fixture.pool.run((_, { noneHealthy, attempt }) => {
       told.push(noneHealthy);
       return attempt === 1 ? Promise.reject(new UnreachableError("gone")) : Promise.resolve();
     });
     assertEquals(told, [true, true]);
-    assertEquals(yard.events.map(({ noneHealthy }) => noneHealthy), [true, true]);
-    yard.health["b"] = true;
-    await yard.clock.advance(5_000);
-    assertEquals(await yard.order(2), "bb");
-    assertEquals(yard.events.at(-1)?.noneHealthy, false);
-    await yard[Symbol.asyncDispose]();
+    assertEquals(fixture.events.map(({ noneHealthy }) => noneHealthy), [true, true]);
+    fixture.health["b"] = true;
+    await fixture.clock.advance(5_000);
+    assertEquals(await fixture.order(2), "bb");
+    assertEquals(fixture.events.at(-1)?.noneHealthy, false);
+    await fixture[Symbol.asyncDispose]();
   });
 });
 
-describe("a WorkerPool knows how its workers are doing", () => {
-  it("although one hangs: the others are asked every second all the same", async () => {
-    const yard = new Yard(["a", "b", "c"]);
-    yard.health["b"] = "hangs";
-    await yard.start();
-    assertEquals(yard.clock.monotonic(), 1_000, "the start waits for the timeout, no longer");
-    await yard.clock.settle();
-    yard.checks.length = 0;
-    await yard.clock.advance(10_000);
-    const of = (id: string) => yard.checks.filter((it) => it === id).length;
+describe("health checks of a WorkerPool", () => {
+  it("WorkerPool checks each worker every second, also when another one hangs", async () => {
+    const fixture = new Fixture(["a", "b", "c"]);
+    fixture.health["b"] = "hangs";
+    await fixture.start();
+    assertEquals(fixture.clock.monotonic(), 1_000, "the start waits for the timeout, no longer");
+    await fixture.clock.settle();
+    fixture.checks.length = 0;
+    await fixture.clock.advance(10_000);
+    const of = (id: string) => fixture.checks.filter((it) => it === id).length;
     assertEquals([of("a"), of("c")], [10, 10]);
     assert(of("b") >= 1 && of("b") <= 5, `b was asked ${of("b")} times`);
-    assertEquals(yard.pool.workers.map(({ healthy }) => healthy), [true, false, true]);
-    await yard[Symbol.asyncDispose]();
+    assertEquals(fixture.pool.workers.map(({ healthy }) => healthy), [true, false, true]);
+    await fixture[Symbol.asyncDispose]();
   });
 
-  it("and asks one in trouble ever less often, but at least every ten seconds", async () => {
-    const yard = new Yard(["a"]);
-    yard.health["a"] = new Error("refused");
-    await yard.start();
-    await yard.clock.advance(60_000);
-    const many = yard.checks.length;
+  it("WorkerPool checks an unhealthy worker less often, and at least every 10 s", async () => {
+    const fixture = new Fixture(["a"]);
+    fixture.health["a"] = new Error("refused");
+    await fixture.start();
+    await fixture.clock.advance(60_000);
+    const many = fixture.checks.length;
     assert(many >= 8 && many <= 20, `asked ${many} times in a minute`);
-    yard.health["a"] = true;
-    await yard.clock.advance(10_000);
-    assertEquals(yard.pool.workers[0]?.healthy, true);
-    yard.checks.length = 0;
-    await yard.clock.advance(5_000);
-    assertEquals(yard.checks.length, 5, "and in health as often as ever");
-    await yard[Symbol.asyncDispose]();
+    fixture.health["a"] = true;
+    await fixture.clock.advance(10_000);
+    assertEquals(fixture.pool.workers[0]?.healthy, true);
+    fixture.checks.length = 0;
+    await fixture.clock.advance(5_000);
+    assertEquals(fixture.checks.length, 5, "and in health as often as ever");
+    await fixture[Symbol.asyncDispose]();
   });
 
-  it("finds new ones, forgets those that left, and survives a search that fails or hangs", async () => {
+  it("WorkerPool adds and removes discovered workers, and keeps them when discovery fails or hangs", async () => {
     let found: () => Promise<string[]> = () => Promise.resolve(["http://a:1", "http://b:1"]);
     const changes: string[] = [];
-    const yard = new Yard([], { workers: () => found(), probe: () => Promise.resolve(true) });
-    yard.pool.on("worker", ({ worker, change }) => changes.push(`${worker} ${change}`));
-    await yard.start();
-    const ids = () => yard.pool.workers.map(({ id }) => id).join();
+    const fixture = new Fixture([], { workers: () => found(), probe: () => Promise.resolve(true) });
+    fixture.pool.on("worker", ({ worker, change }) => changes.push(`${worker} ${change}`));
+    await fixture.start();
+    const ids = () => fixture.pool.workers.map(({ id }) => id).join();
     assertEquals(ids(), "a:1,b:1");
     found = () => Promise.resolve(["http://b:1", "http://user:secret@c:1/base/"]);
     changes.length = 0;
-    await yard.clock.advance(10_000);
+    await fixture.clock.advance(10_000);
     assertEquals(ids(), "b:1,c:1/base");
     assertEquals(changes, ["a:1 left", "c:1/base joined", "c:1/base healthy"]);
     found = () => Promise.reject(new Error("no DNS"));
-    await yard.clock.advance(10_000);
+    await fixture.clock.advance(10_000);
     found = () => new Promise(() => {});
-    await yard.clock.advance(30_000);
+    await fixture.clock.advance(30_000);
     assertEquals(ids(), "b:1,c:1/base");
     found = () => Promise.resolve([]);
-    await yard.clock.advance(30_000);
-    await assertRejects(() => yard.order(1), NoWorkerError, "it knows 0 workers");
-    await yard[Symbol.asyncDispose]();
+    await fixture.clock.advance(30_000);
+    await assertRejects(() => fixture.order(1), NoWorkerError, "it has 0 workers");
+    await fixture[Symbol.asyncDispose]();
   });
 
-  it("and takes one out that fails again and again, until a trial succeeds", async () => {
+  it("WorkerPool opens the circuit of a failing worker until a test request succeeds", async () => {
     const changes: string[] = [];
-    const yard = new Yard(["a", "b"], { circuit: { failures: 3, openMs: 5_000 } });
-    yard.pool.on("worker", ({ worker, change }) => changes.push(`${worker} ${change}`));
-    await yard.start();
+    const fixture = new Fixture(["a", "b"], { circuit: { failures: 3, openMs: 5_000 } });
+    fixture.pool.on("worker", ({ worker, change }) => changes.push(`${worker} ${change}`));
+    await fixture.start();
     let broken = true;
     const call: PoolCall<void> = ({ id }) =>
       id === "a" && broken ? Promise.reject(new UnreachableError("gone")) : Promise.resolve();
-    for (let index = 0; index < 10; index++) await yard.pool.run(call);
-    const asked = () => yard.events.splice(0).filter(({ worker }) => worker === "a").length;
-    assertEquals([asked(), yard.pool.workers[0]?.circuit], [3, "open"]);
+    for (let index = 0; index < 10; index++) await fixture.pool.run(call);
+    const asked = () => fixture.events.splice(0).filter(({ worker }) => worker === "a").length;
+    assertEquals([asked(), fixture.pool.workers[0]?.circuit], [3, "open"]);
     assertEquals(changes.at(-1), "a circuit_opened");
-    await yard.clock.advance(5_000);
-    for (let index = 0; index < 10; index++) await yard.pool.run(call);
-    assertEquals([asked(), yard.pool.workers[0]?.circuit], [1, "open"], "one trial");
-    await yard.clock.advance(5_000);
+    await fixture.clock.advance(5_000);
+    for (let index = 0; index < 10; index++) await fixture.pool.run(call);
+    assertEquals([asked(), fixture.pool.workers[0]?.circuit], [1, "open"], "one trial");
+    await fixture.clock.advance(5_000);
     const slow = deferred();
-    const trials = Array.from({ length: 4 }, () => yard.pool.run(() => slow.promise));
-    assertEquals(yard.pool.workers.map(({ inFlight }) => inFlight), [1, 3], "one trial at a time");
-    assertEquals(yard.pool.workers[0]?.circuit, "half_open");
-    yard.clock.schedule(0, () => slow.resolve());
+    const trials = Array.from({ length: 4 }, () => fixture.pool.run(() => slow.promise));
+    assertEquals(
+      fixture.pool.workers.map(({ inFlight }) => inFlight),
+      [1, 3],
+      "one trial at a time",
+    );
+    assertEquals(fixture.pool.workers[0]?.circuit, "half_open");
+    fixture.clock.schedule(0, () => slow.resolve());
     await Promise.all(trials);
-    assertEquals([asked(), yard.pool.workers[0]?.circuit], [1, "closed"]);
-    await Promise.all(Array.from({ length: 4 }, () => yard.pool.run(call)));
-    assertEquals([asked() > 0, yard.pool.workers[0]?.circuit], [true, "closed"], "it begins anew");
-    for (let index = 0; index < 10; index++) await yard.pool.run(call);
-    assertEquals(yard.pool.workers[0]?.circuit, "open");
+    assertEquals([asked(), fixture.pool.workers[0]?.circuit], [1, "closed"]);
+    await Promise.all(Array.from({ length: 4 }, () => fixture.pool.run(call)));
+    assertEquals(
+      [asked() > 0, fixture.pool.workers[0]?.circuit],
+      [true, "closed"],
+      "it begins anew",
+    );
+    for (let index = 0; index < 10; index++) await fixture.pool.run(call);
+    assertEquals(fixture.pool.workers[0]?.circuit, "open");
     asked();
     broken = false;
-    await yard.clock.advance(5_000);
-    for (let index = 0; index < 10; index++) await yard.pool.run(call);
-    assertEquals([asked(), yard.pool.workers[0]?.circuit], [5, "closed"]);
-    await yard[Symbol.asyncDispose]();
+    await fixture.clock.advance(5_000);
+    for (let index = 0; index < 10; index++) await fixture.pool.run(call);
+    assertEquals([asked(), fixture.pool.workers[0]?.circuit], [5, "closed"]);
+    await fixture[Symbol.asyncDispose]();
   });
 });
 
 describe("a WorkerPool", () => {
-  it("has its metrics at zero from the start, and counts", async () => {
-    await using yard = new Yard(["a", "b"]);
+  it("WorkerPool has all metrics at zero from the start, and counts", async () => {
+    await using fixture = new Fixture(["a", "b"]);
     const all = () =>
-      yard.pool.metrics().flatMap(({ name, samples }) =>
+      fixture.pool.metrics().flatMap(({ name, samples }) =>
         samples.map(({ labels, value }) =>
           [name, ...Object.values(labels ?? {}).slice(1), value].join(" ")
         )
@@ -317,8 +332,8 @@ describe("a WorkerPool", () => {
     const before = all();
     assertEquals(before.length, 7 + 3 + 1 + 2 + 3 + 1);
     assert(before.every((line) => line.endsWith(" 0")), before.join("\n"));
-    await yard.start();
-    await assertRejects(() => yard.pool.run(failing(new TerminatingError("stopping"))));
+    await fixture.start();
+    await assertRejects(() => fixture.pool.run(failing(new TerminatingError("stopping"))));
     const after = all();
     for (
       const line of [
@@ -331,15 +346,15 @@ describe("a WorkerPool", () => {
     assertEquals(after.length, before.length);
   });
 
-  it("is not harmed by a listener that throws", async () => {
-    await using yard = await new Yard(["a"]).start();
-    yard.pool.on("attempt", () => {
+  it("WorkerPool continues when a listener throws", async () => {
+    await using fixture = await new Fixture(["a"]).start();
+    fixture.pool.on("attempt", () => {
       throw new Error("careless");
     });
-    assertEquals(await yard.order(2), "aa");
+    assertEquals(await fixture.order(2), "aa");
   });
 
-  it("refuses options that make no sense, and tells no secrets", () => {
+  it("WorkerPool refuses invalid options without secrets in the error", () => {
     const workers = ["http://a"];
     for (
       const [options, text] of [
@@ -359,28 +374,33 @@ describe("a WorkerPool", () => {
   });
 });
 
-describe("a WorkerPool as resources of a group", () => {
+describe("a WorkerPool in the resources of a group", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("goes on asking how its workers are doing while its own process drains", async () => {
-    const yard = new Yard(["a", "b"]);
+  it("WorkerPool in resources checks its workers while its group drains", async () => {
+    const fixture = new Fixture(["a", "b"]);
     const runtime = new FakeRuntime();
     const asked: string[] = [];
     const loop = new StepLoop("front", async ({ stopping }) => {
-      if (!stopping.aborted) await yard.clock.sleep(8_000);
+      if (!stopping.aborted) await fixture.clock.sleep(8_000);
       assert(stopping.aborted);
-      await yard.pool.run(({ id }) => Promise.resolve(void asked.push(id)));
-    }, { clock: yard.clock });
-    const { clock } = yard;
-    const group = new LoopGroup([loop], { clock, runtime, resources: [yard.pool], log: silentLog });
+      await fixture.pool.run(({ id }) => Promise.resolve(void asked.push(id)));
+    }, { clock: fixture.clock });
+    const { clock } = fixture;
+    const group = new LoopGroup([loop], {
+      clock,
+      runtime,
+      resources: [fixture.pool],
+      log: silentLog,
+    });
     const run = group.run();
     while (!loop.running) await nextTurn();
     await clock.advance(1_000);
     runtime.send("SIGTERM");
     await clock.advance(1_000);
-    yard.health["a"] = false;
+    fixture.health["a"] = false;
     assertEquals((await clock.until(run)).outcome, "drained");
     assertEquals([asked, clock.pending], [["b"], 0]);
-    assertEquals(yard.events.map(({ noneHealthy }) => noneHealthy), [false]);
+    assertEquals(fixture.events.map(({ noneHealthy }) => noneHealthy), [false]);
   });
 });

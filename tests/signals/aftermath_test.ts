@@ -2,8 +2,8 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { Child } from "./_child.ts";
 
-describe("nothing is left behind", () => {
-  it("after reset(): SIGTERM has its ordinary effect again", async () => {
+describe("cleanup", () => {
+  it("SIGTERM has its default effect after reset()", async () => {
     await using child = Child.start("after_reset");
     await child.line("ready");
     child.kill("SIGTERM");
@@ -11,7 +11,7 @@ describe("nothing is left behind", () => {
     assertEquals([code, signal, stdout], [null, "SIGTERM", "ready\n"]);
   });
 
-  it("after a run that ended by itself: SIGTERM has its ordinary effect again", async () => {
+  it("SIGTERM has its default effect after a run that ended by itself", async () => {
     await using child = Child.start("after_run");
     await child.line("ready");
     child.kill("SIGTERM");
@@ -19,7 +19,7 @@ describe("nothing is left behind", () => {
     assertEquals([code, signal, stdout], [null, "SIGTERM", "finished\nready\n"]);
   });
 
-  it("after run(): the process ends by itself, and not before", async () => {
+  it("the process ends by itself after run(), and not before", async () => {
     await using child = Child.start("pending");
     await child.line("still here");
     child.kill("SIGTERM");
@@ -27,20 +27,20 @@ describe("nothing is left behind", () => {
     assertEquals([code, stdout, stderr], [0, "still here\ndrained\n", ""]);
   });
 
-  it("after `await using`: the group has stopped, and the process ends by itself", async () => {
+  it("the group has stopped after `await using`, and the process ends by itself", async () => {
     await using child = Child.start("block_form");
     const { code, stdout, stderr } = await child.exit();
     assertEquals([code, stderr], [0, ""]);
     assertEquals(stdout, "running\nfinished\nstopped\nshutdown\n");
   });
 
-  it("after keepAlive() is released: the process ends by itself, and not before", async () => {
+  it("the process ends by itself after keepAlive() is released, and not before", async () => {
     await using child = Child.start("keep_alive");
     const { code, stdout, stderr } = await child.exit();
     assertEquals([code, stdout, stderr], [0, "still here\nreleased\n", ""]);
   });
 
-  it("after a watching thread, stopped or not: the process ends by itself", async () => {
+  it("the process ends by itself although a watchdog thread was started", async () => {
     for (const fixture of ["thread_left", "thread_stopped"]) {
       await using child = Child.start(fixture);
       const { code, stdout, stderr } = await child.exit();

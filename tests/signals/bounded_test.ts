@@ -10,7 +10,7 @@ const hung = [
 
 describe("a stop", () => {
   for (const [fixture, what, named] of hung) {
-    it(`is bounded where ${what} never ends, which is named, exit code 124`, async () => {
+    it(`a stop is bounded and names what hangs, exit code 124: ${what} never ends`, async () => {
       await using child = Child.start(fixture);
       await child.line("ready");
       child.kill("SIGTERM");
@@ -21,7 +21,7 @@ describe("a stop", () => {
     });
   }
 
-  it("calls every shutdown callback, also after some that throw, exit code 0", async () => {
+  it("a stop calls every shutdown callback, also after some that throw, exit code 0", async () => {
     await using child = Child.start("throwing_hooks");
     await child.line("ready");
     child.kill("SIGTERM");
@@ -32,7 +32,7 @@ describe("a stop", () => {
     }
   });
 
-  it("after a loop failed lets the others finish, and tells the error, exit code 1", async () => {
+  it("a stop after a failure lets the other loops finish and reports the error, exit code 1", async () => {
     await using child = Child.start("failing");
     const { code, stdout, stderr } = await child.exit();
     assertEquals([code, stdout], [1, "finished\n"]);

@@ -4,7 +4,7 @@ import { Child } from "./_child.ts";
 
 describe("a process whose log and listeners fail and whose handler throws a value without text", () => {
   for (const how of ["throwing", "rejecting"]) {
-    it(`goes on with the next message and stops by SIGTERM, exit code 0: ${how}`, async () => {
+    it(`a process handles the next message and stops by SIGTERM, exit code 0: ${how}`, async () => {
       await using child = Child.start("hostile", { args: [how] });
       await child.line("ready");
       child.kill("SIGTERM");
@@ -12,7 +12,7 @@ describe("a process whose log and listeners fail and whose handler throws a valu
       assertEquals([code, stderr], [0, ""]);
     });
 
-    it(`ends when a loop fails, exit code 1: ${how}`, async () => {
+    it(`a process ends when a loop fails, exit code 1: ${how}`, async () => {
       await using child = Child.start("hostile", { args: [how, "failing"] });
       const { code, stderr } = await child.exit();
       assertEquals([code, stderr], [1, ""]);

@@ -3,15 +3,15 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Child } from "./_child.ts";
 
 describe("an early signal", () => {
-  it("during a slow start-up starts no loop, and stops the resources that began", async () => {
+  it("a signal during a slow start starts no loop and stops the started resources", async () => {
     await using child = Child.start("slow_start");
     await child.line("starting");
     child.kill("SIGTERM");
     const { code, stdout, stderr } = await child.exit();
-    assertEquals([code, stdout, stderr], [0, "starting\nstarted\nsupport stopped\n", ""]);
+    assertEquals([code, stdout, stderr], [0, "starting\nstarted\nresource stopped\n", ""]);
   });
 
-  it("during a start-up that never ends is bounded, and the resources is named", async () => {
+  it("a stop during a start that never ends is bounded and names the resource", async () => {
     await using child = Child.start("hung_start");
     await child.line("ready");
     child.kill("SIGTERM");
@@ -20,7 +20,7 @@ describe("an early signal", () => {
     assertStringIncludes(stderr, 'not ended: resource "database"');
   });
 
-  it("before run() makes it return at once, without a step", async () => {
+  it("run() returns immediately, without a step, after an earlier signal", async () => {
     await using child = Child.start("slow_set_up");
     await child.line("ready");
     child.kill("SIGTERM");

@@ -12,7 +12,7 @@ const skip = spawnSync(unshare, [...args, "true"]).status !== 0 &&
   "needs root and unshare(1)";
 
 describe("as the first process of a container", () => {
-  it("SIGTERM drains, exit code 0", { skip }, async () => {
+  it("SIGTERM drains the first process of a container, exit code 0", { skip }, async () => {
     await using child = Child.start("busy", { wrapper });
     await child.line("ready");
     process.kill(onlyChildOf(child.pid), "SIGTERM");
@@ -20,14 +20,14 @@ describe("as the first process of a container", () => {
     assertEquals([code, stdout, stderr], [0, "ready\nstopping\nfinished\n", ""]);
   });
 
-  it("a stalled loop ends the process, which is immune to its own SIGKILL", { skip }, async () => {
+  it("a stalled loop ends a first process, which ignores its own SIGKILL", { skip }, async () => {
     await using child = Child.start("stalled", { wrapper });
     const { code, signal, stderr } = await child.exit();
     assertEquals([code, signal], [137, null]);
     assertMatch(stderr, /no sign of life from "stalled"/);
   });
 
-  it("a blocked event loop ends the process by a limit of its time", {
+  it("a blocked event loop ends a first process by a CPU limit", {
     skip: skip || spawnSync("prlimit", ["--version"]).status !== 0 && "needs prlimit(1)",
   }, async () => {
     await using child = Child.start("blocked", { wrapper });

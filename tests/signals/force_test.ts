@@ -4,7 +4,7 @@ import { Child, gap } from "./_child.ts";
 
 describe("a second signal", () => {
   for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
-    it(`cancels work in flight, and the exit code tells ${signal}: ${expected}`, async () => {
+    it(`a second signal, ${signal}, cancels work in flight: exit code ${expected}`, async () => {
       await using child = Child.start("obedient");
       await child.line("ready");
       child.kill("SIGTERM");
@@ -19,7 +19,7 @@ describe("a second signal", () => {
 });
 
 describe("a third signal", () => {
-  it("ends a process whose step ignores everything: 128 + its number", async () => {
+  it("a third signal ends a process whose step ignores everything: 128 + its number", async () => {
     await using child = Child.start("stubborn");
     await child.line("ready");
     child.kill("SIGTERM");

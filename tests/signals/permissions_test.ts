@@ -31,7 +31,7 @@ describe("without any permission, on Deno", () => {
 });
 
 describe("without the permission to start threads, on Node", () => {
-  it("the group runs, and says once what it does without", {
+  it("a group runs without threads and logs once what is missing", {
     skip: runtimeName !== "node" && "only Node has this permission",
   }, async () => {
     using folder = new TempFolder();

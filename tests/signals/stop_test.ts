@@ -3,7 +3,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { Child } from "./_child.ts";
 
 describe("a signal", () => {
-  it("stops an idle group at once: SIGTERM, drained, exit code 0", async () => {
+  it("SIGTERM stops an idle group immediately: drained, exit code 0", async () => {
     await using child = Child.start("idle");
     await child.line("ready");
     child.kill("SIGTERM");
@@ -12,7 +12,7 @@ describe("a signal", () => {
     assertEquals([code, stderr], [0, ""]);
   });
 
-  it("stops an idle group at once: SIGINT, drained, exit code 0", async () => {
+  it("SIGINT stops an idle group immediately: drained, exit code 0", async () => {
     await using child = Child.start("idle");
     await child.line("ready");
     child.kill("SIGINT");
@@ -21,7 +21,7 @@ describe("a signal", () => {
     assertEquals([code, stderr], [0, ""]);
   });
 
-  it("lets work in flight finish", async () => {
+  it("a signal lets work in flight finish", async () => {
     await using child = Child.start("busy");
     await child.line("ready");
     child.kill("SIGTERM");
@@ -30,7 +30,7 @@ describe("a signal", () => {
   });
 
   for (const second of ["SIGINT", "SIGTERM"] as const) {
-    it(`that comes twice within a moment is one: SIGINT and ${second}`, async () => {
+    it(`SIGINT and ${second} within a moment count as one signal`, async () => {
       await using child = Child.start("double_signal", { args: [second] });
       await child.line("ready");
       child.kill("SIGINT");
@@ -39,13 +39,13 @@ describe("a signal", () => {
     });
   }
 
-  it("is not needed by a handler that stops its own group: drained at once, exit code 0", async () => {
+  it("a handler can stop its own group: drained immediately, exit code 0", async () => {
     await using child = Child.start("self_stop");
     const { code, stdout, stderr } = await child.exit();
     assertEquals([code, stdout, stderr], [0, "stop false\n", ""]);
   });
 
-  it("stops a single loop that is registered by its shutdown, and the process ends by itself", async () => {
+  it("a signal stops a loop whose shutdown is registered, and the process ends by itself", async () => {
     await using child = Child.start("single_loop");
     await child.line("ready");
     child.kill("SIGTERM");

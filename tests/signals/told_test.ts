@@ -3,7 +3,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { Child } from "./_child.ts";
 
 describe("main() without a terminal", () => {
-  it("tells every change of a stop in a line of JSON", async () => {
+  it("main() without a terminal writes every change of a stop as a line of JSON", async () => {
     await using child = Child.start("busy");
     await child.line("ready");
     child.kill("SIGTERM");
@@ -20,7 +20,7 @@ describe("main() without a terminal", () => {
     assertEquals([told.at(-1)?.event, outcome, exitCode, inFlight], ["report", "drained", 0, 0]);
   });
 
-  it("tells nothing of an end that nobody asked for, and nothing where it was told not to", async () => {
+  it("main() writes nothing about a run that ended by itself, and nothing with drainView: false", async () => {
     for (const fixture of ["finishing", "silent_view"]) {
       await using child = Child.start(fixture);
       if (fixture === "silent_view") {

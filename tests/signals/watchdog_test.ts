@@ -3,21 +3,21 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Child } from "./_child.ts";
 
 describe("the watchdog", () => {
-  it("kills a process whose event loop is blocked, and names the loop", async () => {
+  it("the watchdog kills a process whose event loop is blocked, and names the loop", async () => {
     await using child = Child.start("blocked_later");
     const { code, signal, stdout, stderr } = await child.exit();
     assertEquals([code, signal, stdout], [null, "SIGKILL", "ready\n"]);
     assertMatch(stderr, /event loop is blocked for \d+ ms, and with it "blocked" \(\d+ ms\)/);
   });
 
-  it("kills a process whose event loop is blocked from the first step on, and names the loop", async () => {
+  it("the watchdog kills a process whose first step blocks the event loop, and names the loop", async () => {
     await using child = Child.start("blocked");
     const { code, signal, stdout, stderr } = await child.exit();
     assertEquals([code, signal, stdout], [null, "SIGKILL", "ready\n"]);
     assertMatch(stderr, /event loop is blocked for \d+ ms, and with it "blocked" \(\d+ ms\)/);
   });
 
-  it("kills a process with a loop that waits for nothing, and names that loop alone", async () => {
+  it("the watchdog kills a process with a stalled loop, and names only that loop", async () => {
     await using child = Child.start("stalled");
     const { code, signal, stdout, stderr } = await child.exit();
     assertEquals([code, signal, stdout], [null, "SIGKILL", "ready\n"]);
@@ -25,7 +25,7 @@ describe("the watchdog", () => {
     assert(!stderr.includes("lively"));
   });
 
-  it("leaves a process alone that was suspended for longer than the threshold", async () => {
+  it("the watchdog does not kill a process that was suspended for longer than the threshold", async () => {
     await using child = Child.start("suspended");
     await child.line("ready");
     child.kill("SIGSTOP");

@@ -55,7 +55,9 @@ class Collector implements AsyncDisposable {
 }
 
 describe("Deno's own exporter", () => {
-  it("exports the spans of two mailboxes in one trace, and the metrics", { skip }, async () => {
+  it("Deno's own exporter exports the spans of two mailboxes in one trace, and the metrics", {
+    skip,
+  }, async () => {
     await using collector = new Collector();
     const endpoint = await collector.listen();
     const wrapper = [

@@ -44,7 +44,7 @@ async function fresh(): Promise<typeof LibraryLog> {
 describe("libraryLog", () => {
   afterEach(() => reset());
 
-  it("passes records to LogTape with its category and their properties", async () => {
+  it("libraryLog passes records to LogTape with its category and their properties", async () => {
     await loadLibraryLog();
     const records = await collect();
     const error = new Error("no");
@@ -63,7 +63,7 @@ describe("libraryLog", () => {
     );
   });
 
-  it("does not treat braces in a text as placeholders", async () => {
+  it("libraryLog does not treat braces in a text as placeholders", async () => {
     await loadLibraryLog();
     const records = await collect();
     const texts = ['"{lastcall:orders}" is {error}', "}}", "{{x}}", "{", "}{", "{*}"];
@@ -71,7 +71,7 @@ describe("libraryLog", () => {
     assertEquals(records.map(textOf), texts);
   });
 
-  it("keeps records in order while LogTape loads", async () => {
+  it("libraryLog keeps records in order while LogTape loads", async () => {
     const records = await collect();
     const { libraryLog, loadLibraryLog } = await fresh();
     libraryLog.warn("first");
@@ -82,7 +82,7 @@ describe("libraryLog", () => {
     assertEquals(records.map(textOf), ["first", "second", "third"]);
   });
 
-  it("drops records until the application configures LogTape", async () => {
+  it("libraryLog drops records until the application configures LogTape", async () => {
     await loadLibraryLog();
     libraryLog.error("before configure");
     const records = await collect();
@@ -90,7 +90,7 @@ describe("libraryLog", () => {
     assertEquals(records.map(textOf), ["after configure"]);
   });
 
-  it("passes records that LogTape does not take to the fallback log until it is removed", async () => {
+  it("libraryLog passes records that LogTape does not take to the fallback log until it is removed", async () => {
     await loadLibraryLog();
     const records = await collect("error");
     const { told, log } = notes();
@@ -102,7 +102,7 @@ describe("libraryLog", () => {
     assertEquals([told, records.map(textOf)], [["warn {unheard}"], ["heard"]]);
   });
 
-  it("flushes records to the fallback log before LogTape is loaded", async () => {
+  it("libraryLog flushes records to the fallback log before LogTape is loaded", async () => {
     const { libraryLog, flushLibraryLog, useFallbackLog, loadLibraryLog } = await fresh();
     const { told, log } = notes();
     const restoreLog = useFallbackLog(log);
@@ -114,7 +114,7 @@ describe("libraryLog", () => {
     assertEquals(told, ["error the last word"], "the record is delivered once");
   });
 
-  it("flushes nothing when no record waits", () => {
+  it("libraryLog flushes nothing when no record waits", () => {
     const { told, log } = notes();
     const restoreLog = useFallbackLog(log);
     flushLibraryLog();
@@ -131,25 +131,25 @@ describe("a program with a failing handler", () => {
     return { stdout, stderr };
   };
 
-  it("gets the warning on the console from main() without a configured log", async () => {
+  it("a program with a failing handler gets the warning on the console from main() without a configured log", async () => {
     const { stdout, stderr } = await run("main");
     assertEquals(stdout, "");
     assertStringIncludes(stderr, "lastcall: message ");
     assertStringIncludes(stderr, "out of paper");
   });
 
-  it("gets no output from run() without a configured log", async () => {
+  it("a program with a failing handler gets no output from run() without a configured log", async () => {
     assertEquals(await run("run"), { stdout: "", stderr: "" });
   });
 
-  it("gets the warning from LogTape and not on the console when LogTape is configured", async () => {
+  it("a program with a failing handler gets the warning from LogTape and not on the console when LogTape is configured", async () => {
     const { stdout, stderr } = await run("main", "configured");
     assertEquals(stderr, "");
     assertStringIncludes(stdout, "warning message ");
     assertStringIncludes(stdout, "info drained");
   });
 
-  it("gets the error from LogTape also when main() rejects its options", async () => {
+  it("a program with a failing handler gets the error from LogTape also when main() rejects its options", async () => {
     assertEquals(await run("refused", "configured"), {
       stdout: "error the group could not run\n",
       stderr: "",
@@ -158,7 +158,7 @@ describe("a program with a failing handler", () => {
 });
 
 describe("a program that the watchdog kills", () => {
-  it("gets the reason on the console without a configured log", async () => {
+  it("a program that the watchdog kills gets the reason on the console without a configured log", async () => {
     await using child = Child.start("../../telemetry/fixtures/stalled");
     const { signal, stderr } = await child.exit();
     assertEquals(signal, "SIGKILL");

@@ -18,7 +18,7 @@ const byOutcome = (points: readonly Point[]) =>
   }));
 
 describe("the metrics of messages", () => {
-  it("count messages by outcome and measure durations", async () => {
+  it("the metrics of messages count messages by outcome and measure durations", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(4);
@@ -36,7 +36,7 @@ describe("the metrics of messages", () => {
     }
   });
 
-  it("count messages in flight", async () => {
+  it("the metrics of messages count messages in flight", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(3);
@@ -50,7 +50,7 @@ describe("the metrics of messages", () => {
     await run;
   });
 
-  it("use the currently registered provider", async () => {
+  it("the metrics of messages use the currently registered provider", async () => {
     for (let round = 0; round < 2; round++) {
       await using sdk = await Sdk.start();
       const worker = new Worker();

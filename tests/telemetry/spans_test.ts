@@ -17,7 +17,7 @@ const traceIdOf = (span: ReadableSpan) => span.spanContext().traceId;
 const parentOf = (span: ReadableSpan) => span.parentSpanContext?.spanId;
 
 describe("a message with a registered tracer", () => {
-  it("has a send span and a process span, which is the parent of the spans of the handler", async () => {
+  it("a message with a registered tracer has a send span and a process span, which is the parent of the spans of the handler", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await tracer().startActiveSpan("order", async (span) => {
@@ -53,7 +53,7 @@ describe("a message with a registered tracer", () => {
     assertEquals(process.status.code, SpanStatusCode.UNSET);
   });
 
-  it("carries the trace context of its send span", async () => {
+  it("a message with a registered tracer carries the trace context of its send span", async () => {
     await using sdk = await Sdk.start();
     const { mailbox } = new Worker();
     await mailbox.send(1);
@@ -62,7 +62,7 @@ describe("a message with a registered tracer", () => {
     assertEquals(message!.headers, { traceparent: `00-${traceId}-${spanId}-01` });
   });
 
-  it("shares one send span with the other messages of a batch", async () => {
+  it("a message with a registered tracer shares one send span with the other messages of a batch", async () => {
     await using sdk = await Sdk.start();
     const { mailbox } = new Worker();
     assertEquals(await mailbox.sendMany([]), []);
@@ -74,7 +74,7 @@ describe("a message with a registered tracer", () => {
     }
   });
 
-  it("keeps the trace in the headers of send, and its spans continue that trace", async () => {
+  it("a message with a registered tracer keeps the trace in the headers of send, and its spans continue that trace", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const given = {
@@ -94,7 +94,7 @@ describe("a message with a registered tracer", () => {
     }
   });
 
-  it("starts a new trace when it has none, also when the loop was started in a span", async () => {
+  it("a message with a registered tracer starts a new trace when it has none, also when the loop was started in a span", async () => {
     const worker = new Worker();
     await worker.fill(1);
     await using sdk = await Sdk.start();
@@ -107,7 +107,7 @@ describe("a message with a registered tracer", () => {
     assertNotEquals(traceIdOf(process), traceIdOf(sdk.span("start")));
   });
 
-  it("has the errors of its handler in its spans and stays in one trace", async () => {
+  it("a message with a registered tracer has the errors of its handler in its spans and stays in one trace", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(1);
@@ -127,7 +127,7 @@ describe("a message with a registered tracer", () => {
     }
   });
 
-  it("has the outcome released in its span after a cancelled handler", async () => {
+  it("a message with a registered tracer has the outcome released in its span after a cancelled handler", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     await worker.fill(1);
@@ -140,7 +140,7 @@ describe("a message with a registered tracer", () => {
     assertEquals([attributes["lastcall.outcome"], status.code], ["released", SpanStatusCode.UNSET]);
   });
 
-  it("has an error in its send span when sending fails", async () => {
+  it("a message with a registered tracer has an error in its send span when sending fails", async () => {
     await using sdk = await Sdk.start();
     const mailbox = new FaultyMailbox<number>("jobs", { log: silentLog });
     mailbox.loseConnection();
@@ -152,14 +152,14 @@ describe("a message with a registered tracer", () => {
 });
 
 describe("without a registered tracer", () => {
-  it("messages carry no trace context", async () => {
+  it("without a registered tracer messages carry no trace context", async () => {
     const { mailbox } = new Worker();
     await mailbox.send(1);
     const [message] = await mailbox.receive();
     assertEquals(message!.headers, {});
   });
 
-  it("messages get spans as soon as a tracer is registered", async () => {
+  it("without a registered tracer messages get spans as soon as a tracer is registered", async () => {
     const worker = new Worker();
     await worker.fill(2);
     const second = deferred();
@@ -178,7 +178,7 @@ describe("without a registered tracer", () => {
 });
 
 describe("a tracer that throws", () => {
-  it("does not prevent the handler, which runs once per message", async () => {
+  it("a tracer that throws does not prevent the handler, which runs once per message", async () => {
     const warnings: string[] = [];
     const log = { ...silentLog, warn: (text: string) => void warnings.push(text) };
     const worker = new Worker();
@@ -200,7 +200,7 @@ describe("a tracer that throws", () => {
 });
 
 describe("the stop of a group", () => {
-  it("is a span with its phases, and ends before the resources stops", async () => {
+  it("the stop of a group is a span with its phases, and ends before the resources stop", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const { clock } = worker;
@@ -236,7 +236,7 @@ describe("the stop of a group", () => {
     assert(stoppedWith.includes("lastcall.stop"));
   });
 
-  it("is a span with an error that names the loops that did not end in time", async () => {
+  it("the stop of a group is a span with an error that names the loops that did not end in time", async () => {
     await using sdk = await Sdk.start();
     const worker = new Worker();
     const { clock } = worker;

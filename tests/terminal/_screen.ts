@@ -50,7 +50,7 @@ export class Screen {
 }
 
 /** Runs a fixture in its own terminal, on the runtime of the test. */
-export class Seat implements AsyncDisposable {
+export class TerminalProcess implements AsyncDisposable {
   readonly screen: Screen = new Screen();
   readonly #process: ChildProcess;
   readonly #ended: Promise<number | null>;
@@ -91,9 +91,9 @@ export class Seat implements AsyncDisposable {
   }
 
   /** Starts `fixtures/<name>.ts`. */
-  static start(name: string, env: Readonly<Record<string, string>> = {}): Seat {
+  static start(name: string, env: Readonly<Record<string, string>> = {}): TerminalProcess {
     const fixture = fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
-    return new Seat([process.execPath, ...RUN_FLAGS, fixture], env);
+    return new TerminalProcess([process.execPath, ...RUN_FLAGS, fixture], env);
   }
 
   /** True when the fixture has printed colours. */

@@ -36,7 +36,7 @@ class FakeTerminal implements Terminal {
 }
 
 /** A group whose handlers end when the test resolves them. */
-class Stage {
+class Fixture {
   readonly clock = new VirtualClock();
   readonly terminal: FakeTerminal;
   readonly runtime: FakeRuntime;
@@ -85,54 +85,57 @@ class Stage {
 }
 
 describe("the live view of a stop", () => {
-  it("counts down and removes finished work", async () => {
-    const stage = new Stage({ interactive: true });
-    const { end } = await stage.stopping(["tea", "cake"]);
-    assertMatch(await stage.terminal.look(), /draining ━+─* 9\.5 s left of 10\.0 s · 2 in flight/);
-    await stage.clock.advance(3_000);
-    assertMatch(await stage.terminal.look(), /6\.5 s left of 10\.0 s · 2 in flight/);
-    stage.works.get("tea")!.resolve();
-    await stage.clock.advance(200);
-    const screen = await stage.terminal.look();
+  it("the live view of a stop counts down and removes finished work", async () => {
+    const fixture = new Fixture({ interactive: true });
+    const { end } = await fixture.stopping(["tea", "cake"]);
+    assertMatch(
+      await fixture.terminal.look(),
+      /draining ━+─* 9\.5 s left of 10\.0 s · 2 in flight/,
+    );
+    await fixture.clock.advance(3_000);
+    assertMatch(await fixture.terminal.look(), /6\.5 s left of 10\.0 s · 2 in flight/);
+    fixture.works.get("tea")!.resolve();
+    await fixture.clock.advance(200);
+    const screen = await fixture.terminal.look();
     assertMatch(screen, /6\.3 s left of 10\.0 s · 1 in flight/);
     assertMatch(screen, /^ {2}orders {2}cake +\d\.\d s$/m);
     assertFalse(screen.includes("tea"));
     await end();
-    const last = await stage.terminal.look();
+    const last = await fixture.terminal.look();
     assertMatch(last, /^drained in 3\.7 s of 10\.0 s/);
     assertFalse(last.includes("in flight"));
-    assertEquals(stage.clock.pending, 0, "no timer is left");
+    assertEquals(fixture.clock.pending, 0, "no timer is left");
   });
 
-  it("shows the oldest work and the number of hidden entries", async () => {
-    const stage = new Stage({ interactive: true });
-    const { end } = await stage.stopping(Array.from({ length: 500 }, (_, at) => `order ${at}`));
-    const screen = await stage.terminal.look();
+  it("the live view of a stop shows the oldest work and the number of hidden entries", async () => {
+    const fixture = new Fixture({ interactive: true });
+    const { end } = await fixture.stopping(Array.from({ length: 500 }, (_, at) => `order ${at}`));
+    const screen = await fixture.terminal.look();
     assertMatch(screen, /· 500 in flight/);
     assertMatch(screen, /… and \d+ more/);
     assert(screen.split("\n").filter((line) => line.includes("order")).length <= 8);
     await end();
   });
 
-  it("shortens lines on a narrow terminal", async () => {
-    const stage = new Stage({ interactive: true, columns: 30 });
-    const { end } = await stage.stopping(["a-very-long-id-that-does-not-fit-into-any-terminal"]);
-    const screen = await stage.terminal.look();
+  it("the live view of a stop shortens lines on a narrow terminal", async () => {
+    const fixture = new Fixture({ interactive: true, columns: 30 });
+    const { end } = await fixture.stopping(["a-very-long-id-that-does-not-fit-into-any-terminal"]);
+    const screen = await fixture.terminal.look();
     for (const line of screen.split("\n")) assert(line.length <= 30, line);
     assertStringIncludes(screen, "draining 9.5 s left of 10.0 s");
     await end();
   });
 
-  it("stays at the bottom when the terminal changes its size, with the output above it", async () => {
-    const stage = new Stage({ interactive: true });
-    const { end } = await stage.stopping(["tea"]);
-    await stage.terminal.look();
+  it("the live view of a stop stays at the bottom when the terminal changes its size, with the output above it", async () => {
+    const fixture = new Fixture({ interactive: true });
+    const { end } = await fixture.stopping(["tea"]);
+    await fixture.terminal.look();
     for (const rows of [10, 20]) {
-      stage.terminal.rows = rows;
-      stage.terminal.screen.resize(rows);
-      await stage.clock.advance(200);
-      for (let line = 1; line <= 30; line++) stage.terminal.write(`line ${line}\n`);
-      const lines = (await stage.terminal.look()).split("\n");
+      fixture.terminal.rows = rows;
+      fixture.terminal.screen.resize(rows);
+      await fixture.clock.advance(200);
+      for (let line = 1; line <= 30; line++) fixture.terminal.write(`line ${line}\n`);
+      const lines = (await fixture.terminal.look()).split("\n");
       assertEquals(lines.length, rows);
       assertMatch(lines.at(-3)!, /^draining /);
       assertMatch(lines.at(-2)!, /tea/);
@@ -141,10 +144,10 @@ describe("the live view of a stop", () => {
     await end();
   });
 
-  it("replaces control characters in names and ids", async () => {
-    const stage = new Stage({ interactive: true });
-    const { end } = await stage.stopping(["\x1b[2Jgone\nnext"]);
-    assertStringIncludes(await stage.terminal.look(), "·[2Jgone⏎next");
+  it("the live view of a stop replaces control characters in names and ids", async () => {
+    const fixture = new Fixture({ interactive: true });
+    const { end } = await fixture.stopping(["\x1b[2Jgone\nnext"]);
+    assertStringIncludes(await fixture.terminal.look(), "·[2Jgone⏎next");
     await end();
   });
 });
@@ -153,33 +156,36 @@ describe("the JSON lines of a stop", () => {
   const events = (terminal: FakeTerminal) =>
     terminal.written.split("\n").filter(Boolean).map((line) => JSON.parse(line));
 
-  it("are one per change, and at most one per second for finished work", async () => {
-    const stage = new Stage({ interactive: false });
-    const { end } = await stage.stopping(["a", "b", "c", "d"]);
-    assertEquals(events(stage.terminal).map(({ event, inFlight }) => [event, inFlight]), [
+  it("the JSON lines of a stop are one per change, and at most one per second for finished work", async () => {
+    const fixture = new Fixture({ interactive: false });
+    const { end } = await fixture.stopping(["a", "b", "c", "d"]);
+    assertEquals(events(fixture.terminal).map(({ event, inFlight }) => [event, inFlight]), [
       ["phase", 4],
       ["phase", 4],
     ]);
-    for (const id of ["a", "b"]) stage.works.get(id)!.resolve();
-    await stage.clock.advance(5_000);
-    assertEquals(events(stage.terminal).slice(2).map(({ event, inFlight }) => [event, inFlight]), [
-      ["work", 2],
-    ]);
+    for (const id of ["a", "b"]) fixture.works.get(id)!.resolve();
+    await fixture.clock.advance(5_000);
+    assertEquals(
+      events(fixture.terminal).slice(2).map(({ event, inFlight }) => [event, inFlight]),
+      [
+        ["work", 2],
+      ],
+    );
     await end();
     assertEquals(
-      events(stage.terminal).slice(3).map(({ event, phase, state, outcome }) => {
+      events(fixture.terminal).slice(3).map(({ event, phase, state, outcome }) => {
         return [event, phase ?? state ?? outcome];
       }),
       [["loop", "ended"], ["phase", "stopped"], ["report", "drained"]],
     );
-    assertEquals(stage.clock.pending, 0);
+    assertEquals(fixture.clock.pending, 0);
   });
 
-  it("contain no control characters from ids", async () => {
-    const stage = new Stage({ interactive: false });
-    const { end } = await stage.stopping(["\x1b[2J\n"]);
+  it("the JSON lines of a stop contain no control characters from ids", async () => {
+    const fixture = new Fixture({ interactive: false });
+    const { end } = await fixture.stopping(["\x1b[2J\n"]);
     await end();
     // deno-lint-ignore no-control-regex -- control characters must not be there
-    assertFalse(/[\x00-\x09\x0b-\x1f]/.test(stage.terminal.written));
+    assertFalse(/[\x00-\x09\x0b-\x1f]/.test(fixture.terminal.written));
   });
 });

@@ -2,11 +2,11 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { Counter, Gauge, Registry } from "prom-client";
 import { assertEquals } from "@std/assert";
-import { EXPOSITION_TYPE } from "../../src/health/_exposition.ts";
+import { PROMETHEUS_TYPE } from "../../src/health/_metrics.ts";
 import type { Metric } from "../../src/health/mod.ts";
-import { Clinic } from "./_clinic.ts";
+import { Fixture } from "./_fixture.ts";
 
-/** What the usual client of Prometheus writes for the same numbers. */
+/** Returns the text that `prom-client` writes for the same metrics. */
 async function written(metrics: readonly Metric[]): Promise<string> {
   const registry = new Registry();
   for (const { name, help, type, samples } of metrics) {
@@ -15,13 +15,13 @@ async function written(metrics: readonly Metric[]): Promise<string> {
     const metric = type === "counter" ? new Counter(options) : new Gauge(options);
     for (const { labels = {}, value } of samples) metric.inc({ ...labels }, value);
   }
-  assertEquals(EXPOSITION_TYPE, registry.contentType);
+  assertEquals(PROMETHEUS_TYPE, registry.contentType);
   return await registry.metrics();
 }
 
-/** What `/metrics` says of these numbers, below those of the group. */
+/** Returns the text of these metrics in the response of `/metrics`. */
 async function shown(metrics: readonly Metric[], log: string[] = []): Promise<string> {
-  const app = new Clinic().app({
+  const app = new Fixture().app({
     metrics: [{ metrics: () => metrics }],
     log: {
       debug() {},
@@ -50,14 +50,14 @@ const metric = fc.record({
 });
 
 describe("/metrics", () => {
-  it("is the text that the usual client of Prometheus writes", async () => {
+  it("/metrics writes the same text as prom-client", async () => {
     await fc.assert(fc.asyncProperty(fc.array(metric, { maxLength: 4 }), async (all) => {
       const metrics: Metric[] = all.map((it, i) => ({ ...it, name: `kitchen_${i}_total` }));
       if (metrics.length > 0) assertEquals(await shown(metrics), await written(metrics));
     }));
   });
 
-  it("shows each name and each combination of labels once", async () => {
+  it("/metrics writes each name and each combination of labels once", async () => {
     const of = (cook: string, value: number): Metric => ({
       name: "kitchen_burnt_total",
       help: "Burnt.",
@@ -71,7 +71,7 @@ describe("/metrics", () => {
     );
   });
 
-  it("leaves out a source whose names Prometheus would refuse, and says so", async () => {
+  it("/metrics leaves out and logs a source with names that Prometheus refuses", async () => {
     for (
       const bad of [{ name: "burnt dishes" }, {
         samples: [{ labels: { "the-cook": "ada" }, value: 1 }],

@@ -11,7 +11,7 @@ import { freePort } from "../engines/_servers.ts";
 
 const OPTIONS = { log: silentLog, watchdogThresholdMs: null, shutdownTimeoutMs: 20_000 } as const;
 
-/** Starts a group with a health port, and answers when it is there. */
+/** Starts a group with a health port. Resolves when it runs. */
 async function start(
   loops: readonly Runnable[],
 ): Promise<{ group: LoopGroup; port: number; run: Promise<DrainReport> }> {
@@ -26,8 +26,8 @@ async function start(
 
 const idle = () => new StepLoop("idle", ({ sleep }) => sleep(60_000));
 
-describe("who watches a group over HTTP", () => {
-  it("hears of every phase to the last, and holds nobody up", async () => {
+describe("a client of /events over HTTP", () => {
+  it("a client of /events gets every phase up to the end, and does not delay the stop", async () => {
     const [started, work] = [deferred(), deferred()];
     const busy = new StepLoop("busy", async () => {
       started.resolve();
@@ -35,8 +35,8 @@ describe("who watches a group over HTTP", () => {
     });
     const { group, port, run } = await start([busy]);
     await started.promise;
-    const watchers = await Promise.all([1, 2].map(() => fetch(`http://127.0.0.1:${port}/events`)));
-    const texts = watchers.map((response) => response.text());
+    const clients = await Promise.all([1, 2].map(() => fetch(`http://127.0.0.1:${port}/events`)));
+    const texts = clients.map((response) => response.text());
     // One of them has read something before the stop begins.
     const third = (await fetch(`http://127.0.0.1:${port}/events`)).body!.getReader();
     await third.read();
@@ -56,7 +56,7 @@ describe("who watches a group over HTTP", () => {
     while (!(await third.read()).done);
   });
 
-  it("and goes away leaves nothing behind", async () => {
+  it("a client of /events that disconnected is not in the report", async () => {
     const { group, port, run } = await start([idle()]);
     const leaving = new AbortController();
     const response = await fetch(`http://127.0.0.1:${port}/events`, { signal: leaving.signal });
@@ -66,11 +66,11 @@ describe("who watches a group over HTTP", () => {
     assertEquals((await run).unfinished, []);
   });
 
-  it("and never reads holds a stop for a moment only", async () => {
+  it("a client of /events that never reads delays a stop by less than 10 s", async () => {
     const { group, port, run } = await start([idle()]);
     const socket = connect({ port, host: "127.0.0.1" });
     await once(socket, "connect");
-    socket.on("error", () => {}); // it is cut off in the end
+    socket.on("error", () => {}); // the server closes the connection
     socket.pause();
     socket.write("GET /events HTTP/1.1\r\nhost: here\r\n\r\n");
     const answer = await fetch(`http://127.0.0.1:${port}/status`);
@@ -82,7 +82,7 @@ describe("who watches a group over HTTP", () => {
     socket.destroy();
   });
 
-  it("in a service that is itself a loop of the group does not keep it from stopping", async () => {
+  it("a client of /events in a ServiceLoop of the group does not prevent its stop", async () => {
     const listening = deferred<number>();
     const app = new Hono();
     const service: ServiceLoop = new ServiceLoop("web", app.fetch, {
@@ -94,13 +94,13 @@ describe("who watches a group over HTTP", () => {
     app.route("/", healthApp(group, { log: silentLog }));
     const run = group.run({ installSignals: false });
     const port = await listening.promise;
-    const watcher = (await fetch(`http://127.0.0.1:${port}/events`)).text();
+    const client = (await fetch(`http://127.0.0.1:${port}/events`)).text();
     const status = await (await fetch(`http://127.0.0.1:${port}/status`)).json();
     assertEquals(status.phase, "running");
     await group.shutdown();
     const { exitCode, stopMs } = await run;
     assertEquals(exitCode, 0);
     assert(stopMs < 10_000, `it took ${stopMs} ms`);
-    assertMatch(await watcher, /"phase":"(unready|draining)"/);
+    assertMatch(await client, /"phase":"(unready|draining)"/);
   });
 });

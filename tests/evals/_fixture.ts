@@ -1,11 +1,11 @@
 import type { Adapter } from "../../src/agents/adapter.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
 import type { AgentLoopOptions } from "../../src/agents/agent_options.ts";
 import { Dataset } from "../../src/evals/dataset.ts";
 import { EvalLoop, type EvalLoopOptions } from "../../src/evals/eval_loop.ts";
 import type { EvalRequest, EvalResult } from "../../src/evals/eval_request.ts";
-import { exactMatch } from "../../src/evals/builtin_evaluators.ts";
+import { exactMatch } from "../../src/evals/evaluators.ts";
 import { submitDataset } from "../../src/evals/submit.ts";
 import type { Log } from "../../src/log.ts";
 import { FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
@@ -13,7 +13,7 @@ import { FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 export type Options = Partial<EvalLoopOptions<string, string, string>>;
 
 /** Mailboxes on a virtual clock, an agent that answers in upper case, and loops that evaluate it. */
-export class Lab {
+export class Fixture {
   readonly clock: VirtualClock = new VirtualClock();
   readonly requests: FaultyMailbox<EvalRequest<string, string>, EvalResult<string>>;
   readonly results: FaultyMailbox<EvalResult<string>>;
@@ -80,7 +80,7 @@ export class Lab {
     const { requests, results } = this;
     await submitDataset(requests, {
       evaluationId: "e",
-      dataset: Lab.samples(count),
+      dataset: Fixture.samples(count),
       replyTo: results,
     });
   }
@@ -97,7 +97,7 @@ export class Lab {
   }
 
   /** Receives and acknowledges all results, in order. */
-  async heard(): Promise<EvalResult<string>[]> {
+  async takeResults(): Promise<EvalResult<string>[]> {
     const messages = await this.results.receive({ maxMessages: 1_000 });
     await this.results.acknowledgeMany(messages);
     return messages.map(({ body }) => body);

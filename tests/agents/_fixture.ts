@@ -2,12 +2,12 @@ import { AgentLoop } from "../../src/agents/agent_loop.ts";
 import type { AgentLoopOptions } from "../../src/agents/agent_options.ts";
 import type { AgentRequest, AgentResult } from "../../src/agents/agent_request.ts";
 import type { Adapter } from "../../src/agents/adapter.ts";
-import { scriptedAdapter } from "../../src/agents/adapters/scripted.ts";
+import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import type { Log } from "../../src/log.ts";
 import { CollectingMailbox, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 
 /** A request mailbox and a reply mailbox on a virtual clock, and agent loops that use them. */
-export class Office {
+export class Fixture {
   readonly clock: VirtualClock = new VirtualClock();
   readonly requests: FaultyMailbox<AgentRequest<string>, AgentResult<string>> = new FaultyMailbox(
     "requests",
@@ -25,8 +25,8 @@ export class Office {
     error: (message) => void this.logged.push(message),
   };
 
-  /** Returns a model that repeats the prompt after `delayMs`. */
-  parrot(delayMs = 0): Adapter {
+  /** Returns a model that echoes the prompt after `delayMs`. */
+  echo(delayMs = 0): Adapter {
     const { clock } = this;
     return scriptedAdapter(({ messages }) => `${messages[0]!.content}!`, { delayMs, clock });
   }
@@ -35,7 +35,7 @@ export class Office {
     const { clock, log, requests } = this;
     return new AgentLoop<string>({
       requests,
-      adapter: this.parrot(),
+      adapter: this.echo(),
       prepare: (content) => ({ prompt: { messages: [{ role: "user", content }] } }),
       clock,
       log,
@@ -59,14 +59,14 @@ export class Office {
   }
 
   /** The output or the error name of each reply, in order. */
-  get heard(): (string | undefined)[] {
+  get replied(): (string | undefined)[] {
     return this.replies.bodies.map(({ output, error }) => output ?? error?.name);
   }
 }
 
 /** A model that never answers and ignores its signal. */
-export const deafAdapter: Adapter = {
-  name: "deaf",
+export const hangingAdapter: Adapter = {
+  name: "hanging",
   evaluate: () => ({
     [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }),
   }),

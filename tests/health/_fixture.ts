@@ -6,8 +6,8 @@ import type { HealthOptions } from "../../src/health/mod.ts";
 import { FakeRuntime, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 import { type Deferred, deferred } from "../../src/_promises.ts";
 
-/** A group on a virtual clock with one mailbox loop, and the app that tells how it is doing. */
-export class Clinic {
+/** A group on a virtual clock with one mailbox loop, and its health app. */
+export class Fixture {
   readonly clock: VirtualClock = new VirtualClock();
   readonly mailbox: FaultyMailbox<string> = new FaultyMailbox("jobs", { clock: this.clock });
   readonly logged: string[] = [];
@@ -18,7 +18,7 @@ export class Clinic {
     error: (message) => void this.logged.push(message),
   };
   readonly work: Deferred<void> = deferred();
-  /** The bodies that the handler got, in order. */
+  /** The bodies of the handled messages, in order. */
   readonly handled: string[] = [];
   #failure: Error | undefined;
   readonly loop: MailboxLoop<string> = new MailboxLoop({
@@ -45,7 +45,7 @@ export class Clinic {
     return healthApp(this.group, { clock: this.clock, log: this.log, ...options });
   }
 
-  /** From now on the handler fails. */
+  /** Makes the handler throw. */
   fail(failure: Error): void {
     this.#failure = failure;
   }

@@ -9,8 +9,8 @@ import {
 } from "../../src/service/mod.ts";
 import { VirtualClock } from "../../src/testing/mod.ts";
 
-/** A pool on a virtual clock, whose workers do what a test says. */
-export class Yard implements AsyncDisposable {
+/** A pool on a virtual clock whose workers the test controls. */
+export class Fixture implements AsyncDisposable {
   readonly clock: VirtualClock = new VirtualClock();
   readonly health: Record<string, WorkerHealth | boolean | Error | "hangs"> = {};
   readonly events: AttemptEvent[] = [];
@@ -36,18 +36,18 @@ export class Yard implements AsyncDisposable {
 
   async start(): Promise<this> {
     const started = this.pool.start();
-    // What is loaded takes real time, and the clock must not run before the workers are asked.
+    // Loading modules takes real time, and the clock must not run before the first health checks.
     while (this.clock.pending === 0) await nextTurn();
     await this.clock.until(started);
     return this;
   }
 
-  /** Which workers were asked, and what came of it. */
+  /** The worker and the outcome of each attempt. */
   get asked(): readonly string[] {
     return this.events.map(({ worker, outcome }) => `${worker} ${outcome}`);
   }
 
-  /** Who would be asked now, `times` times; each holds its slot with `hold`. */
+  /** Returns the workers of `times` requests. With `hold`, each request stays in flight until it resolves. */
   async order(times: number, hold?: Promise<void>): Promise<string> {
     const names: string[] = [];
     for (let index = 0; index < times; index++) {
