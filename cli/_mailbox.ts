@@ -161,9 +161,11 @@ const LONGEST_PAUSE_MS = 5_000;
  * tries until it succeeds or the group stops.
  */
 function openLater(url: string, firstReason: CliError, log: Log): GroupMailbox {
-  const parsed = parseMailboxUrl(url);
-  const { mailboxName } = engineOfScheme(parsed.scheme)!;
-  const name = mailboxName?.(parsed) ?? parsed.params.get("queue") ?? "default";
+  const { scheme, path, params } = parseMailboxUrl(url);
+  // An engine without the parameter has the name in the path.
+  const name = engineOfScheme(scheme)!.parameters.includes("queue")
+    ? params.get("queue") ?? "default"
+    : path.replace(/.*\//, "");
   let reason = firstReason;
   let opened: Mailbox<unknown> | undefined;
   const refuse = () => {
@@ -172,7 +174,7 @@ function openLater(url: string, firstReason: CliError, log: Log): GroupMailbox {
   };
   const unopened: Partial<Mailbox<unknown>> = {
     name,
-    engine: parsed.scheme,
+    engine: scheme,
     closed: false,
     receive: refuse,
     approximateCount: refuse,

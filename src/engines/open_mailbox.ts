@@ -3,7 +3,7 @@ import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox, MailboxOptions } from "../mailbox/mailbox.ts";
 import { checkParams, parseMailboxUrl } from "./_kit/mailbox_url.ts";
 import type { MailboxOpener } from "./_kit/registration.ts";
-import { engineOfScheme, ENGINES } from "./registry.ts";
+import { ENGINES } from "./registry.ts";
 
 /** Options of {@linkcode openMailbox}. */
 export interface OpenMailboxOptions extends MailboxOptions {
@@ -56,7 +56,7 @@ export async function openMailbox<T, R = unknown>(
   if (Object.hasOwn(engines, scheme)) {
     return await engines[scheme]!(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
   }
-  const engine = engineOfScheme(scheme);
+  const engine = ENGINES.find(({ schemes }) => schemes.includes(scheme));
   if (engine === undefined) {
     const known = [...ENGINES.flatMap(({ schemes }) => schemes), ...Object.keys(engines)];
     throw new InvalidParameterError(

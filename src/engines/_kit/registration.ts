@@ -28,8 +28,6 @@ export interface EngineRegistration {
   readonly inProcess?: boolean;
   /** Returns the path of the file with the messages, for engines that store them in a file. */
   readonly file?: (url: MailboxUrl) => string | undefined;
-  /** Returns the name of the mailbox of a URL. @default {the parameter `queue`, or `default`} */
-  readonly mailboxName?: (url: MailboxUrl) => string;
   /** What opening a mailbox creates even with `migrate: false`: `the streams of a mailbox on NATS`. */
   readonly alwaysCreates?: string;
   /** Opens a mailbox. */

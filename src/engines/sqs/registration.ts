@@ -13,7 +13,6 @@ export const sqs: EngineRegistration = {
     "sqs:orders?region=eu-west-1&create=true",
   ],
   packages: ["@aws-sdk/client-sqs"],
-  mailboxName: ({ path }) => path.replace(/.*\//, ""),
   async open(url, options) {
     const { SqsMailbox } = await import("./mod.ts");
     return await SqsMailbox.open(
