@@ -1,5 +1,5 @@
-// The packages that ours is held against. They have a package of their own, so that whoever installs
-// ours does not pay for them; it is installed when a part first needs it.
+// The packages that the benchmarks compare with. They are in a package of their own, which is installed
+// when a part first needs it, so that contributors do not have to install them.
 
 import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
@@ -18,12 +18,12 @@ export type OwnNode = { readonly program: string; readonly version: string } | {
 
 const folder = join(root, "bench", "peers");
 const INSTALL_LIMIT_MS = 60_000;
-/** Where nothing is there ready made, it is compiled; once. */
+/** The time limit of compiling a native package. */
 const BUILD_LIMIT_MS = 240_000;
 
 let installed: Promise<Peer> | undefined;
 
-/** Installs all peers unless they are there. Nothing of theirs is executed. */
+/** Installs all peers unless they are installed. Runs none of their install scripts. */
 export function takePeers(): Promise<Peer> {
   return installed ??= install();
 }
@@ -48,7 +48,7 @@ async function isUpToDate(): Promise<boolean> {
 }
 
 /**
- * The machine's own Node, beside the one of the devDependencies, with a `better-sqlite3` that fits it.
+ * Finds the machine's own Node, which is not that of the devDependencies, with a `better-sqlite3` for it.
  * npm compiles addons for the Node that runs it.
  */
 export async function ownNodeWithBetterSqlite3(): Promise<OwnNode> {
@@ -75,7 +75,7 @@ export async function ownNodeWithBetterSqlite3(): Promise<OwnNode> {
   return { program, version: output.trim() };
 }
 
-/** npm puts the programs of packages in front; the machine's own come after them. */
+/** Finds Node on the PATH behind the folders of packages, which npm puts first. */
 function ownNode(): string | undefined {
   const name = process.platform === "win32" ? "node.exe" : "node";
   return (process.env["PATH"] ?? "").split(delimiter)

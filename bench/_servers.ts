@@ -1,5 +1,5 @@
-// The servers that engines are measured on: the one that the environment names, the one at its usual place
-// on this machine, or a private one that ends with the part.
+// The servers of the benchmarks: the one that the environment names, the one on the default port of this
+// machine, or a private one that ends with the part.
 
 import process from "node:process";
 import { Redis } from "ioredis";
@@ -13,9 +13,7 @@ export interface BenchServer extends AsyncDisposable {
   readonly url: string;
 }
 
-const nobody = () => Promise.resolve();
-
-/** Redis, or why there is none. What the parts have left there goes when they let go of it. */
+/** Returns a Redis server, or why there is none. Disposing it deletes the keys of the benchmarks. */
 export async function takeRedis(): Promise<BenchServer | { readonly missing: string }> {
   const server = await findServer(redis);
   if (server === undefined) return { missing: missing(redis) };
@@ -27,7 +25,7 @@ export async function takeRedis(): Promise<BenchServer | { readonly missing: str
   };
 }
 
-/** A mailbox keeps its last number for good, also when it is purged. */
+/** Deletes the keys that a purge does not delete, such as the last number of a mailbox. */
 async function removeLeftovers(url: string): Promise<void> {
   const client = new Redis(url);
   for (const pattern of ["{lastcall:bench_*", "{lastcall.board:bench_*", "bull:bench_*"]) {
@@ -38,12 +36,12 @@ async function removeLeftovers(url: string): Promise<void> {
   client.disconnect();
 }
 
-/** PostgreSQL, or why there is none. */
+/** Returns a PostgreSQL server, or why there is none. */
 export async function takePostgres(): Promise<BenchServer | { readonly missing: string }> {
   const named = process.env["POSTGRES_URL"];
   const usual = ["postgres@", ""].map((user) => `postgres://${user}127.0.0.1:5432/test`);
   for (const url of named ? [named] : usual) {
-    if (await accepts(url)) return { url, [Symbol.asyncDispose]: nobody };
+    if (await accepts(url)) return { url, [Symbol.asyncDispose]: () => Promise.resolve() };
   }
   if (privateOptions.skip !== false) return { missing: privateOptions.skip };
   return await PrivatePostgres.start();
@@ -61,7 +59,7 @@ async function accepts(url: string): Promise<boolean> {
   }
 }
 
-/** A part that could not be measured. */
+/** Returns a part that could not be measured. */
 export function leftOut(title: string, why: string): Part {
   return { title, table: [], goals: [], notes: [`left out: ${why}`] };
 }

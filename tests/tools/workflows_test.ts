@@ -143,7 +143,7 @@ describe("the workflows", () => {
     assertEquals(await publishFrom(home!).then(({ code }) => code), 0);
     const { code, output } = await publishFrom("kitchen/lastcall");
     assertEquals(code, 1);
-    assertStringIncludes(output, "kitchen/lastcall.git: see Releasing");
+    assertStringIncludes(output, "kitchen/lastcall.git: see CONTRIBUTING.md");
   });
 
   it("announce a version once, and a prerelease as prerelease", async () => {
