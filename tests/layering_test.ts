@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
+import { ENGINES } from "../src/engines/registry.ts";
 import { engineViolations, violations } from "../tools/layering.ts";
 import { root } from "../tools/runtimes.ts";
 import { scan } from "../tools/source_scan.ts";
@@ -23,6 +24,14 @@ test("no file besides the registry and the engines' own folders names engines", 
     .filter((path) => !path.startsWith("tools/std/"));
   const sources = paths.map((path) => scan(path, readFileSync(`${root}/${path}`, "utf8")));
   assertEquals(engineViolations(sources), []);
+});
+
+test("every package of an engine in the registry is an optional peer of the npm package", () => {
+  const npm = JSON.parse(readFileSync(`${root}/package.json`, "utf8"));
+  for (const name of ENGINES.flatMap(({ packages = [] }) => packages)) {
+    assert(npm.peerDependencies[name], `${name} is not a peer`);
+    assertEquals(npm.peerDependenciesMeta[name], { optional: true });
+  }
 });
 
 test("layering refuses a comparison with a scheme, a package, and a list of engines", () => {

@@ -43,7 +43,7 @@ export async function checkEngine({ mailbox: url }: Settings): Promise<readonly 
       await mailbox.close();
     }
   } catch (error) {
-    return [unreachable(error)];
+    return [failureFinding(error)];
   }
 }
 
@@ -63,7 +63,8 @@ async function roundTrip(mailbox: Mailbox<unknown>, place: string): Promise<Find
   });
 }
 
-function unreachable(error: unknown): Finding {
+/** Reports why a mailbox cannot be opened, by the class and the `reason` of the error. */
+export function failureFinding(error: unknown): Finding {
   const reason = connectionReason(error);
   if (reason === "schema_missing") {
     return ok("engine", "the server answers; the worker creates its tables when it starts");

@@ -30,7 +30,7 @@ for (const [engine, site] of sites) {
       },
     );
 
-    it("loses no message and handles none twice when workers stop gracefully", async (t) => {
+    it(`${engine} loses no message and handles none twice when workers stop gracefully`, async (t) => {
       const faults = faultsOf(site, "term");
       const result = await runChaos({ ...options, engine, faults, seconds: 3, seed: seed() });
       t.diagnostic(textOf(result));
@@ -44,7 +44,7 @@ const servers = sites.filter(([, site]) => site.hasServer && site.slow === undef
 for (const [at, [engine, { skip }]] of servers.entries()) {
   const workers = at === 0 ? 10 : 5; // ten once, five otherwise to save time
   describe(`a rolling deploy of ${workers} workers on ${engine}`, { skip }, () => {
-    it("loses no message and handles none twice", async (t) => {
+    it(`a rolling deploy on ${engine} loses no message and handles none twice`, async (t) => {
       const rolling = { ...options, engine, workers, faults: [], seconds: 4, rolling: true };
       const result = await runRolling({ ...rolling, seed: seed() });
       t.diagnostic(textOf(result));

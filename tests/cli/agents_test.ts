@@ -34,7 +34,7 @@ async function boardIn(name: string): Promise<string> {
 }
 
 describe("lastcall agents", () => {
-  it("lists the agents of a directory with state, age and notice", async () => {
+  it("lastcall agents lists the agents of a directory with state, age and notice", async () => {
     const path = await boardIn("list");
     for (const address of [path, `dir:${path}`, `dir://${path}`]) {
       const { code, out, err } = await lastcall(["agents", address]);
@@ -45,7 +45,7 @@ describe("lastcall agents", () => {
     }
   });
 
-  it("distinguishes unknown, corrupt and stale", async () => {
+  it("lastcall agents distinguishes unknown, corrupt and stale", async () => {
     const path = await boardIn("apart");
     writeFileSync(join(path, "broken.json"), "{not json");
     utimesSync(join(path, "a.json"), 0, 0);
@@ -61,7 +61,7 @@ describe("lastcall agents", () => {
     });
   });
 
-  it("calls an agent stale after --stale-after", async () => {
+  it("lastcall agents calls an agent stale after --stale-after", async () => {
     const path = await boardIn("silent");
     const ago = Date.now() / 1_000 - 60;
     utimesSync(join(path, "a.json"), ago, ago);
@@ -71,14 +71,14 @@ describe("lastcall agents", () => {
     assertEquals(await status("--stale-after", "2m"), "running");
   });
 
-  it("takes the board from LASTCALL_BOARD, and refuses to run without a board", async () => {
+  it("lastcall agents takes the board from LASTCALL_BOARD, and refuses to run without a board", async () => {
     const path = await boardIn("env");
     const found = await lastcall(["agents", "--json"], { env: { LASTCALL_BOARD: path } });
     assertEquals(found.json.map(({ agentId }) => agentId), ["a", "b"]);
     assertEquals((await lastcall(["agents"])).code, 2);
   });
 
-  it("does not create a board", async () => {
+  it("lastcall agents does not create a board", async () => {
     const path = join(folder, "absent");
     const { code, err } = await lastcall(["agents", path]);
     assertEquals(code, 1);
@@ -86,7 +86,7 @@ describe("lastcall agents", () => {
     assertEquals(existsSync(path), false);
   });
 
-  it("refuses invalid arguments with exit code 2", async () => {
+  it("lastcall agents refuses invalid arguments with exit code 2", async () => {
     const path = await boardIn("usage");
     const file = join(folder, "file");
     writeFileSync(file, "");
@@ -109,7 +109,7 @@ describe("lastcall agents", () => {
     }
   });
 
-  it("reports an unreachable server without its password", async () => {
+  it("lastcall agents reports an unreachable server without its password", async () => {
     const url = `redis://:secret@127.0.0.1:${await freePort()}`;
     const { code, err } = await lastcall(["agents", url, "--json"]);
     assertEquals(code, 1);
@@ -119,7 +119,7 @@ describe("lastcall agents", () => {
 });
 
 describe("lastcall agents --watch", () => {
-  it("writes every change until Ctrl+C, and exits 0", async () => {
+  it("lastcall agents --watch writes every change until Ctrl+C, and exits 0", async () => {
     const path = await boardIn("watch");
     await using board = await openDirectoryBoard(path);
     const runtime = new FakeRuntime();
@@ -138,7 +138,7 @@ describe("lastcall agents --watch", () => {
     assertEquals(runtime.listening, 0);
   });
 
-  it("draws the table on a terminal", async () => {
+  it("lastcall agents --watch draws the table on a terminal", async () => {
     const path = await boardIn("draw");
     const runtime = new FakeRuntime();
     const { out } = await lastcall(["agents", path, "--watch"], {
@@ -151,7 +151,7 @@ describe("lastcall agents --watch", () => {
 });
 
 describe("lastcall agents on Redis", redis.gate, () => {
-  it("lists the board of --name, and no agents of an empty one", async () => {
+  it("lastcall agents on Redis lists the board of --name, and no agents of an empty one", async () => {
     const name = redis.uniqueName();
     const board = await openRedisBoard(redis.url, { name });
     await populate(board);
@@ -173,7 +173,7 @@ describe("lastcall agents on Redis", redis.gate, () => {
 describe("lastcall agents on PostgreSQL", postgres.options, () => {
   const schema = postgres.ownSchema();
 
-  it("does not create a board, and lists an existing one", async () => {
+  it("lastcall agents on PostgreSQL does not create a board, and lists an existing one", async () => {
     const args = ["agents", postgres.url!, "--schema", schema, "--json"];
     const absent = await lastcall(args);
     assertEquals(absent.code, 1);

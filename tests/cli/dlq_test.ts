@@ -26,7 +26,7 @@ const ids = async (url: string) => {
 };
 
 describe("dlq list and show", () => {
-  it("list dead letters with their reasons", async () => {
+  it("dlq list and show list dead letters with their reasons", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "max_deliveries", b: "schema" });
     const { out } = await lastcall(["dlq", "list", url]);
@@ -40,13 +40,13 @@ describe("dlq list and show", () => {
     ]);
   });
 
-  it("say when there are no dead letters", async () => {
+  it("dlq list and show say when there are no dead letters", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, {});
     assertEquals((await lastcall(["dlq", "list", url])).out, "no dead letters\n");
   });
 
-  it("show all details of one", async () => {
+  it("dlq list and show show all details of one", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema", b: "schema" });
     const { out } = await lastcall(["dlq", "show", url, "b"]);
@@ -61,7 +61,7 @@ describe("dlq list and show", () => {
     assertEquals(json[0].body, { order: "b" });
   });
 
-  it("refuse a missing or an unknown id", async () => {
+  it("dlq list and show refuse a missing or an unknown id", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema" });
     const missing = await lastcall(["dlq", "show", url]);
@@ -76,7 +76,7 @@ describe("dlq list and show", () => {
 });
 
 describe("dlq redrive", () => {
-  it("redrives all, with their old ids", async () => {
+  it("dlq redrive redrives all, with their old ids", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema", b: "max_deliveries" });
     const { code, out } = await lastcall(["dlq", "redrive", url]);
@@ -99,7 +99,7 @@ describe("dlq redrive", () => {
     ["at most --limit", ["--limit", "1"], ["b", "c"]],
   ];
   for (const [name, args, left] of choices) {
-    it(`chooses ${name}`, async () => {
+    it(`dlq redrive chooses ${name}`, async () => {
       using folder = new TempFolder();
       const url = await withLetters(folder, letters);
       const { code } = await lastcall(["dlq", "redrive", url, ...args]);
@@ -108,7 +108,7 @@ describe("dlq redrive", () => {
     });
   }
 
-  it("redrives the ids that exist, and fails for the others", async () => {
+  it("dlq redrive redrives the ids that exist, and fails for the others", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { code, out, err } = await lastcall(["dlq", "redrive", url, "a", "z"]);
@@ -117,14 +117,14 @@ describe("dlq redrive", () => {
     assertEquals(await ids(url), ["b", "c"]);
   });
 
-  it("shows progress on a terminal", async () => {
+  it("dlq redrive shows progress on a terminal", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { err } = await lastcall(["dlq", "redrive", url], { interactive: true });
     assertStringIncludes(err, "redriving  ━━━━━━━━────────────────  1 of 3");
   });
 
-  it("releases on Ctrl+C the dead letters that it holds", async () => {
+  it("dlq redrive releases on Ctrl+C the dead letters that it holds", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const runtime = new FakeRuntime();
@@ -139,7 +139,7 @@ describe("dlq redrive", () => {
     assertEquals((await lastcall(["dlq", "redrive", url])).out, "sent 3 dead letters back\n");
   });
 
-  it("reports on a signal how many it has redriven, with the exit code of the signal", async () => {
+  it("dlq redrive reports on a signal how many it has redriven, with the exit code of the signal", async () => {
     for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
       using folder = new TempFolder();
       const url = await withLetters(folder, letters);
@@ -160,7 +160,7 @@ describe("dlq redrive", () => {
     }
   });
 
-  it("reports how many it has redriven when the engine refuses one", async () => {
+  it("dlq redrive reports how many it has redriven when the engine refuses one", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { code, out, err } = await lastcall(["dlq", "redrive", `${url}?maxSize=2`]);
@@ -171,7 +171,7 @@ describe("dlq redrive", () => {
     assertEquals([again.code, again.json], [0, [{ redriven: 1 }]]);
   });
 
-  it("reports the same with --json", async () => {
+  it("dlq redrive reports the same with --json", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, letters);
     const { json, err } = await lastcall(["dlq", "redrive", `${url}?maxSize=1`, "--json"]);
@@ -179,7 +179,7 @@ describe("dlq redrive", () => {
     assertMatch(JSON.parse(err).error.message, /; sent back before that: 1 dead letter$/);
   });
 
-  it("refuses --limit 0", async () => {
+  it("dlq redrive refuses --limit 0", async () => {
     const { code, err } = await lastcall(["dlq", "redrive", "sqlite:./a.db", "--limit", "0"]);
     assertEquals(code, 2);
     assertStringIncludes(err, "Write a whole number of 1 or more");
@@ -187,7 +187,7 @@ describe("dlq redrive", () => {
 });
 
 describe("dlq purge", () => {
-  it("asks, and deletes only the dead letters", async () => {
+  it("dlq purge asks, and deletes only the dead letters", async () => {
     using folder = new TempFolder();
     const url = await withLetters(folder, { a: "schema" });
     await lastcall(["send", url, "1"]);
@@ -200,7 +200,7 @@ describe("dlq purge", () => {
 });
 
 describe("dlq", () => {
-  it("without a subcommand shows its help and exits 2", async () => {
+  it("dlq without a subcommand shows its help and exits 2", async () => {
     const { code, err } = await lastcall(["dlq"]);
     assertEquals(code, 2);
     assertStringIncludes(err, "Usage: lastcall dlq");

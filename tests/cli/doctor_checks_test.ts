@@ -1,9 +1,9 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { LoopGroup, silentLog, StepLoop } from "../../mod.ts";
+import { LoopGroup, MailboxConnectionError, silentLog, StepLoop } from "../../mod.ts";
 import { FULL_CAPABILITIES } from "../../src/mailbox/mailbox.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
-import { checkCapabilities } from "../../cli/doctor/engine_check.ts";
+import { checkCapabilities, failureFinding } from "../../cli/doctor/engine_check.ts";
 import { checkRuntime } from "../../cli/doctor/environment_checks.ts";
 import { durationText, type Finding, flagValue, type Level } from "../../cli/doctor/finding.ts";
 import { detectPlatform, platformOf, PLATFORMS, type Settings } from "../../cli/doctor/settings.ts";
@@ -107,7 +107,7 @@ describe("doctor: the time of a shutdown", () => {
 });
 
 describe("doctor: platform", () => {
-  it("knows the signal and the grace period of each platform", () => {
+  it("doctor knows the signal and the grace period of each platform", () => {
     const facts = PLATFORMS.map(({ name, signal, graceMs }) => [name, signal, graceMs]);
     assertEquals(facts, [
       ["fly", "SIGINT", 5_000],
@@ -121,7 +121,7 @@ describe("doctor: platform", () => {
     ]);
   });
 
-  it("detects the platform by its environment variable", () => {
+  it("doctor detects the platform by its environment variable", () => {
     for (const { name, variable } of PLATFORMS) {
       if (variable !== undefined) assertEquals(detectPlatform({ [variable]: "x" }).name, name);
     }
@@ -237,16 +237,35 @@ describe("doctor: watchdog", () => {
   ]);
 });
 
+describe("doctor: engine", () => {
+  const of = (reason?: MailboxConnectionError["reason"]) =>
+    failureFinding(
+      new MailboxConnectionError("the message", reason === undefined ? {} : { reason }),
+    );
+
+  it("doctor accepts a server without tables or with old ones, which the worker creates or updates", () => {
+    assertMatch(of("schema_missing").found, /creates its tables when it starts/);
+    assertMatch(of("schema_outdated").found, /updates its tables when it starts/);
+    assertEquals([of("schema_missing").level, of("schema_outdated").level], ["ok", "ok"]);
+  });
+
+  it("doctor tells a missing package from an unreachable server by the reason of the error", () => {
+    assertEquals([of("client_missing").level, of().level], ["problem", "problem"]);
+    assertEquals(of("client_missing").change, "install the package");
+    assertMatch(of().change ?? "", /the network/);
+  });
+});
+
 describe("doctor: capabilities", () => {
   const level = (lacks: Partial<typeof FULL_CAPABILITIES>) =>
     checkCapabilities({ ...FULL_CAPABILITIES, ...lacks })[0]?.level;
 
-  it("reports nothing for an engine with all capabilities", () =>
+  it("doctor reports nothing for an engine with all capabilities", () =>
     assertEquals(level({}), undefined));
 
-  it("mentions an engine without order", () => assertEquals(level({ fifo: false }), "ok"));
+  it("doctor mentions an engine without order", () => assertEquals(level({ fifo: false }), "ok"));
 
-  it("warns about stale receipt handles and lost attempts", () => {
+  it("doctor warns about stale receipt handles and lost attempts", () => {
     assertEquals(level({ fencedAck: false, fifo: false }), "warning");
     assertEquals(level({ restoresAttempts: false }), "warning");
   });
@@ -261,7 +280,7 @@ describe("doctor: runtime", () => {
       moduleExists,
     });
 
-  it("finds a Node that cannot load TypeScript", () => {
+  it("doctor finds a Node that cannot load TypeScript", () => {
     const level = (version: string) => node(version)[0]?.level;
     assertEquals(["20.20.2", "22.17.1", "23.5.0"].map(level), Array(3).fill("problem"));
     assertEquals(["22.18.0", "23.6.0", "24.0.0"].map(level), Array(3).fill("ok"));
@@ -271,11 +290,11 @@ describe("doctor: runtime", () => {
     assertEquals(checkRuntime({ ...DEFAULTS, module: "w.ts" }, bun)[0]?.level, "ok");
   });
 
-  it("finds a missing module", () => {
+  it("doctor finds a missing module", () => {
     assertMatch(node("24.0.0", 7, false)[0]?.found ?? "", /no module worker\.ts/);
   });
 
-  it("warns when it is PID 1", () => {
+  it("doctor warns when it is PID 1", () => {
     assertEquals(node("24.0.0").length, 1);
     assertEquals(node("24.0.0", 1)[1]?.level, "warning");
   });

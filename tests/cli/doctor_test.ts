@@ -23,7 +23,7 @@ async function find(check: string, ...args: readonly string[]) {
 }
 
 describe("lastcall doctor", () => {
-  it("exits 0 with the defaults on no platform", async () => {
+  it("lastcall doctor exits 0 with the defaults on no platform", async () => {
     const { code, out, err } = await lastcall(["doctor"]);
     assertEquals({ code, err }, { code: 0, err: "" });
     assertMatch(out, /^ok +platform +none detected/);
@@ -31,7 +31,7 @@ describe("lastcall doctor", () => {
     assertMatch(out, /\n\nall checks passed\n$/);
   });
 
-  it("prints each problem with the reason and the change, and exits 1", async () => {
+  it("lastcall doctor prints each problem with the reason and the change, and exits 1", async () => {
     const { code, out, err } = await lastcall(["doctor", "--platform", "kubernetes"]);
     assertEquals({ code, err }, { code: 1, err: "error: 1 problem: grace\n" });
     assertMatch(
@@ -43,7 +43,7 @@ describe("lastcall doctor", () => {
     assertMatch(out, /\n1 problem, 0 warnings\n$/);
   });
 
-  it("passes after the changes that it recommends", async () => {
+  it("lastcall doctor passes after the changes that it recommends", async () => {
     const args = ["--platform", "kubernetes", "--processing-time", "40s"];
     assertMatch(
       (await find("drain", ...args)).change,
@@ -56,14 +56,14 @@ describe("lastcall doctor", () => {
     assertStringIncludes(out, "all checks passed");
   });
 
-  it("exits 0 with warnings only", async () => {
+  it("lastcall doctor exits 0 with warnings only", async () => {
     const { code, out } = await lastcall(["doctor", "--mailbox", "memory:"]);
     assertEquals(code, 0);
     assertMatch(out, /warning +engine +memory: is a mailbox of one process/);
     assertMatch(out, /0 problems, 1 warning\n$/);
   });
 
-  it("writes one finding a line with --json", async () => {
+  it("lastcall doctor writes one finding a line with --json", async () => {
     const { code, json, err } = await lastcall(["doctor", "--grace", "10s", "--json"]);
     assertEquals(code, 1);
     assertEquals(json.map(({ check }) => check), [
@@ -72,7 +72,7 @@ describe("lastcall doctor", () => {
     assertEquals(JSON.parse(err).error, { message: "1 problem: grace", code: "failed" });
   });
 
-  it("detects the platform by its variable, and prefers the flag", async () => {
+  it("lastcall doctor detects the platform by its variable, and prefers the flag", async () => {
     const env = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
     const found = await lastcall(["doctor"], { env });
     assertStringIncludes(found.out, "(KUBERNETES_SERVICE_HOST is set)");
@@ -80,7 +80,7 @@ describe("lastcall doctor", () => {
     assertMatch(named.out, /systemd sends SIGTERM and kills after 90 s\n/);
   });
 
-  it("takes settings from the environment variables of run", async () => {
+  it("lastcall doctor takes settings from the environment variables of run", async () => {
     process.env["LASTCALL_SHUTDOWN_TIMEOUT"] = "7s";
     try {
       assertStringIncludes((await find("drain")).found, "= 7 s");
@@ -89,19 +89,19 @@ describe("lastcall doctor", () => {
     }
   });
 
-  it("warns about --no-lease and a watchdog that is off", async () => {
+  it("lastcall doctor warns about --no-lease and a watchdog that is off", async () => {
     assertEquals((await find("visibility", "--no-lease")).level, "warning");
     assertEquals((await find("watchdog", "--watchdog-threshold", "off")).level, "warning");
   });
 
-  it("checks the module without loading it", async () => {
+  it("lastcall doctor checks the module without loading it", async () => {
     const path = join(folder, "worker.mjs");
     writeFileSync(path, "throw new Error('loaded');");
     assertEquals((await find("runtime", path)).level, "ok");
     assertEquals((await find("runtime", join(folder, "none.mjs"))).level, "problem");
   });
 
-  it("refuses invalid arguments with exit code 2", async () => {
+  it("lastcall doctor refuses invalid arguments with exit code 2", async () => {
     for (
       const args of [
         ["--platform", "mainframe"],
@@ -112,7 +112,7 @@ describe("lastcall doctor", () => {
     ) assertEquals((await lastcall(["doctor", ...args])).code, 2, args.join(" "));
   });
 
-  it("uses colours only on a terminal without NO_COLOR", async () => {
+  it("lastcall doctor uses colours only on a terminal without NO_COLOR", async () => {
     const { out } = await lastcall(["doctor"], { interactive: true });
     assertStringIncludes(out, "\x1b[32mok     \x1b[0m");
     const plain = await lastcall(["doctor"], { interactive: true, env: { NO_COLOR: "1" } });
@@ -124,12 +124,12 @@ describe("lastcall doctor --health-port", () => {
   const at = (port: number) =>
     find("port", "--health-host", "127.0.0.1", "--health-port", `${port}`);
 
-  it("reports a free port and leaves it free", async () => {
+  it("lastcall doctor --health-port reports a free port and leaves it free", async () => {
     const port = await freePort();
     for (let i = 0; i < 2; i++) assertEquals((await at(port)).level, "ok");
   });
 
-  it("distinguishes a port used by a group from one used by another program", async () => {
+  it("lastcall doctor --health-port distinguishes a port used by a group from one used by another program", async () => {
     const other = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
     await once(other, "listening");
     const { port } = other.address() as { readonly port: number };
@@ -142,7 +142,7 @@ describe("lastcall doctor --health-port", () => {
     assertStringIncludes(finding.found, "by a group of lastcall");
   });
 
-  it("reports an address that this machine does not have", async () => {
+  it("lastcall doctor --health-port reports an address that this machine does not have", async () => {
     const finding = await find("port", "--health-host", "192.0.2.1", "--health-port", "0");
     assertEquals(finding.level, "problem");
   });
@@ -151,7 +151,7 @@ describe("lastcall doctor --health-port", () => {
 describe("lastcall doctor --mailbox", () => {
   const of = (url: string) => find("engine", "--mailbox", url);
 
-  it("counts the messages of a file", async () => {
+  it("lastcall doctor --mailbox counts the messages of a file", async () => {
     const url = `sqlite:${join(folder, "jobs.db")}`;
     const mailbox = await openMailbox(url, { log: silentLog });
     await mailbox.send("tea");
@@ -161,7 +161,7 @@ describe("lastcall doctor --mailbox", () => {
     assertMatch(found, /answers in .*: 1 message, 0 dead letters/);
   });
 
-  it("does not create the file, and checks that the worker can", async () => {
+  it("lastcall doctor --mailbox does not create the file, and checks that the worker can", async () => {
     const path = join(folder, "new.db");
     assertEquals((await of(`sqlite:${path}`)).level, "ok");
     assertEquals(existsSync(path), false);
@@ -170,7 +170,7 @@ describe("lastcall doctor --mailbox", () => {
     assertMatch(nowhere.change, /^mkdir -p .*where$/);
   });
 
-  it("reports a folder that is not writable", {
+  it("lastcall doctor --mailbox reports a folder that is not writable", {
     skip: process.getuid?.() === 0 && "root may write everywhere",
   }, async () => {
     const locked = join(folder, "locked");
@@ -183,24 +183,24 @@ describe("lastcall doctor --mailbox", () => {
     chmodSync(locked, 0o700);
   });
 
-  it("reports an unreachable server without its password", async () => {
+  it("lastcall doctor --mailbox reports an unreachable server without its password", async () => {
     const { level, found } = await of(`redis://:secret@127.0.0.1:${await freePort()}`);
     assertEquals(level, "problem");
     assertEquals(found.includes("secret"), false);
   });
 
-  it("reports an invalid URL", async () => {
+  it("lastcall doctor --mailbox reports an invalid URL", async () => {
     for (const url of ["jobs.db", "ftp://host", "sqlite:x.db?size=1"]) {
       assertEquals((await of(url)).level, "problem", url);
     }
   });
 
-  it("reaches Redis", redis.gate, async () => {
+  it("lastcall doctor --mailbox reaches Redis", redis.gate, async () => {
     const { level, found } = await of(`${redis.url}?queue=${redis.uniqueName()}`);
     assertEquals([level, /answers in .*: 0 messages/.test(found)], ["ok", true]);
   });
 
-  it("creates no tables in PostgreSQL", postgres.options, async () => {
+  it("lastcall doctor --mailbox creates no tables in PostgreSQL", postgres.options, async () => {
     const schema = postgres.ownSchema();
     for (let i = 0; i < 2; i++) {
       const { level, found } = await of(`${postgres.url}?schema=${schema}`);

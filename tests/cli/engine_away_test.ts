@@ -111,20 +111,26 @@ async function silentServer(): Promise<
 
 describe("run --on-failure restart, while the server is down,", () => {
   for (const { name, skip, at, serve } of engines) {
-    it(`keeps trying, and works once the server is up: ${name}`, { skip }, async () => {
-      await using server = await serve();
-      await using sender = start("send", server.url, "1");
-      assertEquals((await sender.exit()).code, 0);
-      await server.stop();
-      await using worker = startWorker(server.url, "--on-failure", "restart");
-      await worker.says("mailbox not opened; trying again");
-      await server.start();
-      await worker.line("did 1");
-      worker.kill("SIGTERM");
-      assertEquals((await worker.exit()).code, 0);
-    });
+    it(
+      `run --on-failure restart, while the server is down, keeps trying, and works once the server is up: ${name}`,
+      { skip },
+      async () => {
+        await using server = await serve();
+        await using sender = start("send", server.url, "1");
+        assertEquals((await sender.exit()).code, 0);
+        await server.stop();
+        await using worker = startWorker(server.url, "--on-failure", "restart");
+        await worker.says("mailbox not opened; trying again");
+        await server.start();
+        await worker.line("did 1");
+        worker.kill("SIGTERM");
+        assertEquals((await worker.exit()).code, 0);
+      },
+    );
 
-    it(`stops at once on SIGTERM: ${name}`, { skip }, async () => {
+    it(`run --on-failure restart, while the server is down, stops at once on SIGTERM: ${name}`, {
+      skip,
+    }, async () => {
       await using worker = startWorker(at(await freePort()), "--on-failure", "restart");
       await worker.says("mailbox not opened; trying again");
       worker.kill("SIGTERM");
@@ -134,7 +140,7 @@ describe("run --on-failure restart, while the server is down,", () => {
     });
   }
 
-  it("stops at once on SIGTERM while a server does not answer", async () => {
+  it("run --on-failure restart, while the server is down, stops at once on SIGTERM while a server does not answer", async () => {
     using server = await silentServer();
     const url = redis.url(server.port);
     await using worker = startWorker(url, "--on-failure", "restart");
@@ -147,7 +153,7 @@ describe("run --on-failure restart, while the server is down,", () => {
     assert(Number(told.at(-1)?.["stopMs"]) < 2_500);
   });
 
-  it("answers probes as live and not ready", async () => {
+  it("run --on-failure restart, while the server is down, answers probes as live and not ready", async () => {
     const port = await freePort();
     const flags = ["--on-failure", "restart", "--health-host", "127.0.0.1"];
     const url = redis.url(await freePort());
@@ -162,7 +168,7 @@ describe("run --on-failure restart, while the server is down,", () => {
 });
 
 describe("run without --on-failure restart, while the server is down,", () => {
-  it("exits 1 with one line", async () => {
+  it("run without --on-failure restart, while the server is down, exits 1 with one line", async () => {
     await using worker = startWorker(redis.url(await freePort()));
     const { code, stderr } = await worker.exit();
     assertEquals(code, 1);

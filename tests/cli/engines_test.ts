@@ -26,7 +26,7 @@ async function useAllCommands(url: string): Promise<void> {
 }
 
 describe("mailbox commands on Redis", redis.gate, () => {
-  it("work as on SQLite", async () => {
+  it("mailbox commands on Redis work as on SQLite", async () => {
     const name = redis.uniqueName();
     try {
       await useAllCommands(`${redis.url}?queue=${name}`);
@@ -38,14 +38,14 @@ describe("mailbox commands on Redis", redis.gate, () => {
 
 describe("mailbox commands on PostgreSQL", postgres.options, () => {
   const schema = postgres.ownSchema();
-  it("work as on SQLite", async () => {
+  it("mailbox commands on PostgreSQL work as on SQLite", async () => {
     await useAllCommands(`${postgres.url}?queue=orders&schema=${schema}`);
   });
 });
 
 describe("an unreachable engine", () => {
   for (const [scheme, path] of [["redis", ""], ["postgres", "/app"], ["nats", ""]]) {
-    it(`is reported in one line without the password: ${scheme}`, async () => {
+    it(`an unreachable engine is reported in one line without the password: ${scheme}`, async () => {
       const url = `${scheme}://anna:s3cret@127.0.0.1:${await freePort()}${path}`;
       const { code, out, err } = await lastcall(["count", url, "--json"]);
       assertEquals({ code, out }, { code: 1, out: "" });

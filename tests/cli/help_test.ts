@@ -33,7 +33,7 @@ const all = await commands();
 
 describe("--help", () => {
   for (const command of all) {
-    it(`of ${command} has a description and examples`, async () => {
+    it(`--help of ${command} has a description and examples`, async () => {
       const text = await help(command);
       const [, description = ""] = text.split("\n\n");
       assertMatch(description, /^[A-Z][^]*\.$/);
@@ -72,7 +72,7 @@ describe("the examples of --help", () => {
     "dlq purge",
   ];
   for (const command of tried) {
-    it(`work: ${command}`, async () => {
+    it(`the examples of --help of ${command} work`, async () => {
       writeFileSync("orders.jsonl", '{"dish":"soup"}\n{"dish":"cake"}\n');
       for (const line of examplesOf(await help(command))) {
         await leaveDeadLetter("order-17");

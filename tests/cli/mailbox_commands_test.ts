@@ -28,13 +28,13 @@ describe("send", () => {
     ]);
   });
 
-  it("prints text without --json", async () => {
+  it("send prints text without --json", async () => {
     using folder = new TempFolder();
     const { out } = await lastcall(["send", place(folder), "1", "--id", "first"]);
     assertEquals(out, "sent first\n");
   });
 
-  it("distinguishes a duplicate from a stored message", async () => {
+  it("send distinguishes a duplicate from a stored message", async () => {
     using folder = new TempFolder();
     const send = (...args: string[]) => lastcall(["send", place(folder), ...args]);
     assertEquals((await send("1", "--id", "first", "--json")).json, [{
@@ -61,7 +61,7 @@ describe("send", () => {
     assertEquals(await bodies(place(folder)), ["hello", "{not json"]);
   });
 
-  it("passes --delay and --reply-to to the mailbox", async () => {
+  it("send passes --delay and --reply-to to the mailbox", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "--delay", "1h", "--reply-to", "answers"]);
     await lastcall(["send", place(folder), "2", "--reply-to", "answers"]);
@@ -72,7 +72,7 @@ describe("send", () => {
     ]);
   });
 
-  it("takes the mailbox from the environment", async () => {
+  it("send takes the mailbox from the environment", async () => {
     using folder = new TempFolder();
     const env = { LASTCALL_MAILBOX: place(folder) };
     assertEquals((await lastcall(["send", '{"a":1}'], { env })).code, 0);
@@ -81,13 +81,13 @@ describe("send", () => {
     ]);
   });
 
-  it("prefers the mailbox argument to the environment", async () => {
+  it("send prefers the mailbox argument to the environment", async () => {
     using folder = new TempFolder();
     const env = { LASTCALL_MAILBOX: "redis://127.0.0.1:1" };
     assertEquals((await lastcall(["send", place(folder), "1"], { env })).code, 0);
   });
 
-  it("reads one JSON value a line, in order, and skips empty lines", async () => {
+  it("send reads one JSON value a line, in order, and skips empty lines", async () => {
     using folder = new TempFolder();
     const lines = Array.from({ length: 1_200 }, (_, at) => String(at)).toSpliced(600, 0, "", " ");
     const { out } = await lastcall(["send", place(folder)], { lines });
@@ -110,7 +110,7 @@ describe("send", () => {
     assertEquals(await bodies(url), [2]);
   });
 
-  it("waits while the mailbox is full", async () => {
+  it("send waits while the mailbox is full", async () => {
     using folder = new TempFolder();
     const url = place(folder, "?maxSize=2");
     const sending = lastcall(["send", url], { lines: ["1", "2", "3"] });
@@ -126,7 +126,7 @@ describe("send", () => {
     assertEquals((await sending).code, 0);
   });
 
-  it("reports the bad line, and how many messages it has sent", async () => {
+  it("send reports the bad line, and how many messages it has sent", async () => {
     using folder = new TempFolder();
     const { code, err } = await lastcall(["send", place(folder)], { lines: ["1", "", "x", "2"] });
     assertEquals(code, 1);
@@ -138,7 +138,7 @@ describe("send", () => {
     assertEquals(await bodies(place(folder)), [1]);
   });
 
-  it("reports on Ctrl+C how many it has sent, and exits 130", async () => {
+  it("send reports on Ctrl+C how many it has sent, and exits 130", async () => {
     using folder = new TempFolder();
     const runtime = new FakeRuntime();
     async function* lines() {
@@ -154,7 +154,7 @@ describe("send", () => {
     assertEquals(runtime.listening, 0);
   });
 
-  it("shows progress on a terminal", async () => {
+  it("send shows progress on a terminal", async () => {
     using folder = new TempFolder();
     const { err } = await lastcall(["send", place(folder)], { lines: ["1"], interactive: true });
     assertStringIncludes(err, "sending  1");
@@ -169,7 +169,7 @@ describe("send", () => {
     ["an empty id", ["1", "--id", ""], "Invalid --id: it must not be empty"],
   ];
   for (const [name, args, message] of refused) {
-    it(`refuses ${name}`, async () => {
+    it(`send refuses ${name}`, async () => {
       using folder = new TempFolder();
       const { code, out, err } = await lastcall(["send", place(folder), ...args]);
       assertEquals({ code, out }, { code: 2, out: "" });
@@ -177,7 +177,7 @@ describe("send", () => {
     });
   }
 
-  it("creates no file for a refused body", async () => {
+  it("send creates no file for a refused body", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "{a:1}"]);
     assertEquals(existsSync(folder.file()), false);
@@ -185,7 +185,7 @@ describe("send", () => {
 });
 
 describe("peek and count", () => {
-  it("show messages without receiving them", async () => {
+  it("peek and count show messages without receiving them", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), '{"a":1}', "--id", "one"]);
     for (const _ of [1, 2]) {
@@ -195,14 +195,14 @@ describe("peek and count", () => {
     assertEquals((await lastcall(["count", place(folder)])).out, "1 message, 0 dead letters\n");
   });
 
-  it("show at most --limit messages, oldest first", async () => {
+  it("peek and count show at most --limit messages, oldest first", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "2", "3"]);
     const { json } = await lastcall(["peek", place(folder), "-n", "2", "--json"]);
     assertEquals(json.map(({ body }) => body), [1, 2]);
   });
 
-  it("say that there are no messages, and write nothing with --json", async () => {
+  it("peek and count say that there are no messages, and write nothing with --json", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1"]);
     const other = place(folder, "?queue=other");
@@ -210,7 +210,7 @@ describe("peek and count", () => {
     assertEquals((await lastcall(["peek", other, "--json"])).out, "");
   });
 
-  it("escape control characters of messages", async () => {
+  it("peek and count escape control characters of messages", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "--id", "a\x1b[31m\nb"]);
     const { out } = await lastcall(["peek", place(folder)], { env: { NO_COLOR: "1" } });
@@ -247,7 +247,7 @@ describe("peek and count", () => {
 });
 
 describe("purge", () => {
-  it("asks, and deletes when the answer is yes", async () => {
+  it("purge asks, and deletes when the answer is yes", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "2"]);
     const { code, out, err } = await lastcall(["purge", place(folder)], { answer: "y" });
@@ -256,7 +256,7 @@ describe("purge", () => {
     assertEquals(await bodies(place(folder)), []);
   });
 
-  it("changes nothing when the answer is anything else", async () => {
+  it("purge changes nothing when the answer is anything else", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1"]);
     for (const answer of ["", "n", "yeah"]) {
@@ -267,7 +267,7 @@ describe("purge", () => {
     assertEquals(await bodies(place(folder)), [1]);
   });
 
-  it("refuses without a terminal", async () => {
+  it("purge refuses without a terminal", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1"]);
     const { code, err } = await lastcall(["purge", place(folder)], { lines: ["y"] });
@@ -276,7 +276,7 @@ describe("purge", () => {
     assertEquals(await bodies(place(folder)), [1]);
   });
 
-  it("does not ask with --yes", async () => {
+  it("purge does not ask with --yes", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1"]);
     const { json } = await lastcall(["purge", place(folder), "--yes", "--json"], { lines: [] });

@@ -9,7 +9,7 @@ const env = { token: TOKEN };
 const withToken = ["--token", TOKEN];
 
 describe("lastcall pause", () => {
-  it("waits until nothing is in flight, shows what is left, and exits 0", async () => {
+  it("lastcall pause waits until nothing is in flight, shows what is left, and exits 0", async () => {
     await using worker = await startWorker(["tea", "soup"], env);
     const { code, out, err } = await lastcall(["pause", worker.url, ...withToken], {
       // Each progress line finishes one handler.
@@ -24,7 +24,7 @@ describe("lastcall pause", () => {
     assertEquals(worker.group.health().paused, true);
   });
 
-  it("draws a bar on a terminal, and removes it", async () => {
+  it("lastcall pause draws a bar on a terminal, and removes it", async () => {
     await using worker = await startWorker(["tea", "soup"], env);
     const { code, err } = await lastcall(["pause", worker.url, ...withToken], {
       interactive: true,
@@ -36,7 +36,7 @@ describe("lastcall pause", () => {
     assertEquals(err.endsWith("\r\x1b[J"), true);
   });
 
-  it("writes one line with --json", async () => {
+  it("lastcall pause writes one line with --json", async () => {
     await using worker = await startWorker([], env);
     const { code, json, err } = await lastcall(["pause", worker.url, ...withToken, "--json"]);
     const [{ state, inFlight, waitedMs }] = json;
@@ -49,13 +49,13 @@ describe("lastcall pause", () => {
     assertEquals(typeof waitedMs, "number");
   });
 
-  it("does not wait with --no-wait", async () => {
+  it("lastcall pause does not wait with --no-wait", async () => {
     await using worker = await startWorker(["tea"], env);
     const { code, out } = await lastcall(["pause", worker.url, ...withToken, "--no-wait"]);
     assertEquals({ code, out }, { code: 0, out: `${worker.url} is pausing\n` });
   });
 
-  it("exits 1 after --timeout, and says what is left", async () => {
+  it("lastcall pause exits 1 after --timeout, and says what is left", async () => {
     await using worker = await startWorker(["tea"], env);
     const { code, out, err } = await lastcall(
       ["pause", worker.url, ...withToken, "--timeout", "20ms"],
@@ -65,7 +65,7 @@ describe("lastcall pause", () => {
     assertStringIncludes(err, "is still pausing with 1 in flight");
   });
 
-  it("stops waiting on Ctrl+C, and says that the group is still pausing", async () => {
+  it("lastcall pause stops waiting on Ctrl+C, and says that the group is still pausing", async () => {
     await using worker = await startWorker(["tea"], env);
     const runtime = new FakeRuntime();
     const { code, err } = await lastcall(["pause", worker.url, ...withToken], {
@@ -77,7 +77,7 @@ describe("lastcall pause", () => {
     assertEquals(runtime.listening, 0);
   });
 
-  it("fails when the group is resumed during the pause", async () => {
+  it("lastcall pause fails when the group is resumed during the pause", async () => {
     await using worker = await startWorker(["tea"], env);
     const { code, err } = await lastcall(["pause", worker.url, ...withToken], {
       onErr: () => worker.group.resume(),
@@ -86,7 +86,7 @@ describe("lastcall pause", () => {
     assertStringIncludes(err, "was resumed during the pause");
   });
 
-  it("fails when the group stops answering", async () => {
+  it("lastcall pause fails when the group stops answering", async () => {
     await using worker = await startWorker(["tea"], env);
     let stopped: Promise<unknown> | undefined;
     const { code, err } = await lastcall(["pause", worker.url, ...withToken], {
@@ -97,7 +97,7 @@ describe("lastcall pause", () => {
     assertStringIncludes(err, "does not answer any more; the last answer had 1 in flight");
   });
 
-  it("refuses a wrong, a missing and an invalid token, and prints none of them", async () => {
+  it("lastcall pause refuses a wrong, a missing and an invalid token, and prints none of them", async () => {
     await using worker = await startWorker([], env);
     const wrong = await lastcall(["pause", worker.url, "--token", "another-token-of-mine"]);
     assertEquals(wrong.code, 1);
@@ -111,14 +111,14 @@ describe("lastcall pause", () => {
     assertEquals(worker.group.health().paused, false);
   });
 
-  it("says what to do when the group was started without a token", async () => {
+  it("lastcall pause says what to do when the group was started without a token", async () => {
     await using worker = await startWorker();
     const { code, err } = await lastcall(["pause", worker.url, ...withToken]);
     assertEquals(code, 1);
     assertStringIncludes(err, "cannot pause: start the group with a token");
   });
 
-  it("exits 1 when there is no answer", async () => {
+  it("lastcall pause exits 1 when there is no answer", async () => {
     const { code, err } = await lastcall(["pause", `:${await freePort()}`, ...withToken]);
     assertEquals(code, 1);
     assertStringIncludes(err, "connection refused");
@@ -126,7 +126,7 @@ describe("lastcall pause", () => {
 });
 
 describe("lastcall resume", () => {
-  it("makes a paused group take work again", async () => {
+  it("lastcall resume makes a paused group take work again", async () => {
     await using worker = await startWorker([], env);
     await lastcall(["pause", worker.url, ...withToken]);
     const { code, out } = await lastcall(["resume", worker.url, ...withToken]);
@@ -134,7 +134,7 @@ describe("lastcall resume", () => {
     assertEquals(worker.group.health().ready, true);
   });
 
-  it("needs the token too", async () => {
+  it("lastcall resume needs the token too", async () => {
     await using worker = await startWorker();
     assertEquals((await lastcall(["resume", worker.url])).code, 2);
     const { code, err } = await lastcall(["resume", worker.url, ...withToken]);

@@ -18,7 +18,7 @@ function start(args: readonly string[], cwd: string, ...variables: readonly stri
 }
 
 describe("lastcall in a process", () => {
-  it("runs a handler until SIGTERM, finishes the message in flight, and exits 0", async () => {
+  it("lastcall in a process runs a handler until SIGTERM, finishes the message in flight, and exits 0", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, '{"wait":true}', "2"]);
@@ -32,7 +32,7 @@ describe("lastcall in a process", () => {
     assertEquals((await lastcall(["count", url])).out, "1 message, 0 dead letters\n");
   });
 
-  it("takes its options from the environment, and releases unfinished messages", async () => {
+  it("lastcall in a process takes its options from the environment, and releases unfinished messages", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, "1", "2"]);
@@ -51,7 +51,7 @@ describe("lastcall in a process", () => {
     assertEquals(json.map(({ body }) => body), [1, 2]);
   });
 
-  it("ends when empty with LASTCALL_UNTIL_EMPTY=true, and not with false", async () => {
+  it("lastcall in a process ends when empty with LASTCALL_UNTIL_EMPTY=true, and not with false", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     const args = ["run", fixture("handler"), "--mailbox", url];
@@ -74,7 +74,7 @@ describe("lastcall in a process", () => {
     );
   });
 
-  it("runs the group of a module, and ignores the environment's group options", async () => {
+  it("lastcall in a process runs the group of a module, and ignores the environment's group options", async () => {
     using folder = new TempFolder();
     const variables = ["LASTCALL_SHUTDOWN_TIMEOUT=5s", "LASTCALL_MAILBOX=sqlite:./jobs.db"];
     await using worker = start(["run", fixture("group")], folder.path, ...variables);
@@ -83,7 +83,7 @@ describe("lastcall in a process", () => {
     assertEquals((await worker.exit()).code, 0);
   });
 
-  it("refuses an invalid environment variable", async () => {
+  it("lastcall in a process refuses an invalid environment variable", async () => {
     using folder = new TempFolder();
     await using worker = start(["run", fixture("loops")], folder.path, "LASTCALL_UNREADY_DELAY=x");
     const { code, stderr } = await worker.exit();
@@ -91,7 +91,7 @@ describe("lastcall in a process", () => {
     assertStringIncludes(stderr, "LASTCALL_UNREADY_DELAY");
   });
 
-  it("serves probes with --health-port, and accepts its token", async () => {
+  it("lastcall in a process serves probes with --health-port, and accepts its token", async () => {
     using folder = new TempFolder();
     const port = await freePort();
     const args = ["--health-port", String(port), "--health-host", "127.0.0.1"];
@@ -111,7 +111,7 @@ describe("lastcall in a process", () => {
     assertEquals((await worker.exit()).code, 0);
   });
 
-  it("writes only JSON lines to standard error in a pipe", async () => {
+  it("lastcall in a process writes only JSON lines to standard error in a pipe", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, "0", '{"wait":true}']); // the first fails, the second is in flight at SIGTERM
@@ -132,7 +132,7 @@ describe("lastcall in a process", () => {
     assertEquals(records.at(-1).event, "report");
   });
 
-  it("prints errors without a stack, and exits with their code", async () => {
+  it("lastcall in a process prints errors without a stack, and exits with their code", async () => {
     using folder = new TempFolder();
     await using peek = start(["peek", "sqlite:./nowhere.db"], folder.path);
     const { code, stdout, stderr } = await peek.exit();
@@ -141,28 +141,32 @@ describe("lastcall in a process", () => {
   });
 
   for (const file of ["secret.db", "closed/jobs.db"]) {
-    it(`reports missing permissions: ${file}`, { skip: unprivileged.skip }, async () => {
-      using files = await ClosedFiles.make();
-      for (const command of ["count", "send", "demo"]) {
-        const rest = command === "send" ? ["1"] : [];
-        const target = command === "demo"
-          ? ["--file", files.path(file)]
-          : [`sqlite:${files.path(file)}`];
-        await using child = Child.start("../../../cli/mod", {
-          args: [command, ...target, ...rest],
-          wrapper: unprivileged.wrapper,
-        });
-        const { code, stdout, stderr } = await child.exit();
-        assertEquals({ code, stdout }, { code: 1, stdout: "" });
-        assertMatch(
-          stderr,
-          /^error: The SQLite file ".*" failed: EACCES: permission denied.*give this.*\n$/,
-        );
-      }
-    });
+    it(
+      `lastcall in a process reports missing permissions: ${file}`,
+      { skip: unprivileged.skip },
+      async () => {
+        using files = await ClosedFiles.make();
+        for (const command of ["count", "send", "demo"]) {
+          const rest = command === "send" ? ["1"] : [];
+          const target = command === "demo"
+            ? ["--file", files.path(file)]
+            : [`sqlite:${files.path(file)}`];
+          await using child = Child.start("../../../cli/mod", {
+            args: [command, ...target, ...rest],
+            wrapper: unprivileged.wrapper,
+          });
+          const { code, stdout, stderr } = await child.exit();
+          assertEquals({ code, stdout }, { code: 1, stdout: "" });
+          assertMatch(
+            stderr,
+            /^error: The SQLite file ".*" failed: EACCES: permission denied.*give this.*\n$/,
+          );
+        }
+      },
+    );
   }
 
-  it("writes all output to a pipe before it exits", async () => {
+  it("lastcall in a process writes all output to a pipe before it exits", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url], { lines: Array(1_000).fill(JSON.stringify("x".repeat(300))) });
@@ -174,7 +178,7 @@ describe("lastcall in a process", () => {
 });
 
 describe("demo", () => {
-  it("closes after --for, and continues at the next start", async () => {
+  it("demo closes after --for, and continues at the next start", async () => {
     using folder = new TempFolder();
     await using first = start(["demo", "--for", "500ms"], folder.path);
     const { code, stdout, stderr } = await first.exit();
@@ -192,7 +196,7 @@ describe("demo", () => {
     assertStringIncludes(ended.stdout, "for the next start.");
   });
 
-  it("handles three orders at a time", async () => {
+  it("demo handles three orders at a time", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file("kitchen.db")}?queue=orders`;
     const lines = Array(6).fill('{"dish":"stew","minutes":1000}');

@@ -50,7 +50,7 @@ describe("run", () => {
     assertEquals((await lastcall(["count", url])).out, "0 messages, 0 dead letters\n");
   });
 
-  it("prefers the command line to the module's options", async () => {
+  it("run prefers the command line to the module's options", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, "0"]);
@@ -61,7 +61,7 @@ describe("run", () => {
     assertEquals(json[0].report.counts.deadLettered, 1);
   });
 
-  it("counts receives and not messages with --max-iterations", async () => {
+  it("run counts receives and not messages with --max-iterations", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url, "1", "2", "3"]);
@@ -73,7 +73,7 @@ describe("run", () => {
     );
   });
 
-  it("ends with --until-empty when the mailbox is empty and all messages are handled", async () => {
+  it("run ends with --until-empty when the mailbox is empty and all messages are handled", async () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url], { lines: Array.from({ length: 25 }, (_, i) => `${i + 1}`) });
@@ -94,13 +94,13 @@ describe("run", () => {
     assertEquals(names.sort(), ["mails", "orders"]);
   });
 
-  it("ends with 1 when a loop fails", async () => {
+  it("run ends with 1 when a loop fails", async () => {
     const { exitCode, json } = await run(fixture("failing"), "--json");
     assertEquals(exitCode, 1);
     assertEquals(json[0].report.outcome, "failed");
   });
 
-  it("announces the loops on standard error", async () => {
+  it("run announces the loops on standard error", async () => {
     const runtime = new FakeRuntime();
     const args = ["run", fixture("loops"), "--max-iterations", "0"];
     const { err, out } = await lastcall(args, { runtime, interactive: true });
@@ -118,7 +118,7 @@ describe("run", () => {
     assertEquals(json[0].report.loops[0].name, "own");
   });
 
-  it("passes its limits to a group of another copy of the package", async () => {
+  it("run passes its limits to a group of another copy of the package", async () => {
     const { code } = await runText(
       `export const group = { loops: [], run: async () => {}, shutdown: async () => true,
          main: async ({ maxIterations, maxMessages, untilEmpty }) => {
@@ -130,7 +130,7 @@ describe("run", () => {
     assertEquals(code, 0);
   });
 
-  it("awaits an exported promise", async () => {
+  it("run awaits an exported promise", async () => {
     const { err } = await runText(`export default Promise.resolve(() => {});`);
     assertStringIncludes(err, "which needs a mailbox");
   });
@@ -166,7 +166,7 @@ describe("run refuses, in one line and before anything starts,", () => {
     ["a flag of a group that is made already", "export default { loops: [], run() {}, main() {} };", /--shutdown-timeout has no effect here: .* a group; set it/, "--shutdown-timeout", "2s"],
   ];
   for (const [name, text, message, ...args] of modules) {
-    it(name, async () => {
+    it(`run refuses ${name}`, async () => {
       const { code, exitCode, out, err } = await runText(text, ...args);
       assertEquals({ code, exitCode, out }, { code: 2, exitCode: undefined, out: "" });
       const [line = "", hint, ...more] = err.trimEnd().split("\n");
@@ -176,13 +176,13 @@ describe("run refuses, in one line and before anything starts,", () => {
     });
   }
 
-  it("a module that is not there", async () => {
+  it("run refuses a module that is not there", async () => {
     const { code, err } = await run("./no_such_worker.ts");
     assertEquals(code, 2);
     assertStringIncludes(err, "No module ./no_such_worker.ts");
   });
 
-  it("a port that is in use", async () => {
+  it("run refuses a port that is in use", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
@@ -193,13 +193,13 @@ describe("run refuses, in one line and before anything starts,", () => {
     assertMatch(err, new RegExp(`^error: Cannot listen on 127.0.0.1:${port}: .*\n$`));
   });
 
-  it("no module at all", async () => {
+  it("run refuses no module at all", async () => {
     const { code, err } = await run();
     assertEquals(code, 2);
     assertStringIncludes(err, "Missing required argument 'module'");
   });
 
-  it("a module that throws, with its stack with LASTCALL_DEBUG", async () => {
+  it("run refuses a module that throws, with its stack with LASTCALL_DEBUG", async () => {
     using folder = new TempFolder();
     writeFileSync(folder.file("worker.mjs"), 'throw new Error("no tea");');
     const { err } = await lastcall(["run", folder.file("worker.mjs")], {
@@ -208,7 +208,7 @@ describe("run refuses, in one line and before anything starts,", () => {
     assertStringIncludes(err, "worker.mjs:1");
   });
 
-  it("a wrong option, without printing the token", async () => {
+  it("run refuses a wrong option, without printing the token", async () => {
     const { err, out } = await runText("export default 42;", "--token", "s3cret", "--colour");
     assertEquals(`${err}${out}`.includes("s3cret"), false);
   });

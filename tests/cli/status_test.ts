@@ -32,7 +32,7 @@ async function answering(
 }
 
 describe("lastcall status", () => {
-  it("shows a ready group with its work in flight, and exits 0", async () => {
+  it("lastcall status shows a ready group with its work in flight, and exits 0", async () => {
     await using worker = await startWorker(["tea", "soup"]);
     const { code, out, err } = await lastcall(["status", worker.url]);
     assertEquals({ code, err }, { code: 0, err: "" });
@@ -42,7 +42,7 @@ describe("lastcall status", () => {
     assertEquals(out.includes("\x1b"), false);
   });
 
-  it("writes the whole status in one line with --json", async () => {
+  it("lastcall status writes the whole status in one line with --json", async () => {
     await using worker = await startWorker(["tea"]);
     const { code, json } = await lastcall(["status", `127.0.0.1:${worker.port}`, "--json"]);
     assertEquals(code, 0);
@@ -51,7 +51,7 @@ describe("lastcall status", () => {
     assertEquals([loops[0].name, loops[0].inFlight], ["orders", 1]);
   });
 
-  it("exits 1 when the group is paused", async () => {
+  it("lastcall status exits 1 when the group is paused", async () => {
     await using worker = await startWorker();
     await worker.group.pause();
     const { code, out, err } = await lastcall(["status", worker.url]);
@@ -63,14 +63,14 @@ describe("lastcall status", () => {
     );
   });
 
-  it("uses the ready field of /status when there is no readiness probe", async () => {
+  it("lastcall status uses the ready field of /status when there is no readiness probe", async () => {
     const status = { live: true, ready: true, phase: "running", paused: false, loops: [] };
     await using server = await answering(status, 404);
     const { code, out } = await lastcall(["status", server.url]);
     assertEquals({ code, out }, { code: 0, out: `${server.url}  ready, running\n` });
   });
 
-  it("exits 1 when a readiness check fails, and names the check", async () => {
+  it("lastcall status exits 1 when a readiness check fails, and names the check", async () => {
     await using worker = await startWorker([], { checks: { database: () => false } });
     const { code, err, json } = await lastcall(["status", worker.url, "--json"]);
     assertEquals(code, 1);
@@ -78,7 +78,7 @@ describe("lastcall status", () => {
     assertEquals(JSON.parse(err).error.code, "failed");
   });
 
-  it("shows the time that is left of a shutdown", async () => {
+  it("lastcall status shows the time that is left of a shutdown", async () => {
     await using worker = await startWorker(["tea"]);
     const stopped = worker.group.shutdown();
     const { code, out } = await lastcall(["status", worker.url]);
@@ -91,7 +91,7 @@ describe("lastcall status", () => {
     await stopped;
   });
 
-  it("shows rates, mailboxes, work and agents where /status has them", async () => {
+  it("lastcall status shows rates, mailboxes, work and agents where /status has them", async () => {
     const loop = { name: "a", state: "running", ready: true, inFlight: 30, oldestMs: 65_000 };
     await using server = await answering({
       ...{ live: true, ready: true, phase: "running", paused: false, at: 10_000, runtime: "bun" },
@@ -117,7 +117,7 @@ describe("lastcall status", () => {
     assertMatch(out, /w-1 +stale +3 s/);
   });
 
-  it("exits 1 when there is no answer, with the code unavailable", async () => {
+  it("lastcall status exits 1 when there is no answer, with the code unavailable", async () => {
     const port = await freePort();
     const { code, out, err } = await lastcall(["status", `:${port}`]);
     assertEquals({ code, out }, { code: 1, out: "" });
@@ -129,7 +129,7 @@ describe("lastcall status", () => {
     assertEquals(JSON.parse(json.err).error.code, "unavailable");
   });
 
-  it("exits 1 when the server is not a health app", async () => {
+  it("lastcall status exits 1 when the server is not a health app", async () => {
     await using other = await answering({ hello: "world" });
     const { code, err } = await lastcall(["status", other.url]);
     assertEquals(code, 1);
@@ -141,7 +141,7 @@ describe("lastcall status", () => {
     assertStringIncludes((await lastcall(["status", none.url])).err, "/status answered 404");
   });
 
-  it("refuses an invalid address before it sends a request", async () => {
+  it("lastcall status refuses an invalid address before it sends a request", async () => {
     for (const url of ["redis://localhost", "http://", "a b", "http://me:secret@host"]) {
       const { code, err } = await lastcall(["status", url]);
       assertEquals(code, 2, url);
@@ -151,7 +151,7 @@ describe("lastcall status", () => {
     assertEquals((await lastcall(["status", ":8080", "--watch", "--every", "0s"])).code, 2);
   });
 
-  it("accepts the address in several forms", () => {
+  it("lastcall status accepts the address in several forms", () => {
     const cases = [
       ["localhost:8080", "http://localhost:8080"],
       [":8080", "http://localhost:8080"],
@@ -166,7 +166,7 @@ describe("lastcall status", () => {
 });
 
 describe("lastcall status --watch", () => {
-  it("writes one line a change until Ctrl+C, and exits 0", async () => {
+  it("lastcall status --watch writes one line a change until Ctrl+C, and exits 0", async () => {
     const [looked, paused] = [deferred(), deferred()];
     let looks = 0;
     await using worker = await startWorker(["tea"], {
@@ -193,7 +193,7 @@ describe("lastcall status --watch", () => {
     assertEquals(runtime.listening, 0);
   });
 
-  it("continues while there is no answer", async () => {
+  it("lastcall status --watch continues while there is no answer", async () => {
     const runtime = new FakeRuntime();
     const port = await freePort();
     const { code, json } = await lastcall(
@@ -204,7 +204,7 @@ describe("lastcall status --watch", () => {
     assertEquals(json.map(({ error }) => error.code), ["unavailable"]);
   });
 
-  it("redraws a terminal within its width and height", async () => {
+  it("lastcall status --watch redraws a terminal within its width and height", async () => {
     await using worker = await startWorker(["tea"]);
     const runtime = new FakeRuntime();
     let draws = 0;

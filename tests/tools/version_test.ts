@@ -58,11 +58,11 @@ async function git(cwd: string, ...args: readonly string[]): Promise<string> {
 }
 
 describe("the version of the package", () => {
-  it("is the same in all files of this repository", () => {
+  it("the version of the package is the same in all files of this repository", () => {
     assertEquals(versionProblems(root), []);
   });
 
-  it("is set by npm version in all files, committed and tagged, and nothing else changes", async () => {
+  it("the version of the package is set by npm version in all files, committed and tagged, and nothing else changes", async () => {
     using folder = new TempFolder();
     const path = await repository(folder);
     const { code, output } = await npmVersion(path, "0.20.0-rc.1");
@@ -81,7 +81,7 @@ describe("the version of the package", () => {
     assertEquals(await git(path, "status", "--porcelain", "-uno"), "");
   });
 
-  it("stays unchanged when the changelog has no unreleased section", async () => {
+  it("the version of the package stays unchanged when the changelog has no unreleased section", async () => {
     using folder = new TempFolder();
     const path = await repository(folder, "# Changelog\n\n## 0.1.0 (2029-01-01)\n\n- All.\n");
     const { code, output } = await npmVersion(path, "0.2.0");
@@ -90,7 +90,7 @@ describe("the version of the package", () => {
     assertEquals(await git(path, "status", "--porcelain", "-uno"), "");
   });
 
-  it("is reported for each place that has another one", () => {
+  it("the version of the package is reported for each place that has another one", () => {
     for (const name of ["deno.json", "package-lock.json"]) {
       using folder = new TempFolder();
       const path = project(folder);
@@ -102,14 +102,14 @@ describe("the version of the package", () => {
     assertStringIncludes(versionProblems(path).join(), "CHANGELOG.md has 0.1.0 neither");
   });
 
-  it("may be the last release while the changelog has an unreleased section", () => {
+  it("the version of the package may be the last release while the changelog has an unreleased section", () => {
     using folder = new TempFolder();
     const text =
       "# Changelog\n\n## 0.2.0 (unreleased)\n\n- New.\n\n## 0.1.0 (2029-01-01)\n\n- All.\n";
     assertEquals(versionProblems(project(folder, text)), []);
   });
 
-  it("must match the tag and have a date", () => {
+  it("the version of the package must match the tag and have a date", () => {
     using folder = new TempFolder();
     const path = project(folder);
     assertEquals(versionProblems(path, "v0.2.0").length, 2);
@@ -118,7 +118,7 @@ describe("the version of the package", () => {
     assertEquals(versionProblems(path, "v0.1.0"), []);
   });
 
-  it("is refused when the changelog has released it", () => {
+  it("the version of the package is refused when the changelog has released it", () => {
     using folder = new TempFolder();
     const path = project(
       folder,
@@ -128,7 +128,7 @@ describe("the version of the package", () => {
     checkReady(path, "0.2.0");
   });
 
-  it("is refused when a heading of the changelog is invalid", () => {
+  it("the version of the package is refused when a heading of the changelog is invalid", () => {
     using folder = new TempFolder();
     const path = project(folder, "# Changelog\n\n## Version 0.1.0\n\n- All.\n");
     assertThrows(() => readChangelog(path), Error, '"## Version 0.1.0"');

@@ -70,7 +70,7 @@ async function play(job: string, step: RegExp, tag: string, known: boolean): Pro
 }
 
 describe("the workflows", () => {
-  it("have read permission only, except to publish and to announce", () => {
+  it("the workflows have read permission only, except to publish and to announce", () => {
     assertEquals([ci.permissions, release.permissions], [{ contents: "read" }, {
       contents: "read",
     }]);
@@ -83,7 +83,7 @@ describe("the workflows", () => {
     assert(!/\bsecrets\b/.test(JSON.stringify([ci, release])), "a secret can get lost");
   });
 
-  it("have a time limit, a concurrency group, and actions with a version", () => {
+  it("the workflows have a time limit, a concurrency group, and actions with a version", () => {
     assert(ci.concurrency && release.concurrency);
     for (const [name, job] of jobs) {
       assert(job.uses !== undefined || job["timeout-minutes"]! <= 60, `${name} has no limit`);
@@ -91,7 +91,7 @@ describe("the workflows", () => {
     for (const { uses } of steps) if (uses !== undefined) assertMatch(uses, /^[\w-]+\/[\w-]+@v\d+/);
   });
 
-  it("use existing scripts and files, and valid shell syntax", async () => {
+  it("the workflows use existing scripts and files, and valid shell syntax", async () => {
     for (const script of scripts) {
       for (const [, name = ""] of script.matchAll(/\bnpm run ([\w-]+)/g)) assert(npm.scripts[name]);
       for (const [path] of script.matchAll(/(?<![\w/-])(?:tools|\.ci)\/[\w.]+/g)) {
@@ -102,7 +102,7 @@ describe("the workflows", () => {
     }
   });
 
-  it("test on the oldest supported Node", () => {
+  it("the workflows test on the oldest supported Node", () => {
     const setUp = ci.jobs["test"]?.steps?.find(({ uses }) =>
       uses?.startsWith("actions/setup-node@")
     );
@@ -110,7 +110,7 @@ describe("the workflows", () => {
     assertEquals(setUp?.with?.["node-version"], oldest);
   });
 
-  it("publish after the tests, and announce after publishing", () => {
+  it("the workflows publish after the tests, and announce after publishing", () => {
     const needs = Object.entries(release.jobs).map(([name, job]) => [name, job.needs]);
     assertEquals(Object.fromEntries(needs), {
       version: undefined,
@@ -124,7 +124,7 @@ describe("the workflows", () => {
     assertEquals(release.on, { push: { tags: ["v*"] } });
   });
 
-  it("publish to npm only a version that is not there", async () => {
+  it("the workflows publish to npm only a version that is not there", async () => {
     const step = /^Publish/;
     assertStringIncludes(await play("npm", step, "v1.0.0", false), "npm publish --provenance\n");
     const early = await play("npm", step, "v1.0.0-rc.1", false);
@@ -132,7 +132,7 @@ describe("the workflows", () => {
     assertEquals(await play("npm", step, "v1.0.0", true), "npm view lastcall@1.0.0 version\n");
   });
 
-  it("publish only from the repository in the manifest", async () => {
+  it("the workflows publish only from the repository in the manifest", async () => {
     const [, host, home] = /^git\+(https:\/\/[^/]+)\/(.+)\.git$/.exec(npm.repository.url) ?? [];
     const script = release.jobs["npm"]?.steps?.find(({ name }) => /names this/.test(name ?? ""))
       ?.run;
@@ -146,7 +146,7 @@ describe("the workflows", () => {
     assertStringIncludes(output, "kitchen/lastcall.git: see CONTRIBUTING.md");
   });
 
-  it("announce a version once, and a prerelease as prerelease", async () => {
+  it("the workflows announce a version once, and a prerelease as prerelease", async () => {
     const step = /^Release/;
     assertStringIncludes(await play("announce", step, "v1.0.0", false), "--verify-tag --latest");
     assertStringIncludes(await play("announce", step, "v1.0.0-rc.1", false), "--prerelease");
