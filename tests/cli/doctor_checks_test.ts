@@ -239,9 +239,7 @@ describe("doctor: watchdog", () => {
 
 describe("doctor: engine", () => {
   const of = (reason?: MailboxConnectionError["reason"]) =>
-    failureFinding(
-      new MailboxConnectionError("the message", reason === undefined ? {} : { reason }),
-    );
+    failureFinding(new MailboxConnectionError("the message", reason ? { reason } : {}));
 
   it("doctor accepts a server without tables or with old ones, which the worker creates or updates", () => {
     assertMatch(of("schema_missing").found, /creates its tables when it starts/);
