@@ -57,7 +57,7 @@ export function addRunOptions(command: Command): Command {
   );
   add(
     "--max-deliveries <count>",
-    "dead-letter a message after this many deliveries (default: never)",
+    "dead-letter a message after this many deliveries (default: 10)",
     parseCount(1),
   );
   add(
