@@ -4,13 +4,11 @@ import type { Delivery, Entry } from "../../mailbox/engine.ts";
  * The head of a record. A record is `<sent at> <head>\n<body>`, one hash field, so that a receive needs one
  * lookup per message. JSON never contains a line break, so the first one ends the head.
  *
- * - Format 1: `[id, dedup, replyTo?, checkpoint?]`. Version 0.1 writes it, and so does this version for a
- *   message without meta, with `replyTo` empty: it means the same in both.
- * - Format 2: `format-2 [id, dedup, null, checkpoint, meta]`, for a message with meta.
- *
- * A worker of version 0.1 would ignore the meta, and with it the reply address. The prefix prevents that: it
- * is no JSON, so that worker fails to read the record and releases it, and a worker of this version handles
- * it. The META key has `format` 2 from the first such record on, and version 0.1 refuses to open the queue.
+ * Version 0.1 writes format 1, which has no `meta`. Format 2 has it at the end, and is written for a message
+ * with meta; a message without meta is the same in both formats. During a rolling deploy the versions share
+ * the queue: workers of version 0.1 read the first four fields of format 2. They handle the message without
+ * its headers, which they do not know, and their dead letter of it has none. So the marker in META stays 1:
+ * with another one, version 0.1 would refuse to open the queue again after a rollback.
  */
 type Head = readonly [
   id: string,
@@ -20,21 +18,26 @@ type Head = readonly [
   meta?: string,
 ];
 
-const FORMAT_2 = "format-2 ";
-
-/** Returns the highest format of the records of these messages. */
-export function formatOf(entries: readonly Entry<string>[]): 1 | 2 {
-  return entries.every(({ meta }) => meta === undefined) ? 1 : 2;
-}
-
 /** Returns the stored head of a message. */
 export function headOf({ id, dedup, meta, checkpoint }: Entry<string>): string {
   const start = [id, dedup ? 1 : 0] as const;
-  if (meta !== undefined) {
-    return FORMAT_2 + JSON.stringify([...start, null, checkpoint ?? null, meta] satisfies Head);
-  }
-  const head: Head = checkpoint === undefined ? start : [...start, null, checkpoint];
+  const head: Head = meta !== undefined
+    ? [...start, replyToOf(meta), checkpoint ?? null, meta]
+    : checkpoint !== undefined
+    ? [...start, null, checkpoint]
+    : start;
   return JSON.stringify(head);
+}
+
+/** Returns the reply address in meta, for workers of version 0.1, which read it from the head. */
+function replyToOf(meta: string): string | null {
+  if (!meta.includes('"replyTo":')) return null;
+  try {
+    const { replyTo } = JSON.parse(meta);
+    return typeof replyTo === "string" ? replyTo : null;
+  } catch {
+    return null;
+  }
 }
 
 /** Returns an id that the sender chose with a prefix, so that it is never empty; otherwise "". */
@@ -76,16 +79,14 @@ export class RedisDelivery implements Delivery<string> {
   ) {
     const sentAtEnd = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
-    const headAt = sentAtEnd + 1 +
-      (record.startsWith(FORMAT_2, sentAtEnd + 1) ? FORMAT_2.length : 0);
-    const [id, dedup, replyTo, checkpoint, meta] = JSON.parse(
-      record.slice(headAt, headEnd),
-    ) as Head;
+    const head = JSON.parse(record.slice(sentAtEnd + 1, headEnd)) as Head;
+    const [id, dedup, replyTo, checkpoint, meta] = head;
     this.seq = seq;
     this.receiveId = receiveId;
     this.id = id;
     this.dedup = dedup === 1;
     this.body = record.slice(headEnd + 1);
+    // Without meta, a reply address is one of version 0.1.
     this.meta = meta ?? (typeof replyTo === "string" ? JSON.stringify({ replyTo }) : undefined);
     this.deliveryCount = deliveryCount;
     this.enqueuedAt = Number(record.slice(0, sentAtEnd));

@@ -5,8 +5,8 @@ import type { RedisLink } from "./redis_link.ts";
 import { queueScript, type Script } from "./scripts/script.ts";
 
 /**
- * Checks the types of the keys before another script uses them. Replies with the highest format of the
- * records (0: the queue is new), or with -1 and the key that has another type.
+ * Checks the types of the keys before another script uses them. Replies with the marker of the format (0: the
+ * queue is new), or with -1 and the key that has another type.
  */
 const FORMAT: Script = queueScript(`
 local types = { 'hash', 'list', 'zset', 'zset', 'hash', 'hash', 'hash', 'hash' }
@@ -22,9 +22,6 @@ const POLICY: Script = queueScript(`
 local info = redis.pcall('INFO', 'memory')
 return { now, type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' }
 `);
-
-/** The formats of records that this version reads; 0 is a new queue. */
-const READABLE_FORMATS: readonly unknown[] = [0, 1, 2];
 
 /** What a reply reports about the storage. */
 export interface StorageNotes {
@@ -59,10 +56,10 @@ export class StorageWatch {
   /** Throws when another program wrote the keys. Warns when the server may evict messages. */
   async checkFormat(action: string): Promise<void> {
     const [, format, key, type] = await this.#link.run(action, FORMAT, this.#keys, []);
-    if (READABLE_FORMATS.includes(format)) return await this.#checkPolicy();
+    if (format === 0 || format === 1) return await this.#checkPolicy();
     const found = format === -1
       ? `the key "${key}" is a ${type}, so another program wrote it. Choose another name`
-      : `its format is ${format === -2 ? "unknown" : format}, and this version reads up to 2. ` +
+      : `its format is ${format === -2 ? "unknown" : format}, and this version reads format 1. ` +
         "Update this program, or choose another name";
     throw new MailboxConnectionError(
       `Cannot open mailbox "${this.#name}": ${found}. Nothing was changed`,

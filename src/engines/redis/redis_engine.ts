@@ -13,7 +13,6 @@ import {
   ackArguments,
   chosenIdOf,
   encodeHandles,
-  formatOf,
   type HandleResults,
   headOf,
   isSettled,
@@ -100,7 +99,7 @@ export class RedisEngine implements Engine<string> {
       entry.body,
     ]);
     const room = Math.min(maxSize, Number.MAX_SAFE_INTEGER);
-    const reply = await this.#send([this.#channel, room, formatOf(entries), ...values]);
+    const reply = await this.#send([this.#channel, room, ...values]);
     const [, stored, count, fresh, duplicates = []] = reply as [
       number,
       number,
@@ -161,7 +160,6 @@ export class RedisEngine implements Engine<string> {
     const values = withHandles(
       chosenIdOf(delivery as RedisDelivery),
       channelOf(this.#deadName),
-      formatOf([letter]),
       headOf(letter),
       letter.body,
     );

@@ -1,10 +1,10 @@
 import { queueScript, type Script } from "./script.ts";
 
 /**
- * Stores messages. ARGV: valid until, channel, maximum size, highest format of the records, and for each
- * message: chosen id or "", delay, head, body. When they do not fit, it stores nothing and replies with 0,
- * the count and the number of new messages. Otherwise it replies with 1, the count, the number of stored
- * messages, the indexes of the duplicates, and the last message number if any were stored.
+ * Stores messages. ARGV: valid until, channel, maximum size, and for each message: chosen id or "", delay,
+ * head, body. When they do not fit, it stores nothing and replies with 0, the count and the number of new
+ * messages. Otherwise it replies with 1, the count, the number of stored messages, the indexes of the
+ * duplicates, and the last message number if any were stored.
  */
 export const SEND: Script = queueScript(`
 -- An id whose message was deleted is free.
@@ -12,12 +12,12 @@ local function isStored(id)
   local seq = redis.call('HGET', IDS, id)
   return seq and redis.call('HEXISTS', MESSAGES, seq) == 1
 end
-local channel, maxSize, format = ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local channel, maxSize = ARGV[2], tonumber(ARGV[3])
 local fresh, duplicates, chosen = {}, {}, {}
-for i = 5, #ARGV, 4 do
+for i = 4, #ARGV, 4 do
   local id = ARGV[i]
   if id ~= '' and (chosen[id] or isStored(id)) then
-    duplicates[#duplicates + 1] = (i - 5) / 4
+    duplicates[#duplicates + 1] = i / 4 - 1
   else
     chosen[id] = id ~= ''
     fresh[#fresh + 1] = i
@@ -28,7 +28,7 @@ if count + #fresh > maxSize then return { now, 0, count, #fresh } end
 if #fresh == 0 then return { now, 1, count, 0, duplicates } end
 
 local notify = isNoneReady()
-local seq = reserveNumbers(META, MESSAGES, #fresh, format)
+local seq = reserveNumbers(META, MESSAGES, #fresh)
 local records, ready, due = {}, {}, {}
 local function store()
   redis.call('HSET', MESSAGES, unpack(records))

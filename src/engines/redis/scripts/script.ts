@@ -64,7 +64,7 @@ function prefixOf(name: string): string {
  *
  * | key | content |
  * |---|---|
- * | META | `seq`, the last number, and `format`, the highest format of a record |
+ * | META | `seq`, the last number, and `format`, which is 1 |
  * | READY | list of new messages in order; most messages are delivered once, from here |
  * | RETURNED | sorted set of messages that are ready again, and of delayed ones that became due |
  * | DUE | sorted set of delayed and leased messages by the time when they become ready |
@@ -100,11 +100,11 @@ local function formatRecord(head, body)
   return string.format('%.0f ', math.floor(now / 1000)) .. head .. '\\n' .. body
 end
 
--- Reserves numbers for messages whose records have this format, and returns the last number before them.
-local function reserveNumbers(meta, messages, count, format)
+-- Reserves numbers for new messages, and returns the last number before them.
+local function reserveNumbers(meta, messages, count)
   local last = redis.call('HINCRBY', meta, 'seq', count)
-  if last == count or format ~= '1' then redis.call('HSET', meta, 'format', format) end
   if last == count then
+    redis.call('HSET', meta, 'format', 1)
     -- Another program may have deleted the counter: a number in use would overwrite its message.
     local used = 0
     for _, seq in ipairs(redis.call('HKEYS', messages)) do used = math.max(used, tonumber(seq)) end

@@ -64,8 +64,8 @@ return { now, results }
 
 /**
  * Deletes a message and stores its dead letter, whose keys follow those of the mailbox. ARGV: valid until,
- * receipt handle, chosen id of the message or "", channel of the dead letters, and the format, the head and
- * the body of the dead letter.
+ * receipt handle, chosen id of the message or "", channel of the dead letters, head and body of the dead
+ * letter.
  */
 export const DEAD_LETTER: Script = queueScript(`
 allowWithoutMemory()
@@ -74,8 +74,8 @@ if #seqs == 0 then return { now, results } end
 deleteMessages(seqs)
 if ARGV[3] ~= '' then redis.call('HDEL', IDS, ARGV[3]) end
 local deadMeta, deadReady, deadMessages = KEYS[9], KEYS[10], KEYS[13]
-local seq = reserveNumbers(deadMeta, deadMessages, 1, ARGV[5]) + 1
-redis.call('HSET', deadMessages, seq, formatRecord(ARGV[6], ARGV[7]))
+local seq = reserveNumbers(deadMeta, deadMessages, 1) + 1
+redis.call('HSET', deadMessages, seq, formatRecord(ARGV[5], ARGV[6]))
 redis.call('RPUSH', deadReady, seq)
 wake(ARGV[4])
 return { now, results }
