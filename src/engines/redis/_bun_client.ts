@@ -2,8 +2,7 @@
 
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Random } from "../../random.ts";
-import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
-import type { LinkOptions } from "./redis_link.ts";
+import type { ConnectionOptions, RedisClient, RedisSubscriber } from "./redis_client.ts";
 
 type BunModule = {
   readonly RedisClient?: new (url: string, options: object) => BunRedis;
@@ -41,9 +40,9 @@ function isBun(userAgent: string): boolean {
 export class BunClient implements RedisClient {
   readonly #link: BunLink;
   readonly #make: () => BunRedis;
-  readonly #options: LinkOptions;
+  readonly #options: ConnectionOptions;
 
-  constructor(make: () => BunRedis, options: LinkOptions) {
+  constructor(make: () => BunRedis, options: ConnectionOptions) {
     this.#make = make;
     this.#options = options;
     this.#link = new BunLink(make, options, {
@@ -79,7 +78,7 @@ class BunSubscriber implements RedisSubscriber {
   /** The channels of the current connection. A second subscription would deliver each notification twice. */
   #subscriptions = new Map<string, Promise<unknown>>();
 
-  constructor(make: () => BunRedis, options: LinkOptions) {
+  constructor(make: () => BunRedis, options: ConnectionOptions) {
     this.#link = new BunLink(make, options, {
       onOpen: () => {
         this.#subscriptions = new Map();
@@ -164,7 +163,7 @@ class BunLink {
   #lastReplyAt = 0;
   #cancelWatch: Cancel | undefined;
 
-  constructor(make: () => BunRedis, options: LinkOptions, events: BunLinkEvents) {
+  constructor(make: () => BunRedis, options: ConnectionOptions, events: BunLinkEvents) {
     this.#make = make;
     this.#clock = options.clock;
     this.#random = options.random;

@@ -6,8 +6,7 @@
  */
 
 import { show } from "../../_checks.ts";
-import type { Cancel, Clock } from "../../clock.ts";
-import type { Log } from "../../log.ts";
+import type { Cancel } from "../../clock.ts";
 import {
   InvalidParameterError,
   MailboxClosedError,
@@ -15,12 +14,11 @@ import {
 } from "../../mailbox/errors.ts";
 import { type Random, systemRandom } from "../../random.ts";
 import { PendingCalls } from "../_kit/calls.ts";
+import { checkServerUrl, connect, type OwnConnection } from "./_connect.ts";
 import {
-  checkServerUrl,
-  connect,
   connectionError,
+  type ConnectionOptions,
   isUnknownScript,
-  type OwnConnection,
   type RedisClient,
 } from "./redis_client.ts";
 import type { Script } from "./scripts/script.ts";
@@ -28,20 +26,10 @@ import { WakeChannels } from "./_wake_channels.ts";
 
 export { Script } from "./scripts/script.ts";
 
-/** Options of {@linkcode openRedisLink}. */
-export interface RedisLinkOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  /** After how many milliseconds a call fails. */
-  readonly callTimeoutMs: number;
-  /** The source of the jitter of reconnects. @default {systemRandom} */
+/** Options of {@linkcode openRedisLink}. `random` has a default, {@linkcode systemRandom}. */
+export type RedisLinkOptions = Omit<ConnectionOptions, "random"> & {
   readonly random?: Random | undefined;
-}
-
-/** The options of a link, with defaults. */
-export interface LinkOptions extends RedisLinkOptions {
-  readonly random: Random;
-}
+};
 
 /** The arguments of a script. */
 export type Values = readonly (string | number)[];
@@ -71,7 +59,7 @@ interface Opened extends OwnConnection {
  * server refuses a call that has not timed out here, the link repeats it with the time from the refusal.
  */
 export class RedisLink {
-  readonly options: LinkOptions;
+  readonly options: ConnectionOptions;
   readonly #server: string | RedisClient;
   readonly #pending = new PendingCalls();
   #opened: Opened | undefined;

@@ -201,7 +201,10 @@ describe("the storage of RedisMailbox", gate, () => {
 
 describe("RedisMailbox.open", () => {
   it("RedisMailbox.open refuses an invalid server or option without showing the password", async () => {
-    for (const bad of ["http://user:secret@host", "", {} as never, undefined as never]) {
+    const urls = ["@host", "?x@host", "#x@host", "/x@host"].map((rest) =>
+      `http://user:secret${rest}`
+    );
+    for (const bad of [...urls, "", {} as never, undefined as never]) {
       const error = await assertRejects(() => RedisMailbox.open(bad), InvalidParameterError);
       assertEquals(/secret/.test(error.message), false, error.message);
     }
