@@ -69,10 +69,14 @@ export function openEnvelope<B>(
   codec: Codec<B>,
   { body, meta }: { readonly body: B; readonly meta?: B | undefined },
 ): { readonly envelope: Envelope; readonly body: B } {
-  if (meta !== undefined) return { envelope: readEnvelope(codec.decodeMeta(meta)), body };
+  const fields = meta === undefined ? undefined : codec.decodeMeta(meta);
+  if (fields !== undefined && "headers" in fields) return { envelope: readEnvelope(fields), body };
+  // Version 0.1 had no headers. An engine returns its reply address as meta; a trace is in the body.
   const traced = codec.readTraced?.(body);
-  if (traced === undefined) return { envelope: EMPTY, body };
-  return { envelope: { headers: traced.headers }, body: traced.body };
+  if (traced === undefined) {
+    return { envelope: fields === undefined ? EMPTY : readEnvelope(fields), body };
+  }
+  return { envelope: readEnvelope({ ...fields, headers: traced.headers }), body: traced.body };
 }
 
 /** Picks the fields of an envelope from an object that has them: stored meta, or a dead letter. */

@@ -41,7 +41,6 @@ export async function openRedisBoard(
     clock,
     log: safeLog(options.log),
     callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
-    pollIntervalMs: options.pollIntervalMs ?? 5_000,
   });
   return new Board(options, new RedisStore(link, name));
 }

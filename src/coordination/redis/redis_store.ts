@@ -50,12 +50,12 @@ export class RedisStore implements BoardStore {
 
   async close(): Promise<void> {
     if (this.#link.closed) return;
-    await this.#link.calls.settle();
+    await this.#link.settled();
     await this.#link.close();
   }
 
   #run(what: string, script: Script, args: readonly string[]): Promise<unknown[]> {
-    return this.#link.calls.run(what, script, this.#keys, args);
+    return this.#link.run(what, script, this.#keys, args);
   }
 }
 

@@ -25,5 +25,9 @@ export async function loadClient<T>(
 
 /** Returns a URL for errors and logs: without user, password and parameters. */
 export function redactUrl(url: string): string {
-  return url.replace(/[?#].*$/s, "").replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
+  const address = url.replace(/[?#].*$/s, "");
+  const [scheme = ""] = /^[a-z][a-z0-9+.-]*:\/\//i.exec(address) ?? [];
+  // Then the text before the ? may be a part of a password that should have been encoded.
+  if (url.includes("@", address.length)) return `${scheme}…`;
+  return scheme + address.slice(scheme.length).replace(/^.*@/s, "");
 }

@@ -7,7 +7,7 @@ import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
 import { cleanUp, gate, look, uniqueName } from "./_redis.ts";
 
-/** A mailbox whose calls are counted, and fail while `broken`. */
+/** Opens a mailbox whose calls are counted, and fail while `broken`. */
 async function openCounted() {
   const behind = look();
   const { redis } = behind;
@@ -36,12 +36,12 @@ async function openCounted() {
   };
 }
 
-describe("acknowledgements on Redis", gate, () => {
-  it("travel with the receive of the next message", async () => {
+describe("acknowledgements with a receive on Redis", gate, () => {
+  it("the receive of the next message carries the acknowledgement", async () => {
     await using it = await openCounted();
     const { mailbox, traffic } = it;
     await mailbox.sendMany(Array.from({ length: 20 }, (_, i) => i));
-    await mailbox.approximateCount(); // by now the server knows the scripts
+    await mailbox.approximateCount(); // now the server knows the scripts
     traffic.calls = 0;
     const loop = new MailboxLoop({ mailbox, handler: () => {}, log: silentLog });
     await loop.run({ maxIterations: 20 });
@@ -49,7 +49,7 @@ describe("acknowledgements on Redis", gate, () => {
     assert(traffic.calls <= 23, `${traffic.calls} calls for 20 messages`);
   });
 
-  it("travel with a receive of the same turn, whichever was first", async () => {
+  it("a receive carries the acknowledgements of its turn, whichever was called first", async () => {
     await using it = await openCounted();
     const { mailbox, traffic } = it;
     await mailbox.sendMany([1, 2, 3]);
@@ -63,7 +63,7 @@ describe("acknowledgements on Redis", gate, () => {
     assertEquals([traffic.calls, await mailbox.approximateCount()], [3, 0]);
   });
 
-  it("tell for each what came of it", async () => {
+  it("carried acknowledgements return a result for each message", async () => {
     await using it = await openCounted();
     const { mailbox } = it;
     await mailbox.send(1);
@@ -81,7 +81,7 @@ describe("acknowledgements on Redis", gate, () => {
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("fail with the receive they travel with, and can be made again", async () => {
+  it("carried acknowledgements fail with their receive and can be repeated", async () => {
     await using it = await openCounted();
     const { mailbox, traffic } = it;
     await mailbox.sendMany([1, 2]);
@@ -96,7 +96,7 @@ describe("acknowledgements on Redis", gate, () => {
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("free the ids that were chosen", async () => {
+  it("carried acknowledgements free chosen ids", async () => {
     await using it = await openCounted();
     const { mailbox, redis } = it;
     await mailbox.send(1, { id: "chosen" });

@@ -1,4 +1,4 @@
-// A hundred broken connections under load, and a server that is replaced by its replica.
+// A hundred broken connections under load, and a failover to a replica.
 
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertGreater } from "@std/assert";
@@ -15,15 +15,14 @@ const gate = { skip: hasBinary(redis) ? false : missing(redis) };
 const CUTS = 100;
 const WORKERS = 8;
 
-/** Something that breaks connections, a hundred times. */
+/** Breaks connections, a hundred times. */
 interface Fault {
-  /** From now on. */
   begin(proxy: BreakingProxy, admin: Redis): void;
-  /** How often it has. */
+  /** Returns how often it did. */
   count(proxy: BreakingProxy): number;
 }
 
-/** Cuts every so many pieces of a conversation, until it is enough. */
+/** Returns a rule that cuts the connection at every n-th piece of data. */
 function everySoMany(few: number, proxy: BreakingProxy, pattern: RegExp) {
   let seen = 0;
   return (data: string) =>
@@ -56,9 +55,9 @@ const FAULTS: Readonly<Record<string, () => Fault>> = {
   },
 };
 
-describe("connections to Redis that break a hundred times under load", gate, () => {
+describe("RedisMailbox with broken connections", gate, () => {
   for (const [name, makeFault] of Object.entries(FAULTS)) {
-    it(`lose no message and repeat none: ${name}`, async () => {
+    it(`a hundred broken connections lose no message and repeat none: ${name}`, async () => {
       await using server = await PrivateServer.start(redis);
       await using behind = look(server.url);
       await using proxy = await BreakingProxy.before(server.port);
@@ -81,7 +80,7 @@ describe("connections to Redis that break a hundred times under load", gate, () 
       }
       const fault = makeFault();
       void fault.begin(proxy, behind.redis);
-      // From behind the proxy, and by a connection that is not killed: a send is confirmed once.
+      // The sender uses a connection that does not break, so that each send is confirmed once.
       const sender = await RedisMailbox.open<number>(behind.redis, { log: silentLog });
       let sent = 0;
       await eventually(async () => {
@@ -93,21 +92,21 @@ describe("connections to Redis that break a hundred times under load", gate, () 
       for (const { loop } of runs) await loop.shutdown();
       for (const { running } of runs) await running;
       assertEquals(seen.sort((a, b) => a - b), Array.from({ length: sent }, (_, i) => i));
-      const sum = (figure: "received" | "acknowledged" | "leftToExpire") =>
-        runs.reduce((total, { loop }) => total + loop.counts[figure], 0);
+      const sum = (count: "received" | "acknowledged" | "leftToExpire") =>
+        runs.reduce((total, { loop }) => total + loop.counts[count], 0);
       assertEquals([sum("acknowledged"), sum("leftToExpire")], [sent, 0]);
     });
   }
 });
 
-/** A server with its replica, and an address that leads to one of them. */
+/** Starts a server with a replica, and a proxy in front of the primary. */
 async function startPair(): Promise<
   & {
     readonly old: PrivateServer;
     readonly toOld: Redis;
     readonly toNew: Redis;
     readonly at: string;
-    /** The replica becomes the server, and the address leads to it. */
+    /** Promotes the replica and points the proxy to it. */
     failOver(): Promise<void>;
   }
   & AsyncDisposable
@@ -136,9 +135,9 @@ async function startPair(): Promise<
   };
 }
 
-describe("a Redis server that is replaced by its replica", gate, () => {
+describe("RedisMailbox after a failover", gate, () => {
   for (const way of ["is gone", "stays and is read-only"]) {
-    it(`goes on with what was there: the old one ${way}`, async () => {
+    it(`a mailbox continues on the replica after a failover: the old primary ${way}`, async () => {
       await using pair = await startPair();
       await using mailbox = await RedisMailbox.open<string>(pair.at, { log: silentLog });
       await mailbox.sendMany(["held", "ready"]);
@@ -164,7 +163,7 @@ describe("a Redis server that is replaced by its replica", gate, () => {
     });
   }
 
-  it("says that messages are lost where the replica lagged behind", async () => {
+  it("a failover to a replica that lagged behind is logged as lost messages", async () => {
     const errors: string[] = [];
     const log = { ...silentLog, error: (text: string) => void errors.push(text) };
     await using pair = await startPair();
@@ -180,6 +179,6 @@ describe("a Redis server that is replaced by its replica", gate, () => {
     await eventually(() => mailbox.send("new"));
     const messages = await mailbox.receive({ maxMessages: 10 });
     assertEquals(messages.map(({ body }) => body), ["replicated", "new"]);
-    assertEquals(errors.map((text) => /has lost messages/.test(text)), [true], errors.join("\n"));
+    assertEquals(errors.map((text) => /messages lost/.test(text)), [true], errors.join("\n"));
   });
 });

@@ -1,4 +1,4 @@
-// Workers that cannot listen for messages: they look for them instead, and live on.
+// Workers that cannot subscribe to notifications: they poll.
 
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
@@ -12,7 +12,7 @@ import { look } from "./_redis.ts";
 
 const gate = { skip: hasBinary(redis) ? false : missing(redis) };
 
-/** What a worker says once when it cannot listen. */
+/** The warning of a worker that cannot subscribe. */
 const SAYS = "cannot listen for messages";
 
 /** Waits until so many connections listen. */
@@ -25,9 +25,9 @@ async function listening(admin: Redis, count: number): Promise<void> {
 
 const ofWorker = (port: number) => `redis://worker:secret@127.0.0.1:${port}`;
 
-describe("a worker that cannot listen for messages on Redis", gate, () => {
+describe("RedisMailbox without notifications", gate, () => {
   for (const rule of ["resetchannels", "-subscribe"]) {
-    it(`lives on and says so once when its user loses the permission (${rule})`, async () => {
+    it(`a worker that may not subscribe any more polls and warns once (${rule})`, async () => {
       await using server = await PrivateServer.start(redis);
       await using behind = look(server.url);
       const admin = behind.redis;
@@ -48,7 +48,7 @@ describe("a worker that cannot listen for messages on Redis", gate, () => {
     });
   }
 
-  it("works as before when its user has never had the permission, and gets it later", async () => {
+  it("a mailbox works without the permission to subscribe, and uses it once granted", async () => {
     await using server = await PrivateServer.start(redis);
     await using behind = look(server.url);
     const admin = behind.redis;
@@ -58,7 +58,7 @@ describe("a worker that cannot listen for messages on Redis", gate, () => {
       log: silentLog,
     });
     const waiting = mailbox.receive({ waitTimeMs: 60_000 });
-    await mailbox.send("first"); // its script may not tell anybody, and stores the message once
+    await mailbox.send("first"); // its script may not publish, and stores the message once
     const [first] = await waiting;
     assertEquals([first?.body, await mailbox.approximateCount()], ["first", 1]);
     await first!.nack({ delayMs: 1 });
@@ -72,7 +72,7 @@ describe("a worker that cannot listen for messages on Redis", gate, () => {
     assertEquals((await later)[0]?.body, "second");
   });
 
-  it("lives on when the connection is cut whenever it listens again", async () => {
+  it("a worker whose subscriptions are cut handles all messages", async () => {
     await using server = await PrivateServer.start(redis);
     await using behind = look(server.url);
     await using proxy = await BreakingProxy.before(server.port);
