@@ -1,15 +1,14 @@
 import { abortable } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
-import { LeaseExtender } from "../lease/lease_extender.ts";
-import type { Leases } from "../lease/lease_extender.ts";
+import { LeaseExtender, type Leases } from "../lease/lease_extender.ts";
 import { type Mailbox, MAX_VISIBILITY_MS, type Message } from "../mailbox/mailbox.ts";
-import { type Agent, archive, handlerFor } from "./agent.ts";
-import { type Envelope, envelopeFault } from "./envelope.ts";
-import type { DrainCounts } from "./shutdown_report.ts";
+import { type BusMessage, messageFault } from "./bus_message.ts";
+import { archive, handlerFor, type Member } from "./member.ts";
+import type { DrainCounts } from "./shutdown_steps.ts";
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
-type Received = Message<Envelope>;
+type Received = Message<BusMessage>;
 
 /** A message of a batch, leased until it is settled. */
 interface Item {
@@ -27,7 +26,7 @@ export interface DrainOptions {
 }
 
 /**
- * Empties the inbox of a stopping agent. It handles messages one after another, in the order of arrival,
+ * Empties the inbox of a stopping member. It handles messages one after another, in the order of arrival,
  * and acknowledges each while the next one is handled. When the time is up, it releases all messages
  * that are not finished, or sends them to the successor.
  */
@@ -37,24 +36,24 @@ export class InboxDrain {
     failed: 0,
     archived: 0,
     handedOver: 0,
-    givenBack: 0,
+    released: 0,
     left: undefined,
   };
-  readonly #agent: Agent;
-  readonly #inbox: Mailbox<Envelope>;
+  readonly #member: Member;
+  readonly #inbox: Mailbox<BusMessage>;
   readonly #options: DrainOptions;
   readonly #leases: Leases;
   /** Handled, but not acknowledged yet. */
   readonly #done: Received[] = [];
   #acknowledging: Promise<void> | undefined;
 
-  constructor(agent: Agent, options: DrainOptions) {
-    const { clock, log } = agent.bus.board;
-    this.#agent = agent;
-    this.#inbox = agent.inbox;
+  constructor(member: Member, options: DrainOptions) {
+    const { clock, log } = member.bus.board;
+    this.#member = member;
+    this.#inbox = member.inbox;
     this.#options = options;
     this.#leases = new LeaseExtender({ clock, log }).leases({
-      mailbox: agent.inbox as Mailbox<unknown>,
+      mailbox: member.inbox as Mailbox<unknown>,
       visibilityTimeoutMs: options.visibilityTimeoutMs,
     });
   }
@@ -92,7 +91,7 @@ export class InboxDrain {
 
   /** Sends the remaining messages to the successor. Acknowledges each after it is stored there. */
   async handOver(successor: string, signal: AbortSignal): Promise<void> {
-    const target = await this.#agent.bus.inboxOf(successor);
+    const target = await this.#member.bus.inboxOf(successor);
     while (!signal.aborted) {
       const { maxBatch: maxMessages, visibilityTimeoutMs } = this.#options;
       const batch = await this.#inbox.receive({ maxMessages, visibilityTimeoutMs });
@@ -153,17 +152,17 @@ export class InboxDrain {
 
   /** Handles one message. Returns true when it must be acknowledged. */
   async #workOnOne({ message, lease }: Item, signal: AbortSignal): Promise<boolean> {
-    const fault = envelopeFault(message.body);
+    const fault = messageFault(message.body);
     if (fault !== undefined) {
       await lease.stop();
       await message.deadLetter({ reason: "malformed", error: fault });
       this.counts.failed++;
       return false;
     }
-    const handler = handlerFor(this.#agent.options, message.body.type);
+    const handler = handlerFor(this.#member.options, message.body.type);
     if (handler === undefined) {
       await lease.stop();
-      await archive(this.#agent.options, message);
+      await archive(this.#member.options, message);
       this.counts.archived++;
       return false;
     }
@@ -174,11 +173,9 @@ export class InboxDrain {
       if (signal.aborted) return false; // cancelled, not failed: the message is released
       await lease.stop();
       if (isRetryLaterError(error)) {
-        await message.nack({
-          visibilityTimeoutMs: Math.min(error.delayMs ?? 0, MAX_VISIBILITY_MS),
-          countsAttempt: false,
-        });
-        this.counts.givenBack++;
+        const delayMs = Math.min(error.delayMs ?? 0, MAX_VISIBILITY_MS);
+        await message.nack({ delayMs, countsAttempt: false });
+        this.counts.released++;
       } else {
         await message.deadLetter({ reason: "handler_error", error: errorText(error) });
         this.counts.failed++;
@@ -201,6 +198,6 @@ export class InboxDrain {
       await lease.stop();
       await message.release();
     }));
-    this.counts.givenBack += results.filter(({ status }) => status === "fulfilled").length;
+    this.counts.released += results.filter(({ status }) => status === "fulfilled").length;
   }
 }

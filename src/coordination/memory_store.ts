@@ -1,12 +1,12 @@
 import { type Clock, systemClock } from "../clock.ts";
-import type { AgentStatus } from "./agent_state.ts";
 import type {
   BoardEntry,
   BoardPage,
   BoardStore,
-  StoredAgent,
   StoredContent,
+  StoredMember,
 } from "./board_store.ts";
+import type { MemberStatus } from "./member_state.ts";
 
 interface Entry {
   readonly content: StoredContent;
@@ -14,10 +14,10 @@ interface Entry {
   seenAt: number;
 }
 
-/** Stores a board in memory. Agents that share the store share the board. */
+/** Stores a board in memory. Boards that share the store show the same members. */
 export class MemoryStore implements BoardStore {
   readonly #clock: Clock;
-  /** Ordered by version: a write moves its agent to the end. */
+  /** Ordered by version: a write moves its member to the end. */
   readonly #entries = new Map<string, Entry>();
   readonly #listeners = new Set<() => void>();
   #version = 0;
@@ -27,14 +27,14 @@ export class MemoryStore implements BoardStore {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Writes the allowed changes, and returns the status of each agent before. */
-  put(entries: readonly BoardEntry[]): Promise<readonly AgentStatus[]> {
-    const before = entries.map((entry) => this.#put(entry));
-    for (const listener of [...this.#listeners]) listener();
+  /** Writes the allowed changes, and returns the status of each member before. */
+  write(entries: readonly BoardEntry[]): Promise<readonly MemberStatus[]> {
+    const before = entries.map((entry) => this.#write(entry));
+    this.#wake();
     return Promise.resolve(before);
   }
 
-  /** Records that agents are alive, without calling the listeners. */
+  /** Records that members are alive, without calling the listeners. */
   touch(agentIds: readonly string[]): Promise<void> {
     for (const id of agentIds) {
       const entry = this.#entries.get(id);
@@ -43,26 +43,26 @@ export class MemoryStore implements BoardStore {
     return Promise.resolve();
   }
 
-  /** Removes agents, and calls the listeners. */
+  /** Removes members, and calls the listeners. */
   remove(agentIds: readonly string[]): Promise<void> {
     for (const id of agentIds) this.#entries.delete(id);
-    for (const listener of [...this.#listeners]) listener();
+    this.#wake();
     return Promise.resolve();
   }
 
-  /** Returns the agents that exist. */
-  read(agentIds: readonly string[]): Promise<readonly StoredAgent[]> {
+  /** Returns the members that exist. */
+  read(agentIds: readonly string[]): Promise<readonly StoredMember[]> {
     return Promise.resolve(agentIds.flatMap((id) => {
       const entry = this.#entries.get(id);
       return entry === undefined ? [] : [this.#stored(id, entry)];
     }));
   }
 
-  /** Returns the changes since the cursor of an earlier page, or all agents. */
+  /** Returns the changes since the cursor of an earlier page, or all members. */
   list(since: unknown = 0): Promise<BoardPage> {
     const all = [...this.#entries].filter(([, { version }]) => version > (since as number));
     return Promise.resolve({
-      agents: all.map(([id, entry]) => this.#stored(id, entry)),
+      members: all.map(([id, entry]) => this.#stored(id, entry)),
       cursor: this.#version,
     });
   }
@@ -79,7 +79,7 @@ export class MemoryStore implements BoardStore {
     return Promise.resolve();
   }
 
-  #put({ agentId, state, metadata, notice, from }: BoardEntry): AgentStatus {
+  #write({ agentId, state, metadata, notice, from }: BoardEntry): MemberStatus {
     const before = this.#entries.get(agentId)?.content.state ?? "unknown";
     if (!from.includes(before)) return before;
     const content = { state, metadata, notice, updatedAt: this.#clock.now() };
@@ -92,7 +92,11 @@ export class MemoryStore implements BoardStore {
     return before;
   }
 
-  #stored(agentId: string, { content, seenAt }: Entry): StoredAgent {
+  #wake(): void {
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  #stored(agentId: string, { content, seenAt }: Entry): StoredMember {
     return { agentId, content, ageMs: this.#clock.monotonic() - seenAt };
   }
 }

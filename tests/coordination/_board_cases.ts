@@ -1,7 +1,7 @@
 // What every board has to pass, wherever it is kept.
 
 import { assertEquals, assertRejects } from "@std/assert";
-import type { AgentRecord, Board, BoardOptions } from "../../src/coordination/mod.ts";
+import type { MemberRecord, Board, BoardOptions } from "../../src/coordination/mod.ts";
 
 /** A board for one case, and what a case may do beside it. */
 export interface BoardFixture extends AsyncDisposable {
@@ -60,7 +60,7 @@ export const boardCases: readonly BoardCase[] = [
       await assertRejects(
         () => board.setState("worker-1", "shutdown_complete"),
         Error,
-        'Agent "worker-1" cannot go from unknown to shutdown_complete',
+        'Member "worker-1" cannot go from unknown to shutdown_complete',
       );
       assertEquals((await board.getState("worker-1")).status, "unknown");
       await board.setState("worker-1", "running", { first: true });
@@ -243,7 +243,7 @@ export const boardCases: readonly BoardCase[] = [
       const { board } = fixture;
       await using other = await fixture.another();
       const words = Array.from({ length: 40 }, (_, i) => ({ word: i, text: "{".repeat(i * 20) }));
-      const readings: AgentRecord[] = [];
+      const readings: MemberRecord[] = [];
       await board.setState("worker-1", "running");
       await Promise.all(words.map(async (metadata, i) => {
         await (i % 2 ? board : other).setState("worker-1", "running", metadata);

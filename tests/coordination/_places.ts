@@ -5,7 +5,7 @@ import {
   type Board,
   Bus,
   DirectoryMailbox,
-  type Envelope,
+  type BusMessage,
   openDirectoryBoard,
   openRedisBoard,
 } from "../../src/coordination/mod.ts";
@@ -24,8 +24,8 @@ export async function openPlace(
     board,
     openInbox: (id) =>
       onRedis
-        ? RedisMailbox.open<Envelope>(place, { name: `${name}-${id}` })
-        : DirectoryMailbox.open<Envelope>(join(place, "messages"), id),
+        ? RedisMailbox.open<BusMessage>(place, { name: `${name}-${id}` })
+        : DirectoryMailbox.open<BusMessage>(join(place, "messages"), id),
   });
   return {
     board,

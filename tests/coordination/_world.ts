@@ -1,8 +1,8 @@
 // Agents in memory, on a clock that stands still.
 
 import {
-  type Agent,
-  type AgentOptions,
+  type Member,
+  type MemberOptions,
   Board,
   Bus,
   type BusOptions,
@@ -16,7 +16,7 @@ export interface World extends AsyncDisposable {
   readonly board: Board;
   readonly bus: Bus;
   /** Who sends in tests. */
-  readonly sender: Agent;
+  readonly sender: Member;
 }
 
 export async function makeWorld(options: Partial<BusOptions> = {}): Promise<World> {
@@ -41,9 +41,9 @@ export async function makeWorld(options: Partial<BusOptions> = {}): Promise<Worl
 export async function enrolRecorder(
   bus: Bus,
   id: string,
-  options: Partial<AgentOptions> = {},
+  options: Partial<MemberOptions> = {},
 ): Promise<{
-  readonly agent: Agent;
+  readonly agent: Member;
   readonly worked: unknown[];
   readonly told: ShutdownNotification[];
 }> {
@@ -59,6 +59,6 @@ export async function enrolRecorder(
 }
 
 /** Sends so many tasks, numbered from 1. */
-export async function sendTasks(bus: Bus, from: Agent, to: string, count: number): Promise<void> {
+export async function sendTasks(bus: Bus, from: Member, to: string, count: number): Promise<void> {
   for (let id = 1; id <= count; id++) await bus.send(from, to, "task", { id });
 }

@@ -2,15 +2,15 @@ import { afterEach, describe, it } from "node:test";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { nextTurn } from "../../src/clock.ts";
 import {
-  type AgentHandler,
+  type MemberHandler,
   Board,
   Bus,
   CoordinatedLoop,
   coordinatedLoops,
-  type Envelope,
+  type BusMessage,
 } from "../../src/coordination/mod.ts";
-import { agentMailboxLoop } from "../../src/coordination/_agent_mailbox_loop.ts";
-import { StoppingSet } from "../../src/coordination/_stopping_set.ts";
+import { inboxLoop } from "../../src/coordination/coordinated_loop.ts";
+import { JointStop } from "../../src/coordination/shutdown.ts";
 import { isBalanced } from "../../src/lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { LoopGroup } from "../../src/group/loop_group.ts";
@@ -26,10 +26,10 @@ describe("a coordinated loop is a Runnable", () => {
       run(() => {
         const clock = new VirtualClock();
         const bus = new Bus({ board: new Board({ clock, log: silentLog, pollIntervalMs: 1e9 }) });
-        const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock });
+        const inbox = new InMemoryMailbox<BusMessage>("worker-1", { clock });
         const options = { id: "worker-1", inbox };
-        const inner = agentMailboxLoop(options, inbox, clock, silentLog);
-        const runnable = new CoordinatedLoop(bus, options, inner, new StoppingSet({}));
+        const inner = inboxLoop(options, inbox, bus);
+        const runnable = new CoordinatedLoop(bus, options, inner, new JointStop({}));
         // The watch of the board stays as long as the bus, which stays as long as the process.
         const quiet = new Proxy(clock, {
           get(target, key) {
@@ -114,7 +114,7 @@ describe("agents in a LoopGroup", () => {
       },
     }]);
     const run = loop!.run();
-    while (bus.agents.length < 2) await nextTurn();
+    while (bus.members.length < 2) await nextTurn();
     await world.board.synced();
     await sendTasks(bus, sender, "slow", 3);
     while (began.length === 0) await nextTurn();
@@ -136,7 +136,7 @@ describe("agents in a LoopGroup", () => {
       await using world = await makeWorld();
       const { bus, board, sender, clock } = world;
       const began: unknown[] = [];
-      const task: AgentHandler = async ({ payload }, { signal }) => {
+      const task: MemberHandler = async ({ payload }, { signal }) => {
         began.push(payload);
         if (outcome === "timed_out") await clock.sleep(600_000, { signal });
       };
@@ -163,9 +163,9 @@ describe("agents in a LoopGroup", () => {
       assertEquals([report.outcome, report.exitCode], [outcome, exitCode]);
       assertEquals(await stopped, outcome === "failed");
       const text = String(report);
-      assertStringIncludes(text, 'agent "bad" did not stop completely: ');
+      assertStringIncludes(text, 'member "bad" did not stop completely: ');
       assertStringIncludes(text, outcome === "failed" ? "disk full" : "left in the inbox: 1");
-      assert(!text.includes('agent "good"'), text);
+      assert(!text.includes('member "good"'), text);
     });
   }
 
@@ -178,9 +178,9 @@ describe("agents in a LoopGroup", () => {
       handlers: { task: ({ payload }) => void worked.push(payload) },
     }]);
     const inbox = await bus.inboxOf("worker-1");
-    await inbox.send("nonsense" as unknown as Envelope);
+    await inbox.send("nonsense" as unknown as BusMessage);
     const run = loop!.run();
-    while (bus.agents.length < 2) await nextTurn();
+    while (bus.members.length < 2) await nextTurn();
     await world.board.synced();
     await bus.send(sender, "worker-1", "riddle", {});
     await bus.send(sender, "worker-1", "task", { id: 1 });

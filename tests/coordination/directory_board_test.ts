@@ -8,7 +8,7 @@ import {
   openDirectoryBoard,
   shutdownAllCoordinated,
 } from "../../src/coordination/mod.ts";
-import { DirectoryStore } from "../../src/coordination/directory/directory_store.ts";
+import { DirectoryStore } from "../../src/coordination/directory/directory_board.ts";
 import { boardCases } from "./_board_cases.ts";
 import { makeFolder } from "./_folder.ts";
 import { realTime } from "../mailbox/_hosts.ts";
@@ -76,7 +76,10 @@ describe("a board in a directory", () => {
         return super.read(agentIds);
       }
     }
-    await using board = new Board({ pollIntervalMs: 600_000 }, new CountingStore(folder.path));
+    await using board = new Board({
+      pollIntervalMs: 600_000,
+      store: new CountingStore(folder.path),
+    });
     await using bus = new Bus({ board });
     await using peers = new Bus({ board: await openDirectoryBoard(folder.path) });
     const complete = new Set<string>();

@@ -7,15 +7,27 @@ import { nextTurn, systemClock } from "../../src/clock.ts";
 import {
   Bus,
   DirectoryMailbox,
-  type Envelope,
+  type BusMessage,
   openDirectoryBoard,
   shutdownWithCoordination,
 } from "../../src/coordination/mod.ts";
 import { DirectoryEngine } from "../../src/coordination/directory/directory_engine.ts";
 import { silentLog } from "../../src/log.ts";
+import { systemRandom } from "../../src/random.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../src/testing/mod.ts";
 import { hostMailboxCases, realTime } from "../mailbox/_hosts.ts";
 import { makeFolder } from "./_folder.ts";
+
+function engineOf(base: string, name: string): DirectoryEngine {
+  return new DirectoryEngine({
+    path: join(base, name),
+    name,
+    maxSize: Infinity,
+    clock: systemClock,
+    log: silentLog,
+    random: systemRandom,
+  });
+}
 
 const make: MakeMailbox = async (options) => {
   const folder = await makeFolder();
@@ -28,9 +40,8 @@ const make: MakeMailbox = async (options) => {
     pass: realTime,
     sibling: open,
     async sendRaw(body) {
-      const path = join(folder.path, "orders");
-      const engine = new DirectoryEngine(path, "orders", Infinity, systemClock, silentLog);
-      await engine.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
+      const engine = engineOf(folder.path, "orders");
+      await engine.send([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
     },
     maxBodyBytes,
     close: async () => await folder[Symbol.asyncDispose](),
@@ -52,8 +63,7 @@ describe("many mailboxes in a directory", () => {
     await using folder = await makeFolder();
     const names = Array.from({ length: 100 }, (_, i) => `worker-${i}`);
     const open = async (name: string) => {
-      const path = join(folder.path, name);
-      const engine = new DirectoryEngine(path, name, Infinity, systemClock, silentLog);
+      const engine = engineOf(folder.path, name);
       await engine.open();
       return engine;
     };
@@ -65,7 +75,7 @@ describe("many mailboxes in a directory", () => {
     while (silent.size > 0) { // a watch may begin a moment later
       for (const [i, sender] of senders.entries()) {
         if (!silent.has(names[i]!)) continue;
-        await sender.push([{ id: crypto.randomUUID(), body: "1", delayMs: 0, dedup: false }]);
+        await sender.send([{ id: crypto.randomUUID(), body: "1", delayMs: 0, dedup: false }]);
       }
       await nextTurn();
     }
@@ -90,7 +100,7 @@ describe("scripts and a mailbox in a directory", () => {
     await using board = await openDirectoryBoard(join(folder.path, "state"));
     await using bus = new Bus({
       board,
-      openInbox: (id) => DirectoryMailbox.open<Envelope>(join(folder.path, "messages"), id),
+      openInbox: (id) => DirectoryMailbox.open<BusMessage>(join(folder.path, "messages"), id),
     });
     const worked: unknown[] = [];
     const worker = await bus.enrol({

@@ -2,7 +2,7 @@
 
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type Envelope, shutdownWithCoordination } from "../../src/coordination/mod.ts";
+import { type BusMessage, shutdownWithCoordination } from "../../src/coordination/mod.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { enrolRecorder, makeWorld, sendTasks } from "./_world.ts";
 
@@ -12,7 +12,7 @@ describe("faults of others", () => {
     const { bus, sender } = world;
     const { agent, worked } = await enrolRecorder(bus, "worker-1");
     await sendTasks(bus, sender, "worker-1", 6);
-    await agent.inbox.send("{ not a message" as unknown as Envelope);
+    await agent.inbox.send("{ not a message" as unknown as BusMessage);
     await sendTasks(bus, sender, "worker-1", 6);
     const report = await shutdownWithCoordination(agent);
     assertEquals([worked.length, report.failed, report.complete], [12, 1, true]);
@@ -43,7 +43,7 @@ describe("faults of others", () => {
   it("messages of unknown types are archived, with the dead letters or where it is said", async () => {
     await using world = await makeWorld();
     const { bus, sender } = world;
-    const archive = new InMemoryMailbox<Envelope>("archive");
+    const archive = new InMemoryMailbox<BusMessage>("archive");
     const one = await enrolRecorder(bus, "one");
     const two = await enrolRecorder(bus, "two", { archive });
     for (const to of ["one", "two"]) {
@@ -65,7 +65,7 @@ describe("faults of others", () => {
   });
 
   it("99 notifications displace none of 40 work messages in an inbox for 100", async () => {
-    const inbox = new InMemoryMailbox<Envelope>("worker-1", { maxSize: 100 });
+    const inbox = new InMemoryMailbox<BusMessage>("worker-1", { maxSize: 100 });
     await using world = await makeWorld();
     const { bus, sender, board } = world;
     const { agent, worked, told } = await enrolRecorder(bus, "worker-1", { inbox });
@@ -83,7 +83,7 @@ describe("faults of others", () => {
   });
 
   it("a full inbox pushes back, and nothing is evicted", async () => {
-    const inbox = new InMemoryMailbox<Envelope>("worker-1", { maxSize: 3 });
+    const inbox = new InMemoryMailbox<BusMessage>("worker-1", { maxSize: 3 });
     await using world = await makeWorld();
     const { agent, worked } = await enrolRecorder(world.bus, "worker-1", { inbox });
     await sendTasks(world.bus, world.sender, "worker-1", 3);

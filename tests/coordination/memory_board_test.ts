@@ -10,10 +10,10 @@ describe("a board in memory", () => {
       run((options) => {
         const clock = new VirtualClock();
         const store = new MemoryStore({ clock });
-        const board = new Board({ ...options, clock }, store);
+        const board = new Board({ ...options, clock, store });
         return {
           board,
-          another: () => Promise.resolve(new Board({ ...options, clock }, store)),
+          another: () => Promise.resolve(new Board({ ...options, clock, store })),
           pass: (ms) => clock.advance(ms),
           async [Symbol.asyncDispose]() {
             await board.close();

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import {
   type BoardOptions,
   Bus,
-  type Envelope,
+  type BusMessage,
   openPostgresBoard,
   shutdownAllCoordinated,
 } from "../../src/coordination/mod.ts";
@@ -75,7 +75,7 @@ describe("a board in PostgreSQL", gate, () => {
     const prefix = crypto.randomUUID();
     await using bus = new Bus({
       board,
-      openInbox: (id) => PostgresMailbox.open<Envelope>(url!, { schema, name: `${prefix}-${id}` }),
+      openInbox: (id) => PostgresMailbox.open<BusMessage>(url!, { schema, name: `${prefix}-${id}` }),
     });
     const sender = await bus.enrol({ id: "sender" });
     const all = await Promise.all(["a", "b", "c"].map((id) => enrolRecorder(bus, id)));

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
-import { DirectoryMailbox, type Envelope } from "../../src/coordination/mod.ts";
+import { DirectoryMailbox, type BusMessage } from "../../src/coordination/mod.ts";
 import { cleanUp, gate, look, uniqueName, url } from "../engines/redis/_redis.ts";
 import { Child } from "../signals/_child.ts";
 import { makeFolder } from "./_folder.ts";
@@ -76,9 +76,9 @@ async function stopAll(place: string, name: string, notes: string): Promise<void
 describe("an agent that is killed while it drains its inbox", () => {
   it("has removed what was done, and the rest comes back when the visibility of the run is over", async () => {
     await using folder = await makeFolder();
-    const inbox = await DirectoryMailbox.open<Envelope>(join(folder.path, "messages"), "worker");
+    const inbox = await DirectoryMailbox.open<BusMessage>(join(folder.path, "messages"), "worker");
     const parts = { msg_id: "msg-1", from: "sender", to: "worker", type: "task" };
-    const envelope = (payload: string) => ({ ...parts, payload }) as Envelope;
+    const envelope = (payload: string) => ({ ...parts, payload }) as BusMessage;
     const done = ["1", "2", "3", "4", "5"];
     const rest = ["6", "7", "8", "9", "10"]; // of the same batch
     await inbox.sendMany([...done, ...rest].map(envelope));

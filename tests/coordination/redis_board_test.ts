@@ -4,7 +4,7 @@ import { Redis } from "ioredis";
 import {
   type BoardOptions,
   Bus,
-  type Envelope,
+  type BusMessage,
   openRedisBoard,
 } from "../../src/coordination/mod.ts";
 import { shutdownAllCoordinated } from "../../src/coordination/mod.ts";
@@ -67,7 +67,7 @@ describe("a board on Redis", gate, () => {
       await using board = await openRedisBoard(client, { name: prefix });
       await using bus = new Bus({
         board,
-        openInbox: (id) => RedisMailbox.open<Envelope>(client, { name: `${prefix}-${id}` }),
+        openInbox: (id) => RedisMailbox.open<BusMessage>(client, { name: `${prefix}-${id}` }),
       });
       const sender = await bus.enrol({ id: "sender" });
       const all = await Promise.all(ids.map((id) => enrolRecorder(bus, id)));

@@ -81,7 +81,7 @@ describe("sending to a peer", () => {
     await enrolRecorder(bus, "first", { successor: "second" });
     await enrolRecorder(bus, "second", { successor: "first" });
     await enrolRecorder(bus, "third");
-    await shutdownWithCoordination(bus.agents.find(({ id }) => id === "first")!);
+    await shutdownWithCoordination(bus.members.find(({ id }) => id === "first")!);
     await board.synced();
     const redirected = await bus.send(sender, "first", "task", { n: 1 }, {
       whenPaused: "redirect",
@@ -90,7 +90,7 @@ describe("sending to a peer", () => {
     const [message] = await (await bus.inboxOf("second")).receive();
     assertEquals([message?.body.to, message?.body.payload], ["second", { n: 1 }]);
     await message?.acknowledge();
-    await shutdownWithCoordination(bus.agents.find(({ id }) => id === "second")!);
+    await shutdownWithCoordination(bus.members.find(({ id }) => id === "second")!);
     await board.synced();
     const circle = await bus.send(sender, "first", "task", {}, { whenPaused: "redirect" });
     assert(circle.outcome !== "accepted");
@@ -119,7 +119,7 @@ describe("taking part", () => {
     await assertRejects(() => bus.enrol({ id: "../x" }), TypeError, "Invalid agent id");
     await assertRejects(() => bus.enrolAll([{ id: "a" }, { id: "a" }]), Error, "already");
     await assertRejects(() => bus.enrol({ id: "a", successor: "a" }), TypeError, "succeed itself");
-    assertEquals(bus.agents.map(({ id }) => id), ["sender"]);
+    assertEquals(bus.members.map(({ id }) => id), ["sender"]);
   });
 
   it("begins anew after a stop", async () => {

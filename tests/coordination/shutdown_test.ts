@@ -12,7 +12,7 @@ import { nextTurn } from "../../src/clock.ts";
 import { silentLog } from "../../src/log.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
-import type { Envelope } from "../../src/coordination/mod.ts";
+import type { BusMessage } from "../../src/coordination/mod.ts";
 import { enrolRecorder, makeWorld, sendTasks } from "./_world.ts";
 
 const envelope = {
@@ -162,11 +162,11 @@ describe("the coordinated stop of one agent", () => {
 
   it("makes all other steps when the board is away, and is complete on none of that", async () => {
     const store = new MemoryStore();
-    const board = new Board({ log: silentLog }, store);
+    const board = new Board({ log: silentLog, store });
     await using world = await makeWorld({ board });
     const { agent, worked } = await enrolRecorder(world.bus, "worker-1");
     await sendTasks(world.bus, world.sender, "worker-1", 3);
-    store.put = () => Promise.reject(new Error("away"));
+    store.write = () => Promise.reject(new Error("away"));
     const report = await shutdownWithCoordination(agent);
     assertEquals(
       outcomes(report),
@@ -178,10 +178,10 @@ describe("the coordinated stop of one agent", () => {
   it("shuts down the loop that works on the inbox before it drains the rest", async () => {
     await using world = await makeWorld();
     const { bus } = world;
-    const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock: world.clock });
+    const inbox = new InMemoryMailbox<BusMessage>("worker-1", { clock: world.clock });
     const began: unknown[] = [];
     let finish = () => {};
-    const loop = new MailboxLoop<Envelope>({
+    const loop = new MailboxLoop<BusMessage>({
       mailbox: inbox,
       clock: world.clock,
       handler: async ({ body }) => {
@@ -218,7 +218,7 @@ describe("the coordinated stop of one agent", () => {
   it("is complete when a message comes in the very moment in which the inbox was empty", async () => {
     await using world = await makeWorld();
     const { bus, clock } = world;
-    const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock });
+    const inbox = new InMemoryMailbox<BusMessage>("worker-1", { clock });
     const count = inbox.approximateCount.bind(inbox);
     let late = 1;
     inbox.approximateCount = async () => {
@@ -260,7 +260,7 @@ describe("the coordinated stop of one agent", () => {
   it("gives back what it took while what was done could not be removed", async () => {
     await using world = await makeWorld();
     const { bus, clock, sender } = world;
-    const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock });
+    const inbox = new InMemoryMailbox<BusMessage>("worker-1", { clock });
     const { agent } = await enrolRecorder(bus, "worker-1", { inbox });
     await sendTasks(bus, sender, "worker-1", 20);
     inbox.acknowledgeMany = () => Promise.reject(new Error("away"));
@@ -276,7 +276,7 @@ describe("the coordinated stop of one agent", () => {
     await using world = await makeWorld();
     const { bus, clock, sender } = world;
     const worked: unknown[] = [];
-    const task = async ({ payload }: Envelope) => {
+    const task = async ({ payload }: BusMessage) => {
       await clock.sleep(3_000);
       worked.push((payload as { id: number }).id);
     };
@@ -305,7 +305,7 @@ describe("the coordinated stop of one agent", () => {
     });
     await sendTasks(bus, world.sender, "worker-1", 3);
     const report = await shutdownWithCoordination(agent, { signal: abort.signal });
-    assertEquals([report.complete, report.left, report.givenBack], [false, 3, 3]);
+    assertEquals([report.complete, report.left, report.released], [false, 3, 3]);
   });
 
   it("refuses options that make no sense before anything happens", async () => {
@@ -358,13 +358,13 @@ describe("the coordinated stop of many agents", () => {
   it("writes to the board as often for a thousand as for two", async () => {
     const writes = async (count: number) => {
       const store = new MemoryStore();
-      await using world = await makeWorld({ board: new Board({}, store) });
-      const put = store.put.bind(store);
+      await using world = await makeWorld({ board: new Board({ store }) });
+      const put = store.write.bind(store);
       let calls = 0;
       const agents = await world.bus.enrolAll(
         Array.from({ length: count }, (_, i) => ({ id: `worker-${i}` })),
       );
-      store.put = (entries) => (calls++, put(entries));
+      store.write = (entries) => (calls++, put(entries));
       const reports = await shutdownAllCoordinated(agents);
       assert(reports.every(({ complete }) => complete));
       return calls;

@@ -1,5 +1,5 @@
 /**
- * The states of an agent.
+ * The states of a member. The stored formats and the `agentId` fields call a member an agent.
  *
  * ```text
  * running ─▶ shutting_down ─▶ shutdown_complete
@@ -9,58 +9,59 @@
  */
 
 import { checkOneOf, show } from "../_checks.ts";
+import { isErrorNamed } from "../errors.ts";
 
-/** The state that an agent has written. */
-export type AgentState = "running" | "shutting_down" | "shutdown_complete";
+/** The state that a member has written. */
+export type MemberState = "running" | "shutting_down" | "shutdown_complete";
 
 /**
- * The status of an agent on a board: its state, `unknown` (no record), `corrupt` (an unreadable record) or
- * `stale` (the agent has not been alive for too long, and did not complete a stop).
+ * The status of a member on a board: its state, `unknown` (no record), `corrupt` (an unreadable record) or
+ * `stale` (the member has not been alive for too long, and did not complete a stop).
  */
-export type AgentStatus = AgentState | "unknown" | "corrupt" | "stale";
+export type MemberStatus = MemberState | "unknown" | "corrupt" | "stale";
 
-/** JSON data that an agent stores beside its state. */
-export type AgentMetadata = Readonly<Record<string, unknown>>;
+/** JSON data that a member stores beside its state. */
+export type MemberMetadata = Readonly<Record<string, unknown>>;
 
-/** The record of an agent on a board. */
-export interface AgentRecord {
-  /** The id of the agent, unique on the board. */
+/** The record of a member on a board. */
+export interface MemberRecord {
+  /** The id of the member, unique on the board. */
   readonly agentId: string;
   /** The state, or why it is not known. */
-  readonly status: AgentStatus;
+  readonly status: MemberStatus;
   /** The last state; undefined without a readable record. */
-  readonly state?: AgentState;
+  readonly state?: MemberState;
   /** When the state was written, in milliseconds since the Unix epoch, by the board's clock. */
   readonly updatedAt?: number;
   /** The metadata beside the state. */
-  readonly metadata?: AgentMetadata;
+  readonly metadata?: MemberMetadata;
   /** The notice to its peers, written when it began to stop. */
   readonly notice?: StopNotice;
   /** The stored text, where it cannot be parsed. */
   readonly raw?: string;
 }
 
-/** The notice that agents are stopping, stored in the record of the first agent of the group. */
+/** The notice that members are stopping, stored in the record of the first one. */
 export interface StopNotice {
   /** Unique for every broadcast. */
   readonly id: string;
-  /** Why the agents stop. */
+  /** Why the members stop. */
   readonly reason: string;
-  /** The ids of all agents that stop together. */
+  /** The ids of all members that stop together. */
   readonly agents: readonly string[];
-  /** The number of messages that the agent has sent to each peer. */
+  /** The number of messages that the member has sent to each peer. */
   readonly sequences?: Readonly<Record<string, number>>;
 }
 
 /** The states in their order. */
-export const AGENT_STATES: readonly AgentState[] = [
+export const MEMBER_STATES: readonly MemberState[] = [
   "running",
   "shutting_down",
   "shutdown_complete",
 ];
 
-/** The statuses from which an agent can enter a state. A stop can begin without a record. */
-export const PREDECESSORS: Readonly<Record<AgentState, readonly AgentStatus[]>> = {
+/** The statuses from which a member can enter a state. A stop can begin without a record. */
+export const PREDECESSORS: Readonly<Record<MemberState, readonly MemberStatus[]>> = {
   running: ["unknown", "corrupt", "running", "shutdown_complete"],
   shutting_down: ["unknown", "corrupt", "running", "shutting_down"],
   shutdown_complete: ["shutting_down", "shutdown_complete"],
@@ -75,26 +76,26 @@ export function checkAgentId(agentId: string): string {
 }
 
 /** Returns `state` if it is valid. */
-export function checkAgentState(state: AgentState): AgentState {
-  return checkOneOf("state", state, AGENT_STATES);
+export function checkMemberState(state: MemberState): MemberState {
+  return checkOneOf("state", state, MEMBER_STATES);
 }
 
 /** A transition between two states is not allowed. Nothing was written. */
 export class InvalidTransitionError extends Error {
   /** {@linkcode isInvalidTransitionError} compares it. */
   override readonly name = "InvalidTransitionError";
-  /** The id of the agent. */
+  /** The id of the member. */
   readonly agentId: string;
   /** The status on the board. */
-  readonly from: AgentStatus;
+  readonly from: MemberStatus;
   /** The requested state. */
-  readonly to: AgentState;
+  readonly to: MemberState;
 
   /** Creates the error. */
-  constructor(agentId: string, from: AgentStatus, to: AgentState) {
+  constructor(agentId: string, from: MemberStatus, to: MemberState) {
     super(
-      `Agent "${agentId}" cannot go from ${from} to ${to}: expected it to be ` +
-        `${PREDECESSORS[to].join(", ")}`,
+      `Member "${agentId}" cannot go from ${from} to ${to}: expected it to be ` +
+        `${PREDECESSORS[to].join(", ")}; use force after a crash`,
     );
     this.agentId = agentId;
     this.from = from;
@@ -104,5 +105,5 @@ export class InvalidTransitionError extends Error {
 
 /** Returns true for an {@linkcode InvalidTransitionError} of any copy of the package. */
 export function isInvalidTransitionError(error: unknown): error is InvalidTransitionError {
-  return error instanceof Error && error.name === "InvalidTransitionError";
+  return isErrorNamed(error, "InvalidTransitionError");
 }
