@@ -2,9 +2,14 @@ import { abortable } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
 import { LeaseExtender, type Leases } from "../lease/lease_extender.ts";
-import { type Mailbox, MAX_VISIBILITY_MS, type Message } from "../mailbox/mailbox.ts";
+import {
+  type Mailbox,
+  MAX_VISIBILITY_MS,
+  type Message,
+  type ReceiveOptions,
+} from "../mailbox/mailbox.ts";
 import { type BusMessage, messageFault } from "./bus_message.ts";
-import { archive, handlerFor, type Member } from "./member.ts";
+import { archive, forward, handlerFor, type Member } from "./member.ts";
 import type { DrainCounts } from "./shutdown_steps.ts";
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
@@ -65,18 +70,14 @@ export class InboxDrain {
 
   /** Handles messages until the inbox is empty or `signal` aborts. */
   async work(signal: AbortSignal): Promise<void> {
-    const { maxBatch: maxMessages, intervalMs, visibilityTimeoutMs } = this.#options;
     this.counts.left = undefined;
     let waitTimeMs = 0;
     while (!signal.aborted) {
-      const options = { maxMessages, visibilityTimeoutMs, waitTimeMs, signal };
-      const receiving = this.#inbox.receive(options);
+      const receiving = this.#receive({ waitTimeMs, signal });
       // Acknowledge at the same time: some engines do both in one call.
       const [received, acknowledged] = await Promise.allSettled([receiving, this.#acknowledging]);
       if (received.status === "rejected") throw received.reason;
-      const batch = received.value.map((message) => {
-        return { message, lease: this.#leases.take(message as Message<unknown>) };
-      });
+      const batch = received.value;
       if (acknowledged.status === "rejected") {
         await this.#release(batch);
         throw acknowledged.reason;
@@ -84,7 +85,7 @@ export class InboxDrain {
       if (batch.length > 0) await this.#workOn(batch, signal);
       else if (await this.count() === 0) return;
       // The messages that are left are invisible: leased by another receiver, or delayed.
-      waitTimeMs = batch.length > 0 ? 0 : intervalMs;
+      waitTimeMs = batch.length > 0 ? 0 : this.#options.intervalMs;
     }
     await this.#acknowledging;
   }
@@ -93,15 +94,11 @@ export class InboxDrain {
   async handOver(successor: string, signal: AbortSignal): Promise<void> {
     const target = await this.#member.bus.inboxOf(successor);
     while (!signal.aborted) {
-      const { maxBatch: maxMessages, visibilityTimeoutMs } = this.#options;
-      const batch = await this.#inbox.receive({ maxMessages, visibilityTimeoutMs });
-      if (batch.length === 0) return;
-      const items = batch.map((message) => {
-        return { message, lease: this.#leases.take(message as Message<unknown>) };
-      });
+      const items = await this.#receive();
+      if (items.length === 0) return;
+      const batch = items.map(({ message }) => message);
       try {
-        // With the same id, so that a message that was handed over before is not stored twice.
-        await Promise.all(batch.map(({ id, body }) => target.send(body, { id })));
+        await Promise.all(batch.map((message) => forward(message, target)));
       } catch (error) {
         await this.#release(items);
         throw error;
@@ -114,6 +111,14 @@ export class InboxDrain {
   /** Returns the number of messages in the inbox, in any state. */
   async count(): Promise<number> {
     return this.counts.left = await this.#inbox.approximateCount();
+  }
+
+  async #receive(options: ReceiveOptions = {}): Promise<readonly Item[]> {
+    const { maxBatch: maxMessages, visibilityTimeoutMs } = this.#options;
+    const messages = await this.#inbox.receive({ ...options, maxMessages, visibilityTimeoutMs });
+    return messages.map((message) => {
+      return { message, lease: this.#leases.take(message as Message<unknown>) };
+    });
   }
 
   /** Handles messages while there is time, and releases the others. */

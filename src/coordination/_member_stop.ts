@@ -12,8 +12,8 @@ const DEFAULT_VISIBILITY_MS = 300_000;
 /** A request to stop one member. */
 export interface StopRequest {
   readonly member: Member;
-  readonly signal: AbortSignal | undefined;
-  readonly visibilityTimeoutMs: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly visibilityTimeoutMs?: number | undefined;
 }
 
 /** What members share that stop together. */
@@ -54,10 +54,8 @@ export class MemberStop {
     const { id, bus, options } = this.#member;
     const { onHealth, stopLiveness, stopOrphans, cleanup = [] } = options;
     const { broadcast, reason } = this.#shared;
-    const writeState = (state: MemberState, metadata: MemberMetadata) =>
-      this.#writeState(state, metadata);
 
-    await this.#steps.run("announce_state", () => writeState("shutting_down", { reason }));
+    await this.#steps.run("announce_state", () => this.#writeState("shutting_down", { reason }));
     const announced = this.#steps.good;
     await this.#steps.run("broadcast", broadcast);
     await this.#steps.run(
@@ -77,9 +75,11 @@ export class MemberStop {
     );
     await this.#steps.run("complete_state", async () => {
       // The board may have been unreachable when the stop began.
-      if (!announced) await writeState("shutting_down", { reason });
-      if (this.#complete) await writeState("shutdown_complete", { reason });
-      else await writeState("shutting_down", { reason, complete: false, left: this.#left });
+      if (!announced) await this.#writeState("shutting_down", { reason });
+      if (this.#complete) await this.#writeState("shutdown_complete", { reason });
+      else {
+        await this.#writeState("shutting_down", { reason, complete: false, left: this.#left });
+      }
     });
     await this.#steps.run(
       "final_health",

@@ -1,22 +1,27 @@
-import { checkInterval } from "../_checks.ts";
+import { checkInterval, checkOneOf } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { errorText } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { SerializationError } from "../mailbox/errors.ts";
 import { type BoardListener, BoardWatch } from "./_board_watch.ts";
-import { type BoardEntry, type BoardStore, isObject, type StoredMember } from "./board_store.ts";
+import {
+  type BoardEntry,
+  type BoardStore,
+  isObject,
+  MemoryStore,
+  type StoredMember,
+} from "./board_store.ts";
 import {
   checkAgentId,
-  checkMemberState,
   InvalidTransitionError,
+  MEMBER_STATES,
   type MemberMetadata,
   type MemberRecord,
   type MemberState,
   PREDECESSORS,
   type StopNotice,
 } from "./member_state.ts";
-import { MemoryStore } from "./memory_store.ts";
 
 /** Options of every board. */
 export interface BoardOptions {
@@ -48,13 +53,6 @@ export interface StateChange extends SetStateOptions {
   readonly metadata?: MemberMetadata;
 }
 
-/** A change that waits for the next write. */
-interface Waiting {
-  readonly entry: BoardEntry;
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
-}
-
 /**
  * Stores the states of members, and shows them to their peers.
  *
@@ -79,8 +77,10 @@ export class Board implements AsyncDisposable {
   readonly log: Log;
   readonly #store: BoardStore;
   readonly #watch: BoardWatch;
-  #waiting: Waiting[] = [];
-  #writing = false;
+  /** The changes for the next write. */
+  #waiting: BoardEntry[] = [];
+  #nextWrite: Promise<WriteErrors> | undefined;
+  #lastWrite: Promise<unknown> | undefined;
 
   /** Creates a board. Reads and writes nothing before its first use. @default {a store in memory} */
   constructor(options: BoardOptions & { readonly store?: BoardStore } = {}) {
@@ -109,17 +109,13 @@ export class Board implements AsyncDisposable {
     metadata: MemberMetadata = {},
     options: SetStateOptions = {},
   ): Promise<void> {
-    const entry = entryOf({ agentId, state, metadata, ...options });
-    return await new Promise((resolve, reject) => {
-      this.#waiting.push({ entry, resolve, reject });
-      if (!this.#writing) void this.#writeWaiting();
-    });
+    const index = this.#waiting.push(entryOf({ agentId, state, metadata, ...options })) - 1;
+    const errors = await (this.#nextWrite ??= this.#writeWaiting());
+    if (errors[index] !== undefined) throw errors[index];
   }
 
   /** Writes several states with one call. Returns for each its error, or undefined. */
-  async setStates(
-    changes: readonly StateChange[],
-  ): Promise<readonly (InvalidTransitionError | undefined)[]> {
+  async setStates(changes: readonly StateChange[]): Promise<WriteErrors> {
     return await this.#write(changes.map(entryOf));
   }
 
@@ -170,24 +166,16 @@ export class Board implements AsyncDisposable {
     await this.close();
   }
 
-  async #writeWaiting(): Promise<void> {
-    this.#writing = true;
-    await undefined; // collect the changes of the same tick
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0);
-      try {
-        const errors = await this.#write(batch.map(({ entry }) => entry));
-        batch.forEach(({ resolve, reject }, i) => errors[i] ? reject(errors[i]) : resolve());
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-    }
-    this.#writing = false;
+  async #writeWaiting(): Promise<WriteErrors> {
+    await this.#lastWrite; // also collects the changes of the same tick
+    const write = this.#write(this.#waiting);
+    this.#waiting = [];
+    this.#nextWrite = undefined;
+    this.#lastWrite = write.catch(() => {}); // the calls of `setState` reject
+    return await write;
   }
 
-  async #write(
-    entries: readonly BoardEntry[],
-  ): Promise<readonly (InvalidTransitionError | undefined)[]> {
+  async #write(entries: readonly BoardEntry[]): Promise<WriteErrors> {
     if (entries.length === 0) return [];
     const before = await this.#store.write(entries);
     return entries.map(({ agentId, state, from }, i) => {
@@ -205,6 +193,9 @@ export class Board implements AsyncDisposable {
   }
 }
 
+/** For each change its error, or undefined. */
+export type WriteErrors = readonly (InvalidTransitionError | undefined)[];
+
 const ANY_STATUS = ["unknown", "corrupt", "running", "shutting_down", "shutdown_complete"] as const;
 
 function entryOf(
@@ -212,7 +203,7 @@ function entryOf(
 ): BoardEntry {
   return {
     agentId: checkAgentId(agentId),
-    state: checkMemberState(state),
+    state: checkOneOf("state", state, MEMBER_STATES),
     metadata: plain(agentId, metadata),
     notice,
     from: force ? ANY_STATUS : PREDECESSORS[state],

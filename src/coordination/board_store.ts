@@ -1,12 +1,14 @@
 /**
- * The interface between a board and its storage, and the checks of stored records. What all boards share
- * (checks, staleness, watching) is in `Board`.
+ * The interface between a board and its storage, the checks of stored records, and the store in memory. What
+ * all boards share (checks, staleness, watching) is in `Board`.
  *
  * @module
  */
 
+import { type Clock, systemClock } from "../clock.ts";
 import {
   MEMBER_STATES,
+  type MemberContent,
   type MemberMetadata,
   type MemberState,
   type MemberStatus,
@@ -14,15 +16,9 @@ import {
 } from "./member_state.ts";
 
 /** A change of one member. */
-export interface BoardEntry {
+export interface BoardEntry extends Omit<MemberContent, "updatedAt"> {
   /** The id of the member. */
   readonly agentId: string;
-  /** The new state. */
-  readonly state: MemberState;
-  /** Replaces the stored metadata. */
-  readonly metadata: MemberMetadata;
-  /** The notice to its peers, stored in its record. */
-  readonly notice?: StopNotice | undefined;
   /** The entry is written only if the member has one of these statuses. */
   readonly from: readonly MemberStatus[];
 }
@@ -31,24 +27,12 @@ export interface BoardEntry {
 export interface StoredMember {
   /** Unique within the store. */
   readonly agentId: string;
-  /** The record; undefined when it is corrupt. */
-  readonly content?: StoredContent | undefined;
+  /** What the member has written; undefined when it is corrupt. */
+  readonly content?: MemberContent | undefined;
   /** The stored text, where it cannot be parsed. */
   readonly raw?: string | undefined;
   /** The time since the record was written or touched, in milliseconds, by the clock of the store. */
   readonly ageMs: number;
-}
-
-/** A readable record. */
-export interface StoredContent {
-  /** The last state. */
-  readonly state: MemberState;
-  /** When it was written, in milliseconds since the Unix epoch, by the clock of the store. */
-  readonly updatedAt: number;
-  /** The metadata beside the state. */
-  readonly metadata: MemberMetadata;
-  /** The notice to its peers. */
-  readonly notice?: StopNotice | undefined;
 }
 
 /** The result of {@linkcode BoardStore.list}. */
@@ -92,7 +76,7 @@ export function contentOf(
   state: unknown,
   updatedAt: number,
   detail: unknown,
-): StoredContent | undefined {
+): MemberContent | undefined {
   if (!MEMBER_STATES.includes(state as MemberState) || !Number.isFinite(updatedAt)) {
     return undefined;
   }
@@ -111,7 +95,7 @@ export function parseContent(
   state: unknown,
   updatedAt: number,
   detail: string,
-): StoredContent | undefined {
+): MemberContent | undefined {
   try {
     return contentOf(state, updatedAt, JSON.parse(detail));
   } catch {
@@ -127,4 +111,97 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 function isNotice(value: unknown): value is StopNotice {
   return isObject(value) && typeof value.id === "string" && typeof value.reason === "string" &&
     Array.isArray(value.agents);
+}
+
+interface Entry {
+  readonly content: MemberContent;
+  readonly version: number;
+  seenAt: number;
+}
+
+/** Stores a board in memory. Boards that share the store show the same members. */
+export class MemoryStore implements BoardStore {
+  readonly #clock: Clock;
+  /** Ordered by version: a write moves its member to the end. */
+  readonly #entries = new Map<string, Entry>();
+  readonly #listeners = new Set<() => void>();
+  #version = 0;
+
+  /** Creates an empty store. */
+  constructor(options: { readonly clock?: Clock } = {}) {
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /** Writes the allowed changes, and returns the status of each member before. */
+  write(entries: readonly BoardEntry[]): Promise<readonly MemberStatus[]> {
+    const before = entries.map((entry) => this.#write(entry));
+    this.#wake();
+    return Promise.resolve(before);
+  }
+
+  /** Records that members are alive, without calling the listeners. */
+  touch(agentIds: readonly string[]): Promise<void> {
+    for (const id of agentIds) {
+      const entry = this.#entries.get(id);
+      if (entry !== undefined) entry.seenAt = this.#clock.monotonic();
+    }
+    return Promise.resolve();
+  }
+
+  /** Removes members, and calls the listeners. */
+  remove(agentIds: readonly string[]): Promise<void> {
+    for (const id of agentIds) this.#entries.delete(id);
+    this.#wake();
+    return Promise.resolve();
+  }
+
+  /** Returns the members that exist. */
+  read(agentIds: readonly string[]): Promise<readonly StoredMember[]> {
+    return Promise.resolve(agentIds.flatMap((id) => {
+      const entry = this.#entries.get(id);
+      return entry === undefined ? [] : [this.#stored(id, entry)];
+    }));
+  }
+
+  /** Returns the changes since the cursor of an earlier page, or all members. */
+  list(since: unknown = 0): Promise<BoardPage> {
+    const all = [...this.#entries].filter(([, { version }]) => version > (since as number));
+    return Promise.resolve({
+      members: all.map(([id, entry]) => this.#stored(id, entry)),
+      cursor: this.#version,
+    });
+  }
+
+  /** Calls `listener` after every change of a state. Returns the remover. */
+  onWake(listener: () => void): () => void {
+    const own = () => listener();
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
+  }
+
+  /** Does nothing: other boards may share the store. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  #write({ agentId, state, metadata, notice, from }: BoardEntry): MemberStatus {
+    const before = this.#entries.get(agentId)?.content.state ?? "unknown";
+    if (!from.includes(before)) return before;
+    const content = { state, metadata, notice, updatedAt: this.#clock.now() };
+    this.#entries.delete(agentId);
+    this.#entries.set(agentId, {
+      content,
+      version: ++this.#version,
+      seenAt: this.#clock.monotonic(),
+    });
+    return before;
+  }
+
+  #wake(): void {
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  #stored(agentId: string, { content, seenAt }: Entry): StoredMember {
+    return { agentId, content, ageMs: this.#clock.monotonic() - seenAt };
+  }
 }

@@ -134,7 +134,13 @@ export class CoordinatedLoop extends BaseLoop {
     const timeoutMs = this.#timeoutMs ?? this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     this.#timeoutMs = undefined;
     const stopMs = timeoutMs - reserveOf(timeoutMs);
-    this.#report = await this.#jointStop.join(member, stopMs, signal, options.visibilityTimeoutMs);
+    const { visibilityTimeoutMs } = options;
+    const request = {
+      member,
+      signal,
+      ...(visibilityTimeoutMs === undefined ? {} : { visibilityTimeoutMs }),
+    };
+    this.#report = await this.#jointStop.join(request, stopMs);
     if (!this.#report.complete) {
       const report = this.#report;
       this.#bus.board.log.warn("coordinated stop incomplete", { agentId: member.id, report });

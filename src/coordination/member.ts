@@ -1,5 +1,6 @@
 import { show } from "../_checks.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
+import { readEnvelope } from "../mailbox/envelope.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import type { Board } from "./board.ts";
 import type { BusMessage, ShutdownNotification } from "./bus_message.ts";
@@ -142,8 +143,16 @@ export async function archive(
     const error = `there is no handler for "${message.body.type}"`;
     return await message.deadLetter({ reason: "unknown_type", error });
   }
-  await archive.send(message.body, { id: message.id });
+  await forward(message, archive);
   await message.acknowledge();
+}
+
+/** Sends a message to another mailbox, with its envelope. The same id prevents duplicates. */
+export async function forward(
+  message: Message<BusMessage>,
+  to: Mailbox<BusMessage>,
+): Promise<void> {
+  await to.send(message.body, { ...readEnvelope(message), id: message.id });
 }
 
 /** Returns the options if they are valid. */

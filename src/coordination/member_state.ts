@@ -8,7 +8,7 @@
  * @module
  */
 
-import { checkOneOf, show } from "../_checks.ts";
+import { show } from "../_checks.ts";
 import { isErrorNamed } from "../errors.ts";
 
 /** The state that a member has written. */
@@ -23,20 +23,24 @@ export type MemberStatus = MemberState | "unknown" | "corrupt" | "stale";
 /** JSON data that a member stores beside its state. */
 export type MemberMetadata = Readonly<Record<string, unknown>>;
 
-/** The record of a member on a board. */
-export interface MemberRecord {
+/** What a member has written. */
+export interface MemberContent {
+  /** The last state. */
+  readonly state: MemberState;
+  /** When it was written, in milliseconds since the Unix epoch, by the clock of the store. */
+  readonly updatedAt: number;
+  /** The metadata beside the state. */
+  readonly metadata: MemberMetadata;
+  /** The notice to its peers, written when it began to stop. */
+  readonly notice?: StopNotice | undefined;
+}
+
+/** The record of a member on a board. It has no content when the status is `unknown` or `corrupt`. */
+export interface MemberRecord extends Partial<MemberContent> {
   /** The id of the member, unique on the board. */
   readonly agentId: string;
   /** The state, or why it is not known. */
   readonly status: MemberStatus;
-  /** The last state; undefined without a readable record. */
-  readonly state?: MemberState;
-  /** When the state was written, in milliseconds since the Unix epoch, by the board's clock. */
-  readonly updatedAt?: number;
-  /** The metadata beside the state. */
-  readonly metadata?: MemberMetadata;
-  /** The notice to its peers, written when it began to stop. */
-  readonly notice?: StopNotice;
   /** The stored text, where it cannot be parsed. */
   readonly raw?: string;
 }
@@ -73,11 +77,6 @@ export function checkAgentId(agentId: string): string {
   throw new TypeError(
     `Invalid agent id: expected 1 to 64 letters, digits, _ or -, got ${show(agentId)}`,
   );
-}
-
-/** Returns `state` if it is valid. */
-export function checkMemberState(state: MemberState): MemberState {
-  return checkOneOf("state", state, MEMBER_STATES);
 }
 
 /** A transition between two states is not allowed. Nothing was written. */

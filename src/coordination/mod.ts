@@ -8,22 +8,28 @@
 export {
   InvalidTransitionError,
   isInvalidTransitionError,
+  type MemberContent,
   type MemberMetadata,
   type MemberRecord,
   type MemberState,
   type MemberStatus,
   type StopNotice,
 } from "./member_state.ts";
-export type {
-  BoardEntry,
-  BoardPage,
-  BoardStore,
-  StoredContent,
-  StoredMember,
+export {
+  type BoardEntry,
+  type BoardPage,
+  type BoardStore,
+  MemoryStore,
+  type StoredMember,
 } from "./board_store.ts";
-export { Board, type BoardOptions, type SetStateOptions, type StateChange } from "./board.ts";
+export {
+  Board,
+  type BoardOptions,
+  type SetStateOptions,
+  type StateChange,
+  type WriteErrors,
+} from "./board.ts";
 export type { BoardListener } from "./_board_watch.ts";
-export { MemoryStore } from "./memory_store.ts";
 export { DirectoryMailbox, type DirectoryMailboxOptions } from "./directory/directory_mailbox.ts";
 export { openDirectoryBoard } from "./directory/directory_board.ts";
 export { openRedisBoard, type RedisBoardOptions } from "./redis_board.ts";

@@ -141,7 +141,7 @@ class PostgresStore implements BoardStore {
   }
 
   onWake(listener: () => void): () => void {
-    return this.#link.wakes.add(this.#queue, listener);
+    return this.#link.wakeUps.add(this.#queue, listener);
   }
 
   async close(): Promise<void> {

@@ -48,7 +48,6 @@ export async function openRedisBoard(
     clock,
     log: safeLog(options.log),
     callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
-    pollIntervalMs: options.pollIntervalMs ?? 5_000,
   });
   return new Board({ ...options, store: new RedisStore(link, name) });
 }
@@ -200,12 +199,12 @@ class RedisStore implements BoardStore {
 
   async close(): Promise<void> {
     if (this.#link.closed) return;
-    await this.#link.calls.settle();
+    await this.#link.settled();
     await this.#link.close();
   }
 
   #run(what: string, script: Script, args: readonly string[]): Promise<unknown[]> {
-    return this.#link.calls.run(what, script, this.#keys, args);
+    return this.#link.run(what, script, this.#keys, args);
   }
 }
 

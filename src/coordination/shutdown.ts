@@ -54,45 +54,34 @@ export async function shutdownAllCoordinated(
   );
 }
 
-interface Joined extends StopRequest {
-  readonly timeoutMs: number;
-  readonly resolve: (report: ShutdownReport) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 /** Stops members together whose stops begin in the same turn, so that their peers get one notice. */
 export class JointStop {
   readonly #options: CoordinatedShutdownOptions;
-  #joined: Joined[] = [];
+  #requests: StopRequest[] = [];
+  #timeoutMs = Infinity;
+  #reports: Promise<readonly ShutdownReport[]> | undefined;
 
   constructor(options: CoordinatedShutdownOptions) {
     this.#options = options;
   }
 
-  /** Stops a member; `visibilityMs` is that of its run. */
-  join(
-    member: Member,
-    timeoutMs: number,
-    signal: AbortSignal,
-    visibilityMs: number | undefined,
-  ): Promise<ShutdownReport> {
-    const visibilityTimeoutMs = visibilityMs ?? this.#options.visibilityTimeoutMs;
-    return new Promise((resolve, reject) => {
-      this.#joined.push({ member, timeoutMs, signal, visibilityTimeoutMs, resolve, reject });
-      if (this.#joined.length === 1) void this.#stop();
-    });
+  /** Stops a member within `timeoutMs`. The shortest timeout of the members applies to all. */
+  async join(request: StopRequest, timeoutMs: number): Promise<ShutdownReport> {
+    const index = this.#requests.push(request) - 1;
+    this.#timeoutMs = Math.min(this.#timeoutMs, timeoutMs);
+    const reports = await (this.#reports ??= this.#stop());
+    return reports[index]!;
   }
 
-  async #stop(): Promise<void> {
+  async #stop(): Promise<readonly ShutdownReport[]> {
     await nextTurn();
-    const joined = this.#joined.splice(0);
-    const timeoutMs = Math.min(...joined.map((it) => it.timeoutMs));
-    try {
-      const reports = await stopTogether(joined, { ...this.#options, timeoutMs });
-      joined.forEach(({ resolve }, i) => resolve(reports[i]!));
-    } catch (error) {
-      for (const { reject } of joined) reject(error);
-    }
+    const { visibilityTimeoutMs } = this.#options;
+    const requests = this.#requests.map((it) => ({ visibilityTimeoutMs, ...it }));
+    const options = { ...this.#options, timeoutMs: this.#timeoutMs };
+    this.#requests = [];
+    this.#timeoutMs = Infinity;
+    this.#reports = undefined;
+    return await stopTogether(requests, options);
   }
 }
 

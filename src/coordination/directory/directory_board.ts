@@ -12,7 +12,7 @@ import {
   isObject,
   type StoredMember,
 } from "../board_store.ts";
-import type { MemberStatus } from "../member_state.ts";
+import type { MemberContent, MemberStatus } from "../member_state.ts";
 import {
   isJsonFile,
   jsonEntries,
@@ -51,7 +51,7 @@ export async function openDirectoryBoard(
 ): Promise<Board> {
   const store = new DirectoryStore(folder, options);
   const board = new Board({ ...options, store });
-  await store.open();
+  await makeFolders(folder);
   return board;
 }
 
@@ -65,7 +65,7 @@ type Marks = ReadonlyMap<string, string>;
  * member was last alive.
  */
 export class DirectoryStore implements BoardStore {
-  readonly folder: string;
+  readonly #folder: string;
   readonly #clock: Clock;
   readonly #log: Log;
 
@@ -73,19 +73,14 @@ export class DirectoryStore implements BoardStore {
     if (typeof folder !== "string" || folder === "") {
       throw new TypeError("Invalid folder of a board: expected the path of a directory");
     }
-    this.folder = folder;
+    this.#folder = folder;
     this.#clock = options.clock ?? systemClock;
     this.#log = safeLog(options.log);
   }
 
-  /** Creates the directory if it does not exist. */
-  async open(): Promise<void> {
-    await makeFolders(this.folder);
-  }
-
   async write(entries: readonly BoardEntry[]): Promise<readonly MemberStatus[]> {
     return await mapFiles(entries, (entry) => {
-      const lock = join(this.folder, `${entry.agentId}.lock`);
+      const lock = join(this.#folder, `${entry.agentId}.lock`);
       return underLock(lock, this.#clock, () => this.#write(entry));
     });
   }
@@ -106,7 +101,7 @@ export class DirectoryStore implements BoardStore {
   async list(since: unknown = new Map()): Promise<BoardPage> {
     const known = since as Marks;
     const marks = new Map<string, string>();
-    const ids = (await jsonEntries(this.folder)).map(({ name }) => idOf(name));
+    const ids = (await jsonEntries(this.#folder)).map(({ name }) => idOf(name));
     const found = await mapFiles(ids, async (id) => {
       const file = await unlessAbsent(lstat(this.#path(id)));
       if (file === undefined) return undefined;
@@ -118,7 +113,7 @@ export class DirectoryStore implements BoardStore {
   }
 
   onWake(listener: (agentIds?: readonly string[]) => void): () => void {
-    return watchFolder(this.folder, (name) => {
+    return watchFolder(this.#folder, (name) => {
       if (name === undefined) listener();
       else if (isJsonFile(name)) listener([idOf(name)]);
     }, this.#log);
@@ -129,7 +124,7 @@ export class DirectoryStore implements BoardStore {
   }
 
   #path(agentId: string): string {
-    return join(this.folder, `${agentId}.json`);
+    return join(this.#folder, `${agentId}.json`);
   }
 
   async #write({ agentId, state, metadata, notice, from }: BoardEntry): Promise<MemberStatus> {
@@ -166,7 +161,7 @@ function idOf(name: string): string {
   return name.slice(0, -".json".length);
 }
 
-function parse(agentId: string, raw: string): StoredMember["content"] {
+function parse(agentId: string, raw: string): MemberContent | undefined {
   try {
     const record: unknown = JSON.parse(raw);
     if (!isObject(record) || record.agent_id !== agentId) return undefined;
