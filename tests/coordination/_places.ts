@@ -1,11 +1,11 @@
-// Where the agents of processes meet: what a test and its children open alike.
+// The board and the bus that a test and its child processes share.
 
 import { join } from "node:path";
 import {
   type Board,
   Bus,
-  DirectoryMailbox,
   type BusMessage,
+  DirectoryMailbox,
   openDirectoryBoard,
   openRedisBoard,
 } from "../../src/coordination/mod.ts";

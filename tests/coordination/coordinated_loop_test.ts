@@ -2,12 +2,12 @@ import { afterEach, describe, it } from "node:test";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { nextTurn } from "../../src/clock.ts";
 import {
-  type MemberHandler,
   Board,
   Bus,
+  type BusMessage,
   CoordinatedLoop,
   coordinatedLoops,
-  type BusMessage,
+  type MemberHandler,
 } from "../../src/coordination/mod.ts";
 import { inboxLoop } from "../../src/coordination/coordinated_loop.ts";
 import { JointStop } from "../../src/coordination/shutdown.ts";
@@ -30,7 +30,7 @@ describe("a coordinated loop is a Runnable", () => {
         const options = { id: "worker-1", inbox };
         const inner = inboxLoop(options, inbox, bus);
         const runnable = new CoordinatedLoop(bus, options, inner, new JointStop({}));
-        // The watch of the board stays as long as the bus, which stays as long as the process.
+        // The bus watches the board until it is closed, so one timer stays.
         const quiet = new Proxy(clock, {
           get(target, key) {
             if (key === "pending") return Math.max(0, target.pending - 1);
@@ -43,10 +43,10 @@ describe("a coordinated loop is a Runnable", () => {
   }
 });
 
-describe("agents in a LoopGroup", () => {
+describe("members in a LoopGroup", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("stop in the coordinated form on SIGTERM, and their peers hear of it once", async () => {
+  it("members of a group stop in the ten steps on SIGTERM, and their peers are notified once", async () => {
     await using world = await makeWorld();
     const { bus, board, sender, clock } = world;
     const peer = await enrolRecorder(bus, "peer");
@@ -83,7 +83,7 @@ describe("agents in a LoopGroup", () => {
     ]);
   });
 
-  it("leave in good order when their own loop ends or fails, and can run again", async () => {
+  it("a member stops completely when its own loop ends or fails, and can run again", async () => {
     await using world = await makeWorld();
     const { bus, board, clock } = world;
     let steps = 0;
@@ -100,7 +100,7 @@ describe("agents in a LoopGroup", () => {
     assertEquals([steps, loop!.report?.complete], [3, true]);
   });
 
-  it("say false when something was left", async () => {
+  it("shutdown returns false when messages are left", async () => {
     await using world = await makeWorld();
     const { bus, sender, clock } = world;
     const began: unknown[] = [];
@@ -119,7 +119,7 @@ describe("agents in a LoopGroup", () => {
     await sendTasks(bus, sender, "slow", 3);
     while (began.length === 0) await nextTurn();
     const stopped = loop!.shutdown({ timeoutMs: 1_000 });
-    for (let i = 0; i < 10; i++) await nextTurn(); // all that needs no time
+    for (let i = 0; i < 10; i++) await nextTurn(); // lets everything run that needs no time
     assertEquals(await clock.until(stopped), false);
     await clock.until(run);
     assertEquals([loop!.report?.complete, loop!.report?.left], [false, 3]);
@@ -129,10 +129,15 @@ describe("agents in a LoopGroup", () => {
   for (
     const [what, options, outcome, exitCode] of [
       ["has no time for its messages", {}, "timed_out", 124],
-      ["cannot clean up", { cleanup: [() => Promise.reject(new Error("disk full"))] }, "failed", 1],
+      [
+        "fails to clean up",
+        { cleanup: [() => Promise.reject(new Error("disk full"))] },
+        "failed",
+        1,
+      ],
     ] as const
   ) {
-    it(`make their group tell ${outcome} when one of them ${what}`, async () => {
+    it(`the outcome of the group is ${outcome} when a member ${what}`, async () => {
       await using world = await makeWorld();
       const { bus, board, sender, clock } = world;
       const began: unknown[] = [];
@@ -169,7 +174,7 @@ describe("agents in a LoopGroup", () => {
     });
   }
 
-  it("bury what is no message and archive what nobody works on while they run", async () => {
+  it("a running member dead-letters malformed messages and those without a handler", async () => {
     await using world = await makeWorld();
     const { bus, sender } = world;
     const worked: unknown[] = [];
@@ -182,7 +187,7 @@ describe("agents in a LoopGroup", () => {
     const run = loop!.run();
     while (bus.members.length < 2) await nextTurn();
     await world.board.synced();
-    await bus.send(sender, "worker-1", "riddle", {});
+    await bus.send(sender, "worker-1", "unknown", {});
     await bus.send(sender, "worker-1", "task", { id: 1 });
     while (worked.length === 0) await nextTurn();
     await loop!.shutdown();

@@ -6,8 +6,8 @@ import { assert, assertEquals } from "@std/assert";
 import { nextTurn, systemClock } from "../../src/clock.ts";
 import {
   Bus,
-  DirectoryMailbox,
   type BusMessage,
+  DirectoryMailbox,
   openDirectoryBoard,
   shutdownWithCoordination,
 } from "../../src/coordination/mod.ts";
@@ -51,15 +51,15 @@ const make: MakeMailbox = async (options) => {
 describe("DirectoryMailbox", () => {
   hostMailboxCases(make);
 
-  it("shows every case", async () => {
+  it("skips no mailbox case", async () => {
     assertEquals(await skippedMailboxCases(make), []);
   });
 });
 
 describe("many mailboxes in a directory", () => {
-  const skip = platform() === "linux" ? false : "only Linux tells how many watches a process has";
+  const skip = platform() === "linux" ? false : "only Linux reports how many watches a process has";
 
-  it("share a few watches of the process, and each hears of its message", { skip }, async () => {
+  it("many mailboxes share a few watches, and each is woken by its message", { skip }, async () => {
     await using folder = await makeFolder();
     const names = Array.from({ length: 100 }, (_, i) => `worker-${i}`);
     const open = async (name: string) => {
@@ -72,7 +72,7 @@ describe("many mailboxes in a directory", () => {
     const receivers = await Promise.all(names.map(open));
     const stops = receivers.map((engine, i) => engine.onWake(() => silent.delete(names[i]!)));
     const senders = await Promise.all(names.map(open));
-    while (silent.size > 0) { // a watch may begin a moment later
+    while (silent.size > 0) { // a watch may start later
       for (const [i, sender] of senders.entries()) {
         if (!silent.has(names[i]!)) continue;
         await sender.send([{ id: crypto.randomUUID(), body: "1", delayMs: 0, dedup: false }]);
@@ -85,7 +85,7 @@ describe("many mailboxes in a directory", () => {
   });
 });
 
-/** How many entries this process watches, as the system counts them. */
+/** Returns the number of watches of this process. */
 async function countWatches(): Promise<number> {
   const folder = "/proc/self/fdinfo";
   const files = await Promise.all((await readdir(folder)).map((fd) => {
@@ -95,7 +95,7 @@ async function countWatches(): Promise<number> {
 }
 
 describe("scripts and a mailbox in a directory", () => {
-  it("read one another's messages, and a malformed one is kept for somebody to look at", async () => {
+  it("exchange messages, and a malformed one is dead-lettered unchanged", async () => {
     await using folder = await makeFolder();
     await using board = await openDirectoryBoard(join(folder.path, "state"));
     await using bus = new Bus({
@@ -131,8 +131,8 @@ describe("scripts and a mailbox in a directory", () => {
     const report = await shutdownWithCoordination(worker);
     assertEquals([report.complete, report.processed, report.left], [true, 12, 0]);
     assertEquals(worked.length, 12);
-    const [letter] = await worker.inbox.deadLetters!.receive();
-    assertEquals(letter?.body.raw, '{"msg_id": "msg-13", "from": "scr');
+    const [deadLetter] = await worker.inbox.deadLetters!.receive();
+    assertEquals(deadLetter?.body.raw, '{"msg_id": "msg-13", "from": "scr');
     const state = await readFile(join(folder.path, "state", "worker-1.json"), "utf8");
     assertEquals(JSON.parse(state).state, "shutdown_complete");
   });
