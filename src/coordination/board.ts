@@ -82,7 +82,7 @@ export class Board implements AsyncDisposable {
   #nextWrite: Promise<WriteErrors> | undefined;
   #lastWrite: Promise<unknown> | undefined;
 
-  /** Creates a board. Reads and writes nothing before its first use. @default {a store in memory} */
+  /** Creates a board in `store`, or in memory. It reads and writes nothing before its first use. */
   constructor(options: BoardOptions & { readonly store?: BoardStore } = {}) {
     this.clock = options.clock ?? systemClock;
     this.log = safeLog(options.log);

@@ -3,13 +3,7 @@ import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { Peers } from "./_peers.ts";
 import type { Board } from "./board.ts";
-import {
-  type BusMessage,
-  decideSend,
-  messageIds,
-  type SendOptions,
-  type SendResult,
-} from "./bus_message.ts";
+import { type BusMessage, messageIds, type SendOptions, type SendResult } from "./bus_message.ts";
 import { checkMemberOptions, Member, type MemberBus, type MemberOptions } from "./member.ts";
 import { checkAgentId } from "./member_state.ts";
 
@@ -115,16 +109,19 @@ export class Bus implements MemberBus, AsyncDisposable {
     payload: unknown,
     options: SendOptions = {},
   ): Promise<SendResult> {
-    checkAgentId(to);
-    let receiver = to;
+    const { whenPaused = "tell", signal, requiresAck = false } = options;
+    let receiver = checkAgentId(to);
     for (const tried = new Set<string>();;) {
       const record = await this.#peers.get(receiver);
-      const decision = decideSend(record, options.whenPaused ?? "tell");
-      if (decision.kind === "refuse") return { outcome: decision.outcome, to: receiver, record };
-      if (decision.kind === "accept") break;
-      if (decision.kind === "hold") await this.#peers.change(record, options.signal);
-      else if (tried.has(decision.to)) return { outcome: "paused", to: receiver, record };
-      else tried.add(receiver = checkAgentId(decision.to));
+      const { status, metadata } = record;
+      if (status === "running") break;
+      const outcome = status === "shutting_down" || status === "corrupt" ? "paused" : "gone";
+      const target = typeof whenPaused === "object" ? whenPaused.redirectTo : metadata?.successor;
+      if (whenPaused === "hold" && outcome === "paused") await this.#peers.change(record, signal);
+      else if (whenPaused === "tell" || whenPaused === "hold" || typeof target !== "string") {
+        return { outcome, to: receiver, record };
+      } else if (tried.has(target)) return { outcome: "paused", to: receiver, record };
+      else tried.add(receiver = checkAgentId(target));
     }
     const inbox = await this.inboxOf(receiver);
     const id = this.#nextId(this.board.clock.now());
@@ -137,7 +134,7 @@ export class Bus implements MemberBus, AsyncDisposable {
       sequence: from.nextSequence(receiver),
       type,
       payload,
-      requires_ack: options.requiresAck ?? false,
+      requires_ack: requiresAck,
     });
     return { outcome: "accepted", to: receiver, messageId: id };
   }

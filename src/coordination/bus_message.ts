@@ -84,26 +84,6 @@ export interface SendOptions {
   readonly requiresAck?: boolean;
 }
 
-/** How to send a message. */
-export type SendDecision =
-  | { readonly kind: "accept" }
-  | { readonly kind: "refuse"; readonly outcome: "paused" | "gone" }
-  | { readonly kind: "hold" }
-  | { readonly kind: "redirect"; readonly to: string };
-
-/** Decides by the status of the receiver. */
-export function decideSend(record: MemberRecord, whenPaused: WhenPaused): SendDecision {
-  const { status, metadata } = record;
-  if (status === "running") return { kind: "accept" };
-  const outcome = status === "shutting_down" || status === "corrupt" ? "paused" : "gone";
-  if (typeof whenPaused === "object") return { kind: "redirect", to: whenPaused.redirectTo };
-  if (whenPaused === "redirect" && typeof metadata?.successor === "string") {
-    return { kind: "redirect", to: metadata.successor };
-  }
-  if (whenPaused === "hold" && outcome === "paused") return { kind: "hold" };
-  return { kind: "refuse", outcome };
-}
-
 /** Returns a function that creates message ids, unique across processes. */
 export function messageIds(random: Random = systemRandom): (nowMs: number) => string {
   const prefix = random.id().replaceAll("-", "").slice(0, 20);

@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
-import type { Log } from "../../log.ts";
 import {
   type Delivery,
   type Engine,
@@ -11,23 +10,24 @@ import {
   type StoredMessage,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import type { Random } from "../../random.ts";
+import {
+  type Capabilities,
+  FULL_CAPABILITIES,
+  type MailboxOptions,
+} from "../../mailbox/mailbox.ts";
 import { type FileName, fitsInName, orderOf, sentAt, toVisible } from "./_file_names.ts";
 import { mapFiles, underLock } from "./_files.ts";
 import { type Extras, isUnreadable, MessageFolder } from "./_message_folder.ts";
 import { MailboxWakeUps } from "./_wake_ups.ts";
 
 /** The options of an engine. */
-export interface DirectoryEngineOptions {
+export interface DirectoryEngineOptions
+  extends Pick<Required<MailboxOptions>, "clock" | "log" | "random"> {
   /** The folder of the mailbox. */
   readonly path: string;
   /** The name of the mailbox, for errors. */
   readonly name: string;
   readonly maxSize: number;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly random: Random;
 }
 
 /** A delivery, and the current name of its file. */
