@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
-import { checkAgentId } from "../../src/coordination/agent_state.ts";
-import type { AgentRecord, Board } from "../../src/coordination/mod.ts";
+import { checkAgentId } from "../../src/coordination/member_state.ts";
+import type { Board, MemberRecord as AgentRecord } from "../../src/coordination/mod.ts";
 import { oneLine } from "../../src/terminal/text.ts";
 import { type BoardFlags, openBoard } from "../_board.ts";
 import { asUsage, CliError, usageError } from "../_errors.ts";

@@ -1,66 +1,61 @@
 import { onAbort } from "../_promises.ts";
 import { type Deadline, reserveOf } from "../lifecycle/deadline.ts";
-import type { Agent, StopHook } from "./agent.ts";
-import type { AgentMetadata, AgentState } from "./agent_state.ts";
 import { InboxDrain } from "./_inbox_drain.ts";
+import type { Member, StopHook } from "./member.ts";
+import type { MemberMetadata, MemberState } from "./member_state.ts";
 import type { CoordinationSettings } from "./settings.ts";
-import type { ShutdownReport } from "./shutdown_report.ts";
-import type { StateWriter } from "./_state_writer.ts";
-import { OutOfTimeError, Steps } from "./_steps.ts";
+import { OutOfTimeError, type ShutdownReport, ShutdownSteps } from "./shutdown_steps.ts";
 
 /** The default visibility timeout of a loop's run. */
 const DEFAULT_VISIBILITY_MS = 300_000;
 
-/** A request to stop one agent. */
+/** A request to stop one member. */
 export interface StopRequest {
-  readonly agent: Agent;
-  readonly signal: AbortSignal | undefined;
-  readonly visibilityTimeoutMs: number | undefined;
+  readonly member: Member;
+  readonly signal?: AbortSignal | undefined;
+  readonly visibilityTimeoutMs?: number | undefined;
 }
 
-/** The state that agents share that stop together. */
+/** What members share that stop together. */
 export interface SharedStop {
   readonly deadline: Deadline;
   readonly settings: CoordinationSettings;
   readonly reason: string;
-  readonly states: StateWriter;
-  /** Notifies the peers once for all agents. */
+  /** Notifies the peers once for all members. */
   readonly broadcast: () => Promise<void>;
 }
 
-/** The stop of one agent, from its first step to its report. */
-export class AgentStop {
-  readonly #agent: Agent;
+/** The stop of one member, from its first step to its report. */
+export class MemberStop {
+  readonly #member: Member;
   readonly #signal: AbortSignal | undefined;
   readonly #shared: SharedStop;
   readonly #drain: InboxDrain;
-  readonly #steps: Steps;
+  readonly #steps: ShutdownSteps;
   readonly #startedAt: number;
 
   constructor(request: StopRequest, shared: SharedStop) {
-    const { agent, signal, visibilityTimeoutMs = DEFAULT_VISIBILITY_MS } = request;
-    const { clock } = agent.bus.board;
+    const { member, signal, visibilityTimeoutMs = DEFAULT_VISIBILITY_MS } = request;
+    const { clock } = member.bus.board;
     const { maxBatch, drainIntervalMs } = shared.settings;
-    this.#agent = agent;
+    this.#member = member;
     this.#signal = signal;
     this.#shared = shared;
-    this.#drain = new InboxDrain(agent, {
+    this.#drain = new InboxDrain(member, {
       maxBatch,
       intervalMs: drainIntervalMs,
       visibilityTimeoutMs,
     });
-    this.#steps = new Steps(shared.deadline, clock);
+    this.#steps = new ShutdownSteps(shared.deadline, clock);
     this.#startedAt = clock.monotonic();
   }
 
   async run(): Promise<ShutdownReport> {
-    const { id, bus, options } = this.#agent;
+    const { id, bus, options } = this.#member;
     const { onHealth, stopLiveness, stopOrphans, cleanup = [] } = options;
     const { broadcast, reason } = this.#shared;
-    const writeState = (state: AgentState, metadata: AgentMetadata) =>
-      this.#writeState(state, metadata);
 
-    await this.#steps.run("announce_state", () => writeState("shutting_down", { reason }));
+    await this.#steps.run("announce_state", () => this.#writeState("shutting_down", { reason }));
     const announced = this.#steps.good;
     await this.#steps.run("broadcast", broadcast);
     await this.#steps.run(
@@ -69,7 +64,7 @@ export class AgentStop {
     );
     await this.#steps.run("drain_inbox", (signal, budgetMs) => this.#empty(signal, budgetMs));
     await this.#steps.run("stop_liveness", async (signal) => {
-      bus.endLiveness(this.#agent);
+      bus.endLiveness(this.#member);
       await stopLiveness?.({ signal });
     });
     await this.#steps.run("release_bus", (signal) => this.#emptyAgain(signal));
@@ -80,9 +75,11 @@ export class AgentStop {
     );
     await this.#steps.run("complete_state", async () => {
       // The board may have been unreachable when the stop began.
-      if (!announced) await writeState("shutting_down", { reason });
-      if (this.#complete) await writeState("shutdown_complete", { reason });
-      else await writeState("shutting_down", { reason, complete: false, left: this.#left });
+      if (!announced) await this.#writeState("shutting_down", { reason });
+      if (this.#complete) await this.#writeState("shutdown_complete", { reason });
+      else {
+        await this.#writeState("shutting_down", { reason, complete: false, left: this.#left });
+      }
     });
     await this.#steps.run(
       "final_health",
@@ -94,10 +91,9 @@ export class AgentStop {
     return this.#report();
   }
 
-  #writeState(state: AgentState, metadata: AgentMetadata): Promise<void> {
-    const { id, metadata: own, notice } = this.#agent;
-    const change = { agentId: id, state, metadata: { ...own, ...metadata } };
-    return this.#shared.states.write(notice === undefined ? change : { ...change, notice });
+  #writeState(state: MemberState, metadata: MemberMetadata): Promise<void> {
+    const { id, bus, metadata: own, notice } = this.#member;
+    return bus.board.setState(id, state, { ...own, ...metadata }, notice && { notice });
   }
 
   get #complete(): boolean {
@@ -110,8 +106,8 @@ export class AgentStop {
 
   /** Stops the loop, drains the inbox, and sends the remaining messages to the successor. */
   async #empty(signal: AbortSignal, budgetMs: number): Promise<void> {
-    const { runnable, successor } = this.#agent.options;
-    const { clock } = this.#agent.bus.board;
+    const { runnable, successor } = this.#member.options;
+    const { clock } = this.#member.bus.board;
     // Reserve time for releasing messages and for the successor.
     const enough = new AbortController();
     const reserveMs = successor === undefined ? reserveOf(budgetMs) : 2 * reserveOf(budgetMs);
@@ -150,9 +146,9 @@ export class AgentStop {
   }
 
   #report(): ShutdownReport {
-    const { clock } = this.#agent.bus.board;
+    const { clock } = this.#member.bus.board;
     return {
-      agentId: this.#agent.id,
+      agentId: this.#member.id,
       complete: this.#complete,
       durationMs: clock.monotonic() - this.#startedAt,
       ...this.#drain.counts,

@@ -1,12 +1,14 @@
-import type { PostgresCalls } from "../../engines/postgres/postgres_link.ts";
-import { MailboxConnectionError } from "../../mailbox/errors.ts";
+import type { PostgresCalls } from "../engines/postgres/postgres_link.ts";
+import { MailboxConnectionError } from "../mailbox/errors.ts";
 
-/** The version of the tables of a board that this package knows. */
+/** The version of the board tables that this package knows. */
 export const BOARD_VERSION = 1;
 
 /**
- * Brings the tables of boards up to date, or with `migrate` false only checks that they are. Those that
- * are newer than this package are refused, and left as they are.
+ * Migrates the board tables, or only checks their version when `migrate` is false. The table and its
+ * function keep the names of version 1, which call a member an agent.
+ *
+ * @throws {MailboxConnectionError} if the tables are newer than this package, or older and not migrated
  */
 export async function prepareBoardSchema(
   calls: PostgresCalls,
@@ -18,7 +20,7 @@ export async function prepareBoardSchema(
   if (version > BOARD_VERSION) {
     throw new MailboxConnectionError(
       `The boards in the schema "${schema}" of ${calls.server} have version ${version} and this ` +
-        `package knows ${BOARD_VERSION}: update the package here too`,
+        `package knows ${BOARD_VERSION}: update the package`,
     );
   }
   if (!migrate) {
@@ -76,14 +78,14 @@ function versionOne(schema: string): string {
       version bigint not null,
       primary key (board, agent_id)
     ) with (
-      -- Every agent says that it is alive all the time: room for that on the same page.
+      -- Touches update a row often: leave room for them on the same page.
       fillfactor = 50
     );
     create index agents_version on "${schema}".agents (board, version);
 
-    -- Writes what may be written and tells what was there. One writer at a time, so that versions become
-    -- visible in their order; a function, because a statement sees only what was there when it began,
-    -- which is before it gets the lock.
+    -- Writes the allowed entries and returns the statuses before. One writer at a time, so that versions
+    -- become visible in their order. This is a function because a single statement would read the rows as
+    -- they were before it got the lock.
     create function "${schema}".put_agents(
       board_name text, ids text[], states text[], details text[], allowed text[]
     ) returns text[] language plpgsql volatile as $put$
