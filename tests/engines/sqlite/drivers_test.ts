@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
-import { anyDriver } from "../../../src/engines/sqlite/drivers/mod.ts";
+import { anyDriver } from "../../../src/engines/sqlite/drivers.ts";
 import { nodeSqlite, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
 import { TempFolder } from "./_folder.ts";

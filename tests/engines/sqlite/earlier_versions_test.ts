@@ -2,7 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { MIGRATIONS } from "../../../src/engines/sqlite/_schema.ts";
-import { anyDriver } from "../../../src/engines/sqlite/drivers/mod.ts";
+import { anyDriver } from "../../../src/engines/sqlite/drivers.ts";
 import { SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import type { DeadLetter } from "../../../src/mailbox/mailbox.ts";
 import { VirtualClock } from "../../../src/testing/virtual_clock.ts";

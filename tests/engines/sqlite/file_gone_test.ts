@@ -3,8 +3,7 @@ import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { LoopGroup, MailboxConnectionError, MailboxLoop, silentLog } from "../../../mod.ts";
-import { openExtender } from "../../../src/engines/sqlite/_lease_keeping.ts";
-import { SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
+import { openExtender, SqliteMailbox } from "../../../src/engines/sqlite/sqlite_mailbox.ts";
 import { TempFolder } from "./_folder.ts";
 
 /** The file is looked at once in a millisecond at the most. */

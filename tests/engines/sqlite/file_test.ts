@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { APPLICATION_ID, migrate, MIGRATIONS } from "../../../src/engines/sqlite/_schema.ts";
+import { APPLICATION_ID } from "../../../src/engines/sqlite/_file_identity.ts";
+import { migrate, MIGRATIONS } from "../../../src/engines/sqlite/_schema.ts";
 import { nodeSqlite, type SqliteDatabase, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../../src/mailbox/errors.ts";
 import { TempFolder } from "./_folder.ts";
@@ -177,7 +178,7 @@ describe("a SQLite file", () => {
       () => SqliteMailbox.open(folder.file()),
       MailboxConnectionError,
     );
-    assertStringIncludes(error.message, "has version 99 of the schema and this package knows 1");
+    assertStringIncludes(error.message, "has version 99 of the schema and this package knows 2");
     assert(readFileSync(folder.file()).equals(before));
   });
 
