@@ -72,7 +72,7 @@ export class PostgresStore implements BoardStore {
   }
 
   onWake(listener: () => void): () => void {
-    return this.#link.wakes.add(this.#queue, listener);
+    return this.#link.wakeUps.add(this.#queue, listener);
   }
 
   async close(): Promise<void> {

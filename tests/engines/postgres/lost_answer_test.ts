@@ -28,7 +28,7 @@ const settlements: readonly (readonly [
   ["acknowledge", /^delete/, (message) => message.acknowledge()],
   ["nack", /^update.*attempts - \$4/s, (message) => message.nack({ delayMs: 60_000 })],
   ["release", /^update.*releases \+ 1/s, (message) => message.release()],
-  ["dead-letter", /^with gone/, (message) => message.deadLetter({ reason: "bad" })],
+  ["dead-letter", /^with removed/, (message) => message.deadLetter({ reason: "bad" })],
 ];
 
 describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
@@ -132,7 +132,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
 
   it("closes at once after a connection was cut", async () => {
     const mailbox = await open("closed");
-    cut("reply", /^with taken/, once());
+    cut("reply", /^with oldest/, once());
     await assertRejects(() => mailbox.receive(), MailboxConnectionError);
     assertEquals(await mailbox.receive(), []);
     const from = performance.now();

@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
-import { PLANNING } from "../../../src/engines/postgres/_server.ts";
+import { PLANNING } from "../../../src/engines/postgres/client.ts";
 import { statementsFor } from "../../../src/engines/postgres/_statements.ts";
 import { openMailbox } from "../../../src/engines/open_mailbox.ts";
 import {
@@ -85,9 +85,9 @@ describe("PostgresMailbox on a server", options, () => {
     const mailbox = await PostgresMailbox.open<number>(url!, { schema, name: "plan" });
     const bodies = Array.from({ length: 1_000 }, (_, i) => i);
     for (let i = 0; i < 5; i++) await mailbox.sendMany(bodies);
-    const { take } = statementsFor(schema);
+    const { receive } = statementsFor(schema);
     const parameters = ["plan", "10", "1000", "1", "false"];
-    const rows = await sql.unsafe(`explain ${take}`, parameters);
+    const rows = await sql.unsafe(`explain ${receive}`, parameters);
     const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
     assertStringIncludes(plan, "Scan using messages_line");
     assertStringIncludes(plan, "Scan using messages_pkey");
@@ -99,8 +99,8 @@ describe("PostgresMailbox on a server", options, () => {
   it("looks receipts up in a table, also with a plan for any number of them", async () => {
     const sql = observer(url, { ...PLANNING, plan_cache_mode: "force_generic_plan" });
     const mailbox = await PostgresMailbox.open<number>(url!, { schema, name: "plan" });
-    const { remove, extend, release } = statementsFor(schema);
-    for (const [name, statement] of Object.entries({ remove, extend, release })) {
+    const { acknowledge, extend, release } = statementsFor(schema);
+    for (const [name, statement] of Object.entries({ acknowledge, extend, release })) {
       const values = statement === extend ? "'{1}', '{2}', '1000'" : "'{1}', '{2}'";
       const [, rows] = await sql.unsafe(
         `prepare plan_${name} as ${statement}; explain execute plan_${name} (${values})`,

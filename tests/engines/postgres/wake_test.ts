@@ -1,8 +1,8 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
-import { serverOf } from "../../../src/engines/postgres/_server.ts";
-import { Wakes } from "../../../src/engines/postgres/_wakes.ts";
+import { serverOf } from "../../../src/engines/postgres/client.ts";
+import { WakeUps } from "../../../src/engines/postgres/_wake_ups.ts";
 import { silentLog } from "../../../src/log.ts";
 import { VirtualClock } from "../../../src/testing/mod.ts";
 import { observer, options, ownSchema, url } from "./_shared.ts";
@@ -48,13 +48,13 @@ describe("a waiting receiver", options, () => {
       },
     };
     const notify = () => Promise.resolve(events.push("notify"));
-    const wakes = new Wakes(serverOf(deaf, 1_000), "channel", clock, silentLog, notify);
-    wakes.add("orders", () => {});
+    const wakeUps = new WakeUps(serverOf(deaf, 1_000), "channel", clock, silentLog, notify);
+    wakeUps.add("orders", () => {});
     await clock.advance(15_000);
     assertEquals(events, ["listen", "notify"]);
     await clock.advance(15_000);
     assertEquals(events, ["listen", "notify", "listen", "notify", "unlisten"]);
-    await wakes.close();
+    await wakeUps.close();
     assertEquals(clock.pending, 0);
   });
 
