@@ -43,24 +43,6 @@ describe("the schema of a PostgresMailbox", options, () => {
     assertEquals(last?.version, 99);
   });
 
-  it("of version 1 is brought up to date, with its messages in their order", async () => {
-    const schema = ownSchema();
-    const before = await PostgresMailbox.open<number>(url!, { schema });
-    await before.sendMany([1, 2, 3]);
-    await before.close();
-    await sql.unsafe(`
-      drop index "${schema}".messages_line;
-      create index messages_line on "${schema}".messages (queue, visible_at, id);
-      delete from "${schema}".migrations where version = 2`);
-    const mailbox = await PostgresMailbox.open<number>(url!, { schema });
-    const [index] = await sql`select indexdef from pg_indexes
-      where schemaname = ${schema} and indexname = 'messages_line'`;
-    assertStringIncludes(index!.indexdef, "(queue, visible_at, ((id + 0)))");
-    const messages = await mailbox.receive({ maxMessages: 10 });
-    assertEquals(messages.map(({ body }) => body), [1, 2, 3]);
-    await mailbox.close();
-  });
-
   it("is only looked at with `migrate: false`", async () => {
     const schema = ownSchema();
     const error = await assertRejects(
