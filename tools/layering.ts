@@ -49,7 +49,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   // An engine may use its client, an optional peer, but never the runtime.
   [/^src\/engines\//, /^(?!node:|bun|deno|hono)[@a-z]/],
   // SQLite is a file, and comes with the runtime: the modules that all of them share.
-  [/^src\/engines\/sqlite\//, /^node:sqlite$/],
+  [/^src\/engines\/sqlite\//, /^node:(sqlite|fs\/promises)$/],
   // Clients that come with Bun, each known to one file.
   [/^src\/engines\/sqlite\/drivers\.ts$/, /^bun:sqlite$/],
   [/^src\/engines\/redis\/_bun_client\.ts$/, /^bun$/],

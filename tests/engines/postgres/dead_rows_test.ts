@@ -84,7 +84,7 @@ describe(
     }
 
     for (const [who, settings] of [["of its own", PLANNING], ["of the program", {}]] as const) {
-      it(`finds messages by their key and the line by its index, on connections ${who}`, async () => {
+      it(`statements find messages by key and the queue by its index, on connections ${who}`, async () => {
         const sql = observer(server.url, { ...settings, plan_cache_mode: "force_generic_plan" });
         const [{ reltuples }] = await sql`select reltuples from pg_class
         where oid = ${`${SCHEMA}.messages`}::regclass` as unknown as [{ reltuples: number }];

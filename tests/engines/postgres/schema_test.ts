@@ -13,7 +13,7 @@ describe("the schema of a PostgresMailbox", options, () => {
     return rows.map(({ tablename }) => tablename);
   };
 
-  it("is made once, however many open it at the same time", async () => {
+  it("mailboxes that open at the same time create the schema once", async () => {
     const schema = ownSchema();
     const clients = Array.from({ length: 6 }, () => observer());
     const open = (target: string | ReturnType<typeof observer>) =>
@@ -28,7 +28,7 @@ describe("the schema of a PostgresMailbox", options, () => {
     await Promise.all(clients.map((client) => client.end()));
   });
 
-  it("of a newer package is refused, and left as it is", async () => {
+  it("a newer schema is refused and not changed", async () => {
     const schema = ownSchema();
     await (await PostgresMailbox.open(url!, { schema })).close();
     await sql`insert into ${sql(schema)}.migrations (version) values (99)`;
@@ -43,7 +43,7 @@ describe("the schema of a PostgresMailbox", options, () => {
     assertEquals(last?.version, 99);
   });
 
-  it("is only looked at with `migrate: false`", async () => {
+  it("`migrate: false` only checks the schema", async () => {
     const schema = ownSchema();
     const error = await assertRejects(
       () => PostgresMailbox.open(url!, { schema, migrate: false }),
@@ -55,7 +55,7 @@ describe("the schema of a PostgresMailbox", options, () => {
     await (await PostgresMailbox.open(url!, { schema, migrate: false })).close();
   });
 
-  it("that holds a table of somebody else is left alone", async () => {
+  it("a schema with a table of another program is not changed", async () => {
     const schema = ownSchema();
     await sql`create schema ${sql(schema)}`;
     await sql`create table ${sql(schema)}.messages (mine text)`;
