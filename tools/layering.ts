@@ -51,7 +51,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   // SQLite is a file, and comes with the runtime: the modules that all of them share.
   [/^src\/engines\/sqlite\//, /^node:(sqlite|fs\/promises)$/],
   // Clients that come with Bun, each known to one file.
-  [/^src\/engines\/sqlite\/drivers\/bun_sqlite\.ts$/, /^bun:sqlite$/],
+  [/^src\/engines\/sqlite\/drivers\.ts$/, /^bun:sqlite$/],
   [/^src\/engines\/redis\/_bun_client\.ts$/, /^bun$/],
   // Between two statements of a transaction there is no time to wait for a look at the file.
   [/^src\/engines\/sqlite\/_file_identity\.ts$/, /^node:fs$/],

@@ -1,7 +1,7 @@
-import { nextTurn } from "../../clock.ts";
-import type { Cancel, Clock } from "../../clock.ts";
+import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
-import type { Server } from "./_server.ts";
+import { systemRandom } from "../../random.ts";
+import type { Server } from "./client.ts";
 
 /** How long the connection stays open without receivers. Receivers come and go all the time. */
 const LINGER_MS = 5_000;
@@ -22,9 +22,12 @@ type Stop = () => Promise<void>;
  * A broken connection loses notifications, so listeners also poll. The server returns the notifications of
  * this process too; when they stop arriving, the connection is replaced.
  */
-export class Wakes {
-  /** Marks the notifications of this process, which need no wake. */
-  readonly sender: string = crypto.randomUUID();
+export class WakeUps {
+  /**
+   * Marks the notifications of this process, which need no wake-up. Not from the random source of a
+   * mailbox: two processes with the same seed must differ.
+   */
+  readonly sender: string = systemRandom.id();
   readonly #server: Server;
   readonly #channel: string;
   readonly #clock: Clock;
@@ -140,5 +143,59 @@ export class Wakes {
 
   #wakeAll(): void {
     for (const queue of [...this.#listeners.keys()]) this.wake(queue);
+  }
+}
+
+/** Minimum time between notifications, because each one delays the commits of all sessions. */
+const NOTIFY_INTERVAL_MS = 10;
+
+/** Notifies other processes of new messages: the first time at once, then in batches. */
+export class Notifier {
+  readonly #clock: Clock;
+  readonly #send: (queues: readonly string[]) => Promise<unknown>;
+  readonly #queues = new Set<string>();
+  #cancel: Cancel | undefined;
+  #sending: Promise<void> | undefined;
+  #sentAt = -Infinity;
+
+  constructor(clock: Clock, send: (queues: readonly string[]) => Promise<unknown>) {
+    this.#clock = clock;
+    this.#send = send;
+  }
+
+  /** Notifies that messages of this queue may have become visible. */
+  add(queue: string): void {
+    this.#queues.add(queue);
+    if (this.#cancel !== undefined || this.#sending !== undefined) return;
+    const waitMs = this.#sentAt + NOTIFY_INTERVAL_MS - this.#clock.monotonic();
+    if (waitMs <= 0) this.#flush();
+    else this.#cancel = this.#clock.schedule(waitMs, () => this.#flush());
+  }
+
+  /** Sends the remaining notifications. */
+  async close(): Promise<void> {
+    while (this.#cancel !== undefined || this.#sending !== undefined) {
+      if (this.#cancel !== undefined) this.#flush();
+      await this.#sending;
+    }
+  }
+
+  #flush(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    this.#sending = this.#sendAll();
+  }
+
+  async #sendAll(): Promise<void> {
+    const queues = [...this.#queues];
+    this.#queues.clear();
+    this.#sentAt = this.#clock.monotonic();
+    try {
+      await this.#send(queues);
+    } catch {
+      // Receivers in other processes also poll.
+    }
+    this.#sending = undefined;
+    for (const queue of this.#queues) this.add(queue);
   }
 }
