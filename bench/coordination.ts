@@ -1,4 +1,4 @@
-// Many agents that stop together: how long it takes, whether it grows as they do, how soon a peer knows.
+// Measures members that stop together: the duration, its growth with their number, and the delay of notices.
 
 import type { RuntimeName } from "../tools/runtimes.ts";
 import { resultOf } from "./_children.ts";
@@ -21,48 +21,56 @@ const GOAL_GROWTH = 1.5;
 const GOAL_NOTICE_MS = 10;
 const GOAL_RATE = 10_000;
 
-/** Measures agents in memory, on Redis and in a directory, on every runtime. */
+/** Measures members in memory, on Redis and in a directory, on every runtime. */
 export async function coordination(subject: Subject): Promise<Part> {
   const server = await takeRedis();
   const places = { memory: "memory", ...("url" in server && { Redis: server.url }) };
-  const table = [["runtime", "place", "agents", "messages each", "stop ms", "calls", "messages/s"]];
+  const table = [[
+    "runtime",
+    "place",
+    "members",
+    "messages each",
+    "stop ms",
+    "calls",
+    "messages/s",
+  ]];
   const goals: Goal[] = [];
   for (const runtime of ["node", "bun", "deno"] as const) {
     const modules = ["src/coordination/mod", "src/engines/redis/mod"].map((it) => {
       return subject.entry(runtime, it);
     });
-    const inDirectory = async (agents: number) => {
-      const args = [...modules, "memory", "loops", String(agents), "1"];
+    const inDirectory = async (members: number) => {
+      const args = [...modules, "memory", "loops", String(members), "1"];
       const { stopMs } = await stopped(runtime, args);
-      table.push([runtime, "directory", String(agents), "1", ms(stopMs), "", ""]);
+      table.push([runtime, "directory", String(members), "1", ms(stopMs), "", ""]);
       return stopMs;
     };
     const fewMs = await inDirectory(100);
     const manyMs = await inDirectory(1_000);
     const milliseconds = (it: number) => `${ms(it)} ms`;
     goals.push(
-      atMost(`${runtime}, directory: 1,000 agents stop,`, manyMs, GOAL_DIRECTORY_MS, milliseconds),
+      atMost(`${runtime}, directory: 1,000 members stop,`, manyMs, GOAL_DIRECTORY_MS, milliseconds),
       atMost(
-        `${runtime}, directory: an agent's time among 1,000 to that among 100,`,
+        `${runtime}, directory: a member's time among 1,000 to that among 100,`,
         manyMs / fewMs / 10,
         GOAL_GROWTH,
         times,
       ),
     );
     for (const [place, address] of Object.entries(places)) {
-      const stop = async (agents: number, messages: number) => {
+      const stop = async (members: number, messages: number) => {
         const found = await stopped(runtime, [
           ...modules,
           address,
           "stop",
-          `${agents}`,
+          `${members}`,
           `${messages}`,
         ]);
-        const perSecond = (agents * messages / found.stopMs * 1_000).toFixed(0);
+        const perSecond = (members * messages / found.stopMs * 1_000).toFixed(0);
         table.push([
           runtime,
           place,
-          String(agents),
+          String(members),
           String(messages),
           ms(found.stopMs),
           address === "memory" ? "" : String(found.calls),
@@ -75,9 +83,9 @@ export async function coordination(subject: Subject): Promise<Part> {
       const one = await stop(1, DRAINED);
       const on = `${runtime}, ${place}`;
       goals.push(
-        atMost(`${on}: 100 agents stop,`, few.stopMs, GOAL_MS[place as "memory"], milliseconds),
+        atMost(`${on}: 100 members stop,`, few.stopMs, GOAL_MS[place as "memory"], milliseconds),
         atMost(
-          `${on}: an agent's time among 1,000 to that among 100,`,
+          `${on}: a member's time among 1,000 to that among 100,`,
           many.stopMs / few.stopMs / 10,
           GOAL_GROWTH,
           times,
@@ -93,7 +101,7 @@ export async function coordination(subject: Subject): Promise<Part> {
         const growth = many.calls / few.calls / 10;
         goals.push(
           atMost(
-            `${on}: an agent's calls among 1,000 to those among 100,`,
+            `${on}: a member's calls among 1,000 to those among 100,`,
             growth,
             GOAL_GROWTH,
             times,
@@ -107,13 +115,13 @@ export async function coordination(subject: Subject): Promise<Part> {
         String(NOTICES),
       ]);
       goals.push(
-        atMost(`${on}: a peer knows, median,`, median(notices), GOAL_NOTICE_MS, milliseconds),
+        atMost(`${on}: a peer is notified, median,`, median(notices), GOAL_NOTICE_MS, milliseconds),
       );
     }
   }
   if ("url" in server) await server[Symbol.asyncDispose]();
   return {
-    title: "Agents that stop together",
+    title: "Members that stop together",
     table,
     goals,
     ...("missing" in server && { notes: [server.missing] }),

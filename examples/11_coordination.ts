@@ -1,6 +1,6 @@
 /**
- * 11. Coordination. Agents stop together and lose no message. Messages go through their inboxes. The board
- * shows which agents are stopping, so that the others know before they send.
+ * 11. Coordination: members that stop together and lose no message. Messages go through their inboxes.
+ * Notices of a stop go through the board, so that the peers know before they send.
  *
  *     node examples/11_coordination.ts
  *
@@ -17,18 +17,18 @@ import {
 await using board = new Board(); // or openDirectoryBoard, openRedisBoard, openPostgresBoard
 await using bus = new Bus({ board });
 
-const work = (id: string) => ({
+const memberOptions = (id: string) => ({
   id,
   handlers: { task: ({ payload }: { payload: unknown }) => console.log(`${id} did`, payload) },
   onNotification: ({ payload }: { payload: { shutting_down_agent: string } }) =>
     console.log(`${id} heard that ${payload.shutting_down_agent} is stopping`),
 });
 const [first, ...others] = await bus.enrolAll(
-  ["worker-1", "worker-2", "worker-3", "worker-4"].map(work),
+  ["worker-1", "worker-2", "worker-3", "worker-4"].map(memberOptions),
 );
 const sender = await bus.enrol({ id: "sender" });
 
-// One agent stops and handles the messages in its inbox first.
+// One member stops: its inbox is drained.
 for (const id of [1, 2]) await bus.send(sender, "worker-1", "task", { id });
 const report = await shutdownWithCoordination(first!, { timeoutMs: 10_000 });
 for (const { name, outcome, durationMs } of report.steps) {
@@ -36,11 +36,11 @@ for (const { name, outcome, durationMs } of report.steps) {
 }
 console.log(report.complete ? "complete" : "incomplete", "with", report.left, "messages left");
 
-// The sender learns that the agent has stopped.
+// A later send stores nothing and returns the outcome.
 const { outcome } = await bus.send(sender, "worker-1", "task", { id: 3 });
 console.log("worker-1 is", outcome);
 
-// The others stop together. Each of them is notified once.
+// The others stop together: the remaining peers are notified once.
 const reports = await shutdownAllCoordinated(others, { timeoutMs: 5_000 });
 console.log(reports.filter(({ complete }) => complete).length, "stopped completely");
 for (const { agentId, status } of await board.list()) console.log(`  ${agentId} ${status}`);

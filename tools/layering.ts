@@ -54,7 +54,7 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   // SQLite is a file, and a part of the runtimes.
   [/^src\/engines\/sqlite\//, /^node:(sqlite|fs\/promises)$/],
   // Clients that are a part of Bun, each imported by one file.
-  [/^src\/engines\/sqlite\/drivers\/bun_sqlite\.ts$/, /^bun:sqlite$/],
+  [/^src\/engines\/sqlite\/drivers\.ts$/, /^bun:sqlite$/],
   [/^src\/engines\/redis\/_bun_client\.ts$/, /^bun$/],
   // Examines the file synchronously, because it does so within a transaction.
   [/^src\/engines\/sqlite\/_file_identity\.ts$/, /^node:fs$/],

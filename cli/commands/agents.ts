@@ -1,11 +1,11 @@
 import { type Command, Option } from "commander";
 import { statSync } from "node:fs";
 import { silentLog } from "../../mod.ts";
-import { checkAgentId } from "../../src/coordination/agent_state.ts";
+import { checkAgentId } from "../../src/coordination/member_state.ts";
 import {
-  type AgentRecord,
   type Board,
   type BoardOptions,
+  type MemberRecord,
   openDirectoryBoard,
   openPostgresBoard,
   openRedisBoard,
@@ -115,7 +115,7 @@ async function list(io: Io, board: Board, ids: readonly string[], command: Comma
 async function watchBoard(io: Io, board: Board, json: boolean): Promise<void> {
   const interrupted = interruption(io);
   const screen = io.out.interactive && !json ? live(io.out) : undefined;
-  const known = new Map<string, AgentRecord>();
+  const known = new Map<string, MemberRecord>();
   const draw = () => screen?.show(lines(io, [...known.values()]));
   const stop = board.watch((changes) => {
     for (const record of changes) {
@@ -139,18 +139,18 @@ async function watchBoard(io: Io, board: Board, json: boolean): Promise<void> {
   }
 }
 
-function lines(io: Io, records: readonly AgentRecord[]): readonly string[] {
+function lines(io: Io, records: readonly MemberRecord[]): readonly string[] {
   if (records.length === 0) return [NO_AGENTS];
   const sorted = [...records].sort((a, b) => a.agentId < b.agentId ? -1 : 1);
   return table(COLUMNS, sorted.map(row), io.out, paint(io, io.out)).trimEnd().split("\n");
 }
 
-function changeLine(record: AgentRecord): string {
+function changeLine(record: MemberRecord): string {
   const [agentId = "", status = "", , detail = ""] = row(record).map(oneLine);
   return `${new Date().toISOString()} ${agentId} ${status} ${detail}`.trimEnd();
 }
 
-function row(record: AgentRecord): Row {
+function row(record: MemberRecord): Row {
   const { agentId, status, state, updatedAt } = record;
   return [
     agentId,
@@ -160,7 +160,7 @@ function row(record: AgentRecord): Row {
   ];
 }
 
-function detail({ notice, raw, metadata = {} }: AgentRecord): string {
+function detail({ notice, raw, metadata = {} }: MemberRecord): string {
   if (raw !== undefined) return `unreadable: ${raw.trim() || "empty"}`;
   if (notice !== undefined) {
     return `stops ${counted(notice.agents.length, "agent")}: ${notice.reason}`;

@@ -1,40 +1,41 @@
-import type { Cancel, Clock } from "../clock.ts";
+import type { Clock } from "../clock.ts";
+import { pollNowAndThen } from "../engines/_kit/wake_ups.ts";
 import type { Log } from "../log.ts";
-import type { AgentRecord } from "./agent_state.ts";
-import type { BoardStore, StoredAgent } from "./board_store.ts";
+import type { BoardStore, StoredMember } from "./board_store.ts";
+import type { MemberRecord } from "./member_state.ts";
 
-/** Called with the changes that one poll found. A removed agent has the status `unknown`. */
-export type BoardListener = (changes: readonly AgentRecord[]) => void;
+/** Called with the changes that one poll found. A removed member has the status `unknown`. */
+export type BoardListener = (changes: readonly MemberRecord[]) => void;
 
 /** Options of a watch. */
 export interface BoardWatchOptions {
   readonly store: BoardStore;
   readonly pollIntervalMs: number;
-  readonly toRecord: (stored: StoredAgent) => AgentRecord;
+  readonly toRecord: (stored: StoredMember) => MemberRecord;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /**
- * Polls a board for all listeners in this process. A wake makes it read what was written since the last
- * poll, or only the agents that the wake names, so that the cost is proportional to the number of writes.
- * A wake during a poll causes one more poll. A timer makes it read everything: a wake may get lost, and a
- * dead agent sends none.
+ * Polls a board for all listeners in this process. A wake-up makes it read what was written since the last
+ * poll, or only the members that the wake-up names, so that the cost is proportional to the number of
+ * writes. A wake-up during a poll causes one more poll. A timer makes it read everything: a wake-up may get
+ * lost, and a dead member sends none.
  */
 export class BoardWatch {
   readonly #options: BoardWatchOptions;
   readonly #listeners = new Set<BoardListener>();
-  /** The last reported record of each agent, so that a record is not reported twice. */
-  readonly #known = new Map<string, { readonly record: AgentRecord; readonly print: string }>();
+  /** The last reported record of each member, so that a record is not reported twice. */
+  readonly #known = new Map<string, { readonly record: MemberRecord; readonly print: string }>();
   #cursor: unknown;
-  /** The agents named by wakes since the last poll. */
+  /** The members named by wake-ups since the last poll. */
   readonly #named = new Set<string>();
-  /** True when the next poll reads all changes, not only those of named agents. */
+  /** True when the next poll reads all changes, not only those of named members. */
   #readAll = true;
   #polling: Promise<void> | undefined;
   #next: Promise<void> | undefined;
-  #stopWaking: (() => void) | undefined;
-  #cancelPoll: Cancel | undefined;
+  /** Removes the listener of the store and the timer; undefined while no listener watches. */
+  #stop: (() => void) | undefined;
 
   constructor(options: BoardWatchOptions) {
     this.#options = options;
@@ -43,12 +44,12 @@ export class BoardWatch {
   add(listener: BoardListener): () => void {
     const own: BoardListener = (changes) => listener(changes);
     let wanted = true;
-    if (this.#stopWaking === undefined) {
+    if (this.#stop === undefined) {
       this.#listeners.add(own);
       this.#begin();
     } else {
       queueMicrotask(() => {
-        if (!wanted || this.#stopWaking === undefined) return;
+        if (!wanted || this.#stop === undefined) return;
         this.#listeners.add(own);
         if (this.#known.size > 0) this.#call(own, [...this.#known.values()].map((it) => it.record));
       });
@@ -81,31 +82,29 @@ export class BoardWatch {
   }
 
   #begin(): void {
-    this.#stopWaking = this.#options.store.onWake((agentIds) => {
+    const { store, clock, pollIntervalMs } = this.#options;
+    const stopWaking = store.onWake((agentIds) => {
       if (agentIds === undefined) return void this.poll();
       for (const id of agentIds) this.#named.add(id);
       void this.#poll();
     });
-    this.#schedule();
+    const stopPolling = pollNowAndThen(clock, pollIntervalMs, () => {
+      this.#cursor = undefined; // the next poll reads everything
+      void this.poll();
+    });
+    this.#stop = () => {
+      stopWaking();
+      stopPolling();
+    };
     void this.poll();
   }
 
   #end(): void {
-    this.#stopWaking?.();
-    this.#stopWaking = undefined;
-    this.#cancelPoll?.();
+    this.#stop?.();
+    this.#stop = undefined;
     this.#cursor = undefined;
     this.#named.clear();
     this.#known.clear();
-  }
-
-  #schedule(): void {
-    const { clock, pollIntervalMs } = this.#options;
-    this.#cancelPoll = clock.schedule(pollIntervalMs * (0.75 + Math.random() / 2), () => {
-      this.#schedule();
-      this.#cursor = undefined; // the next poll reads everything
-      void this.poll();
-    });
   }
 
   async #read(): Promise<void> {
@@ -116,32 +115,32 @@ export class BoardWatch {
     this.#named.clear();
     this.#readAll = false;
     try {
-      const page = all ? await store.list(since) : { agents: await store.read(named) };
-      if (this.#stopWaking === undefined) return;
+      const page = all ? await store.list(since) : { members: await store.read(named) };
+      if (this.#stop === undefined) return;
       if ("cursor" in page) this.#cursor = page.cursor;
-      const found = page.agents.map(this.#options.toRecord);
+      const found = page.members.map(this.#options.toRecord);
       if (!all) this.#notify([...found, ...this.#gone(found, named)]);
       else this.#notify(since === undefined ? [...found, ...this.#gone(found)] : found);
     } catch (error) {
       this.#readAll = true; // the next poll finds the missed changes
-      log.debug("could not read the board; the next poll retries", { error });
+      log.debug("board read failed; the next poll retries", { error });
     } finally {
       this.#polling = undefined;
     }
   }
 
-  /** Returns the known agents among `candidates` that were not found. */
+  /** Returns the known members among `candidates` that were not found. */
   #gone(
-    found: readonly AgentRecord[],
+    found: readonly MemberRecord[],
     candidates: Iterable<string> = this.#known.keys(),
-  ): readonly AgentRecord[] {
+  ): readonly MemberRecord[] {
     const there = new Set(found.map(({ agentId }) => agentId));
     const gone = [...candidates].filter((id) => this.#known.has(id) && !there.has(id));
     return gone.map((agentId) => ({ agentId, status: "unknown" as const }));
   }
 
-  #notify(found: readonly AgentRecord[]): void {
-    const changes: AgentRecord[] = [];
+  #notify(found: readonly MemberRecord[]): void {
+    const changes: MemberRecord[] = [];
     for (const record of found) {
       const { agentId, status, updatedAt, metadata, notice, raw } = record;
       const print = JSON.stringify([status, updatedAt, metadata, notice?.id, raw]);
@@ -154,11 +153,11 @@ export class BoardWatch {
     for (const listener of [...this.#listeners]) this.#call(listener, changes);
   }
 
-  #call(listener: BoardListener, changes: readonly AgentRecord[]): void {
+  #call(listener: BoardListener, changes: readonly MemberRecord[]): void {
     try {
       listener(changes);
     } catch (error) {
-      this.#options.log.error("a watcher of the board failed", { error });
+      this.#options.log.error("board listener failed", { error });
     }
   }
 }

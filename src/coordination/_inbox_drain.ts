@@ -1,15 +1,19 @@
 import { abortable } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
 import type { Lease } from "../lease/lease.ts";
-import { LeaseExtender } from "../lease/lease_extender.ts";
-import type { Leases } from "../lease/lease_extender.ts";
-import { type Mailbox, MAX_VISIBILITY_MS, type Message } from "../mailbox/mailbox.ts";
-import { type Agent, archive, handlerFor } from "./agent.ts";
-import { type Envelope, envelopeFault } from "./envelope.ts";
-import type { DrainCounts } from "./shutdown_report.ts";
+import { LeaseExtender, type Leases } from "../lease/lease_extender.ts";
+import {
+  type Mailbox,
+  MAX_VISIBILITY_MS,
+  type Message,
+  type ReceiveOptions,
+} from "../mailbox/mailbox.ts";
+import { type BusMessage, messageFault } from "./bus_message.ts";
+import { archive, forward, handlerFor, type Member } from "./member.ts";
+import type { DrainCounts } from "./shutdown_steps.ts";
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
-type Received = Message<Envelope>;
+type Received = Message<BusMessage>;
 
 /** A message of a batch, leased until it is settled. */
 interface Item {
@@ -27,7 +31,7 @@ export interface DrainOptions {
 }
 
 /**
- * Empties the inbox of a stopping agent. It handles messages one after another, in the order of arrival,
+ * Empties the inbox of a stopping member. It handles messages one after another, in the order of arrival,
  * and acknowledges each while the next one is handled. When the time is up, it releases all messages
  * that are not finished, or sends them to the successor.
  */
@@ -37,24 +41,24 @@ export class InboxDrain {
     failed: 0,
     archived: 0,
     handedOver: 0,
-    givenBack: 0,
+    released: 0,
     left: undefined,
   };
-  readonly #agent: Agent;
-  readonly #inbox: Mailbox<Envelope>;
+  readonly #member: Member;
+  readonly #inbox: Mailbox<BusMessage>;
   readonly #options: DrainOptions;
   readonly #leases: Leases;
   /** Handled, but not acknowledged yet. */
   readonly #done: Received[] = [];
   #acknowledging: Promise<void> | undefined;
 
-  constructor(agent: Agent, options: DrainOptions) {
-    const { clock, log } = agent.bus.board;
-    this.#agent = agent;
-    this.#inbox = agent.inbox;
+  constructor(member: Member, options: DrainOptions) {
+    const { clock, log } = member.bus.board;
+    this.#member = member;
+    this.#inbox = member.inbox;
     this.#options = options;
     this.#leases = new LeaseExtender({ clock, log }).leases({
-      mailbox: agent.inbox as Mailbox<unknown>,
+      mailbox: member.inbox as Mailbox<unknown>,
       visibilityTimeoutMs: options.visibilityTimeoutMs,
     });
   }
@@ -66,18 +70,14 @@ export class InboxDrain {
 
   /** Handles messages until the inbox is empty or `signal` aborts. */
   async work(signal: AbortSignal): Promise<void> {
-    const { maxBatch: maxMessages, intervalMs, visibilityTimeoutMs } = this.#options;
     this.counts.left = undefined;
     let waitTimeMs = 0;
     while (!signal.aborted) {
-      const options = { maxMessages, visibilityTimeoutMs, waitTimeMs, signal };
-      const receiving = this.#inbox.receive(options);
+      const receiving = this.#receive({ waitTimeMs, signal });
       // Acknowledge at the same time: some engines do both in one call.
       const [received, acknowledged] = await Promise.allSettled([receiving, this.#acknowledging]);
       if (received.status === "rejected") throw received.reason;
-      const batch = received.value.map((message) => {
-        return { message, lease: this.#leases.take(message as Message<unknown>) };
-      });
+      const batch = received.value;
       if (acknowledged.status === "rejected") {
         await this.#release(batch);
         throw acknowledged.reason;
@@ -85,24 +85,20 @@ export class InboxDrain {
       if (batch.length > 0) await this.#workOn(batch, signal);
       else if (await this.count() === 0) return;
       // The messages that are left are invisible: leased by another receiver, or delayed.
-      waitTimeMs = batch.length > 0 ? 0 : intervalMs;
+      waitTimeMs = batch.length > 0 ? 0 : this.#options.intervalMs;
     }
     await this.#acknowledging;
   }
 
   /** Sends the remaining messages to the successor. Acknowledges each after it is stored there. */
   async handOver(successor: string, signal: AbortSignal): Promise<void> {
-    const target = await this.#agent.bus.inboxOf(successor);
+    const target = await this.#member.bus.inboxOf(successor);
     while (!signal.aborted) {
-      const { maxBatch: maxMessages, visibilityTimeoutMs } = this.#options;
-      const batch = await this.#inbox.receive({ maxMessages, visibilityTimeoutMs });
-      if (batch.length === 0) return;
-      const items = batch.map((message) => {
-        return { message, lease: this.#leases.take(message as Message<unknown>) };
-      });
+      const items = await this.#receive();
+      if (items.length === 0) return;
+      const batch = items.map(({ message }) => message);
       try {
-        // With the same id, so that a message that was handed over before is not stored twice.
-        await Promise.all(batch.map(({ id, body }) => target.send(body, { id })));
+        await Promise.all(batch.map((message) => forward(message, target)));
       } catch (error) {
         await this.#release(items);
         throw error;
@@ -115,6 +111,14 @@ export class InboxDrain {
   /** Returns the number of messages in the inbox, in any state. */
   async count(): Promise<number> {
     return this.counts.left = await this.#inbox.approximateCount();
+  }
+
+  async #receive(options: ReceiveOptions = {}): Promise<readonly Item[]> {
+    const { maxBatch: maxMessages, visibilityTimeoutMs } = this.#options;
+    const messages = await this.#inbox.receive({ ...options, maxMessages, visibilityTimeoutMs });
+    return messages.map((message) => {
+      return { message, lease: this.#leases.take(message as Message<unknown>) };
+    });
   }
 
   /** Handles messages while there is time, and releases the others. */
@@ -153,17 +157,17 @@ export class InboxDrain {
 
   /** Handles one message. Returns true when it must be acknowledged. */
   async #workOnOne({ message, lease }: Item, signal: AbortSignal): Promise<boolean> {
-    const fault = envelopeFault(message.body);
+    const fault = messageFault(message.body);
     if (fault !== undefined) {
       await lease.stop();
       await message.deadLetter({ reason: "malformed", error: fault });
       this.counts.failed++;
       return false;
     }
-    const handler = handlerFor(this.#agent.options, message.body.type);
+    const handler = handlerFor(this.#member.options, message.body.type);
     if (handler === undefined) {
       await lease.stop();
-      await archive(this.#agent.options, message);
+      await archive(this.#member.options, message);
       this.counts.archived++;
       return false;
     }
@@ -174,11 +178,9 @@ export class InboxDrain {
       if (signal.aborted) return false; // cancelled, not failed: the message is released
       await lease.stop();
       if (isRetryLaterError(error)) {
-        await message.nack({
-          visibilityTimeoutMs: Math.min(error.delayMs ?? 0, MAX_VISIBILITY_MS),
-          countsAttempt: false,
-        });
-        this.counts.givenBack++;
+        const delayMs = Math.min(error.delayMs ?? 0, MAX_VISIBILITY_MS);
+        await message.nack({ delayMs, countsAttempt: false });
+        this.counts.released++;
       } else {
         await message.deadLetter({ reason: "handler_error", error: errorText(error) });
         this.counts.failed++;
@@ -201,6 +203,6 @@ export class InboxDrain {
       await lease.stop();
       await message.release();
     }));
-    this.counts.givenBack += results.filter(({ status }) => status === "fulfilled").length;
+    this.counts.released += results.filter(({ status }) => status === "fulfilled").length;
   }
 }

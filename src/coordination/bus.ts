@@ -1,25 +1,22 @@
 import type { Cancel } from "../clock.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { Agent, type AgentHome, type AgentOptions, checkAgentOptions } from "./agent.ts";
-import { type AgentRecord, checkAgentId } from "./agent_state.ts";
-import type { Board } from "./board.ts";
-import { type Envelope, MessageIds } from "./envelope.ts";
 import { Peers } from "./_peers.ts";
-import { Notices } from "./_notices.ts";
-import { StateWriter } from "./_state_writer.ts";
-import { decideSend, type SendOptions, type SendResult } from "./send_result.ts";
+import type { Board } from "./board.ts";
+import { type BusMessage, messageIds, type SendOptions, type SendResult } from "./bus_message.ts";
+import { checkMemberOptions, Member, type MemberBus, type MemberOptions } from "./member.ts";
+import { checkAgentId } from "./member_state.ts";
 
 /** Options of {@linkcode Bus}. */
 export interface BusOptions {
-  /** The board with the states of the agents. Buses of several processes share it. */
+  /** The board with the states of the members. Buses of several processes share it. */
   readonly board: Board;
-  /** Opens the inbox of an agent, of this process or of another. @default {one in memory} */
-  readonly openInbox?: (agentId: string) => Mailbox<Envelope> | Promise<Mailbox<Envelope>>;
+  /** Opens the inbox of a member, of this process or of another. @default {one in memory} */
+  readonly openInbox?: (agentId: string) => Mailbox<BusMessage> | Promise<Mailbox<BusMessage>>;
 }
 
 /**
- * Connects the agents of this process with each other and with those of other processes. Messages go
+ * Connects the members of this process with each other and with those of other processes. Messages go
  * through the inboxes. Stop notices go through the board, so that they never displace messages and cost
  * one write for any number of peers.
  *
@@ -42,68 +39,62 @@ export interface BusOptions {
  * console.assert((await bus.send(sender, "worker-1", "task", {})).outcome === "gone");
  * ```
  */
-export class Bus implements AgentHome, AsyncDisposable {
-  /** The board with the states of its agents. */
+export class Bus implements MemberBus, AsyncDisposable {
+  /** The board with the states of its members. */
   readonly board: Board;
-  /** Writes the states of the agents. */
-  readonly states: StateWriter;
-  readonly #openInbox: (agentId: string) => Mailbox<Envelope> | Promise<Mailbox<Envelope>>;
-  readonly #inboxes = new Map<string, Promise<Mailbox<Envelope>>>();
-  readonly #agents = new Map<string, Agent>();
-  readonly #ids = new MessageIds();
+  readonly #openInbox: (agentId: string) => Mailbox<BusMessage> | Promise<Mailbox<BusMessage>>;
+  readonly #inboxes = new Map<string, Promise<Mailbox<BusMessage>>>();
+  readonly #members = new Map<string, Member>();
+  readonly #nextId = messageIds();
   readonly #peers: Peers;
   #cancelTouch: Cancel | undefined;
   #closed = false;
 
-  /** Creates a bus. It reads nothing before the first agent is enrolled. */
+  /** Creates a bus. It reads nothing before the first member is enrolled. */
   constructor(options: BusOptions) {
     const { board } = options;
     this.board = board;
-    this.states = new StateWriter(board);
     this.#openInbox = options.openInbox ??
-      ((agentId) => new InMemoryMailbox<Envelope>(agentId, { clock: board.clock }));
-    const notices = new Notices(board);
-    this.#peers = new Peers(board, (changes, first) => {
-      notices.deliver(changes, () => first ? [] : this.agents);
-    });
+      ((agentId) => new InMemoryMailbox<BusMessage>(agentId, { clock: board.clock }));
+    this.#peers = new Peers(board, () => this.members);
   }
 
-  /** The agents of this process that have not stopped. */
-  get agents(): readonly Agent[] {
-    return [...this.#agents.values()];
+  /** The members of this process that have not stopped. */
+  get members(): readonly Member[] {
+    return [...this.#members.values()];
   }
 
-  /** Adds an agent and sets its state to `running`, from any earlier state. */
-  async enrol(options: AgentOptions): Promise<Agent> {
-    const [agent] = await this.enrolAll([options]);
-    return agent!;
+  /** Adds a member and sets its state to `running`, from any earlier state. */
+  async enrol(options: MemberOptions): Promise<Member> {
+    const [member] = await this.enrolAll([options]);
+    return member!;
   }
 
-  /** Adds several agents with one write to the board. */
-  async enrolAll(all: readonly AgentOptions[]): Promise<readonly Agent[]> {
-    if (this.#closed) throw new Error("Cannot enrol an agent: the bus is closed");
+  /** Adds several members with one write to the board. */
+  async enrolAll(all: readonly MemberOptions[]): Promise<readonly Member[]> {
+    if (this.#closed) throw new Error("Cannot enrol a member: the bus is closed. Create a new bus");
     const ids = new Set<string>();
-    for (const { id } of all.map(checkAgentOptions)) {
-      if (this.#agents.has(id) || ids.has(id)) {
-        throw new Error(`Agent "${id}" is enrolled already: stop it before it starts anew`);
+    for (const { id } of all.map(checkMemberOptions)) {
+      if (this.#members.has(id) || ids.has(id)) {
+        throw new Error(`Member "${id}" is enrolled already: stop it before you enrol it again`);
       }
       ids.add(id);
     }
-    const agents = await Promise.all(all.map(async (options) => {
-      return new Agent(this, options.inbox ?? await this.inboxOf(options.id), options);
+    const members = await Promise.all(all.map(async (options) => {
+      return new Member(this, options.inbox ?? await this.inboxOf(options.id), options);
     }));
     await this.#peers.start();
-    for (const agent of agents) this.#agents.set(agent.id, agent);
+    for (const member of members) this.#members.set(member.id, member);
     try {
-      await this.board.setStates(agents.map(({ id, metadata }) => {
+      await this.board.setStates(members.map(({ id, metadata }) => {
         return { agentId: id, state: "running", metadata, force: true };
       }));
     } catch (error) {
-      for (const { id } of agents) this.#agents.delete(id);
+      for (const { id } of members) this.#members.delete(id);
       throw error;
     }
     if (this.#cancelTouch === undefined) this.#scheduleTouch();
-    return agents;
+    return members;
   }
 
   /**
@@ -112,25 +103,28 @@ export class Bus implements AgentHome, AsyncDisposable {
    * full.
    */
   async send(
-    from: Agent,
+    from: Member,
     to: string,
     type: string,
     payload: unknown,
     options: SendOptions = {},
   ): Promise<SendResult> {
-    checkAgentId(to);
-    let receiver = to;
+    const { whenPaused = "tell", signal, requiresAck = false } = options;
+    let receiver = checkAgentId(to);
     for (const tried = new Set<string>();;) {
       const record = await this.#peers.get(receiver);
-      const decision = decideSend(record, options.whenPaused ?? "tell");
-      if (decision.kind === "refuse") return { outcome: decision.outcome, to: receiver, record };
-      if (decision.kind === "accept") break;
-      if (decision.kind === "hold") await this.#peers.change(record, options.signal);
-      else if (tried.has(decision.to)) return { outcome: "paused", to: receiver, record };
-      else tried.add(receiver = checkAgentId(decision.to));
+      const { status, metadata } = record;
+      if (status === "running") break;
+      const outcome = status === "shutting_down" || status === "corrupt" ? "paused" : "gone";
+      const target = typeof whenPaused === "object" ? whenPaused.redirectTo : metadata?.successor;
+      if (whenPaused === "hold" && outcome === "paused") await this.#peers.change(record, signal);
+      else if (whenPaused === "tell" || whenPaused === "hold" || typeof target !== "string") {
+        return { outcome, to: receiver, record };
+      } else if (tried.has(target)) return { outcome: "paused", to: receiver, record };
+      else tried.add(receiver = checkAgentId(target));
     }
     const inbox = await this.inboxOf(receiver);
-    const id = this.#ids.next(this.board.clock.now());
+    const id = this.#nextId(this.board.clock.now());
     await inbox.send({
       version: "1.0",
       msg_id: id,
@@ -140,14 +134,14 @@ export class Bus implements AgentHome, AsyncDisposable {
       sequence: from.nextSequence(receiver),
       type,
       payload,
-      requires_ack: options.requiresAck ?? false,
+      requires_ack: requiresAck,
     });
     return { outcome: "accepted", to: receiver, messageId: id };
   }
 
-  /** Returns the inbox of an agent, which is opened at most once. */
-  inboxOf(agentId: string): Promise<Mailbox<Envelope>> {
-    const own = this.#agents.get(agentId)?.inbox;
+  /** Returns the inbox of a member, which is opened at most once. */
+  inboxOf(agentId: string): Promise<Mailbox<BusMessage>> {
+    const own = this.#members.get(agentId)?.inbox;
     if (own !== undefined) return Promise.resolve(own);
     let inbox = this.#inboxes.get(agentId);
     if (inbox === undefined) {
@@ -158,29 +152,25 @@ export class Bus implements AgentHome, AsyncDisposable {
     return inbox;
   }
 
-  /** Returns the current records of the other agents. */
-  async peersOf(agent: Agent): Promise<readonly AgentRecord[]> {
-    return (await this.board.list()).filter(({ agentId }) => agentId !== agent.id);
-  }
-
-  /** Notifies all peers that these agents are stopping, with one write to the board. */
-  async broadcastStop(agents: readonly Agent[], why: string): Promise<void> {
-    const [first] = agents;
+  /** Notifies all peers that these members are stopping, with one write to the board. */
+  async broadcastStop(members: readonly Member[], why: string): Promise<void> {
+    const [first] = members;
     if (first === undefined) return;
-    const notice = first.notice = {
-      id: this.#ids.next(this.board.clock.now()),
+    const notice = {
+      id: this.#nextId(this.board.clock.now()),
       reason: "Peer agent shutting down - inbox draining in progress",
-      agents: agents.map(({ id }) => id),
+      agents: members.map(({ id }) => id),
       sequences: first.sequences,
     };
+    first.setNotice(notice);
     const metadata = { ...first.metadata, reason: why };
-    await this.states.write({ agentId: first.id, state: "shutting_down", metadata, notice });
+    await this.board.setState(first.id, "shutting_down", metadata, { notice });
   }
 
-  /** Stops reporting that the agent is alive. */
-  endLiveness(agent: Agent): void {
-    this.#agents.delete(agent.id);
-    if (this.#agents.size > 0) return;
+  /** Stops reporting that the member is alive. */
+  endLiveness(member: Member): void {
+    this.#members.delete(member.id);
+    if (this.#members.size > 0) return;
     this.#cancelTouch?.();
     this.#cancelTouch = undefined;
   }
@@ -189,7 +179,7 @@ export class Bus implements AgentHome, AsyncDisposable {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTouch?.();
-    this.#agents.clear();
+    this.#members.clear();
     this.#peers.stop();
     const inboxes = await Promise.allSettled(this.#inboxes.values());
     this.#inboxes.clear();
@@ -203,13 +193,13 @@ export class Bus implements AgentHome, AsyncDisposable {
     await this.close();
   }
 
-  /** Touches the agents three times within `staleAfterMs`. */
+  /** Touches the members three times within `staleAfterMs`. */
   #scheduleTouch(): void {
     const { board } = this;
     this.#cancelTouch = board.clock.schedule(board.staleAfterMs / 3, () => {
       this.#scheduleTouch();
-      board.touch([...this.#agents.keys()]).catch((error) => {
-        board.log.warn("could not touch the agents on the board; they may become stale", { error });
+      board.touch([...this.#members.keys()]).catch((error) => {
+        board.log.warn("board touch failed; members may become stale", { error });
       });
     });
   }

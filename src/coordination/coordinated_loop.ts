@@ -3,38 +3,42 @@ import { deferred, onAbort } from "../_promises.ts";
 import { type CancelledError, errorText } from "../errors.ts";
 import { BaseLoop, type LoopContext } from "../lifecycle/base_loop.ts";
 import { reserveOf } from "../lifecycle/deadline.ts";
-import { type MessageCounts, NO_COUNTS, sumCounts } from "../lifecycle/runnable.ts";
-import { Heartbeat } from "../lifecycle/watchdog.ts";
 import {
   DEFAULT_SHUTDOWN_TIMEOUT_MS,
   type InFlight,
+  type MessageCounts,
+  NO_COUNTS,
   type Runnable,
   type RunOptions,
   type ShutdownOptions,
+  sumCounts,
 } from "../lifecycle/runnable.ts";
-import type { AgentOptions } from "./agent.ts";
-import { agentMailboxLoop } from "./_agent_mailbox_loop.ts";
+import { Heartbeat } from "../lifecycle/watchdog.ts";
+import { MailboxLoop } from "../loops/mailbox_loop.ts";
+import type { StandardSchema } from "../loops/schema.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Bus } from "./bus.ts";
-import type { CoordinatedShutdownOptions } from "./shutdown.ts";
-import type { ShutdownReport } from "./shutdown_report.ts";
-import { StoppingSet } from "./_stopping_set.ts";
+import { type BusMessage, messageFault } from "./bus_message.ts";
+import { archive, handlerFor, type MemberOptions } from "./member.ts";
+import { type CoordinatedShutdownOptions, JointStop } from "./shutdown.ts";
+import type { ShutdownReport } from "./shutdown_steps.ts";
 
 /**
- * The loop of an agent, for a `LoopGroup`. While it runs, the agent takes part in its bus; to stop it is
- * to stop the agent in the coordinated form, whatever the reason.
+ * Runs the loop of a member, as a loop of a `LoopGroup`. The member is enrolled with its bus while the loop
+ * runs. However the loop ends, the member is stopped in the ten coordinated steps.
  */
 export class CoordinatedLoop extends BaseLoop {
-  /** That of the loop which does the agent's work. */
+  /** The heartbeat of the member's own loop. */
   override readonly heartbeat: Heartbeat;
   readonly #bus: Bus;
-  readonly #options: AgentOptions;
+  readonly #options: MemberOptions;
   readonly #inner: Runnable;
-  readonly #set: StoppingSet;
+  readonly #jointStop: JointStop;
   #timeoutMs: number | undefined;
   #report: ShutdownReport | undefined;
 
-  /** Made by {@linkcode coordinatedLoops}. */
-  constructor(bus: Bus, options: AgentOptions, inner: Runnable, set: StoppingSet) {
+  /** Creates a loop. Only {@linkcode coordinatedLoops} calls it. */
+  constructor(bus: Bus, options: MemberOptions, inner: Runnable, jointStop: JointStop) {
     const { stopOrder = 0, shutdownTimeoutMs } = inner;
     super(options.id, {
       stopOrder,
@@ -44,44 +48,44 @@ export class CoordinatedLoop extends BaseLoop {
     this.#bus = bus;
     this.#options = options;
     this.#inner = inner;
-    this.#set = set;
+    this.#jointStop = jointStop;
     this.heartbeat = inner.heartbeat ?? new Heartbeat(bus.board.clock);
     this.shutdown = this.shutdown.bind(this);
   }
 
-  /** How the last stop went. */
+  /** The report of the last stop. */
   get report(): ShutdownReport | undefined {
     return this.#report;
   }
 
-  /** That of the loop which does the agent's work. */
+  /** Whether the member's own loop is ready. */
   get ready(): boolean {
     return this.#inner.ready ?? true;
   }
 
-  /** What the agent is working on now. */
+  /** The messages that handlers are working on. */
   override get inFlight(): readonly InFlight[] {
     return this.#inner.inFlight ?? [];
   }
 
-  /** What its last stop had no time for; the group's outcome is then `timed_out`. */
+  /** What the last stop did not complete. The group's outcome is then `timed_out`. */
   get unfinished(): readonly string[] {
     return this.#report === undefined || this.#report.complete
       ? []
       : [incompleteText(this.#report)];
   }
 
-  /** What the agent works off. */
+  /** The mailbox of the member's own loop. */
   get mailbox(): Runnable["mailbox"] {
     return this.#inner.mailbox;
   }
 
-  /** What became of the messages, those that the stop has drained included. */
+  /** The counts of messages, including those that the stop has drained. */
   get counts(): MessageCounts {
     return sumCounts([this.#inner.counts ?? NO_COUNTS, this.#drained()]);
   }
 
-  /** Stops the agent step by step; false also when something of it was left. */
+  /** Stops the member in ten steps. Returns false also when the stop was incomplete. */
   override async shutdown(options: ShutdownOptions = {}): Promise<boolean> {
     const ownTimeoutMs = this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     const timeoutMs = checkDuration("timeoutMs", options.timeoutMs ?? ownTimeoutMs);
@@ -91,32 +95,32 @@ export class CoordinatedLoop extends BaseLoop {
     return stopped && (!wasRunning || this.#report?.complete !== false);
   }
 
-  /** Ends what is in flight, and the steps of a stop that is under way. */
+  /** Cancels the work in flight, and the drain of a stop in progress. */
   override cancel(reason: CancelledError): void {
     this.#inner.cancel?.(reason);
     super.cancel(reason);
   }
 
-  /** Takes no new messages until `resume`; peers are told nothing of it. */
+  /** Receives no new messages until `resume`. Peers are not notified. */
   override async pause(): Promise<void> {
     await this.#inner.pause?.();
   }
 
-  /** Takes messages again. */
+  /** Receives messages again. */
   override resume(): void {
     this.#inner.resume?.();
   }
 
-  /** Gives back what handlers still work on, because the process ends in a moment. */
+  /** Releases the messages in flight, because the process is about to end. */
   async abandon(): Promise<void> {
     await this.#inner.abandon?.();
   }
 
-  /** Takes part in the bus, works until the stop, and then stops the agent. Rejects when a step failed. */
+  /** Enrols the member, runs its own loop, and then stops the member. Rejects when a step failed. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const { stopping, signal } = context;
     this.#report = undefined;
-    const agent = await this.#bus.enrol({ ...this.#options, runnable: this.#inner });
+    const member = await this.#bus.enrol({ ...this.#options, runnable: this.#inner });
     const { signal: _, ...innerOptions } = options;
     const stopBegan = deferred();
     const unlink = onAbort(stopping, stopBegan.resolve);
@@ -124,17 +128,22 @@ export class CoordinatedLoop extends BaseLoop {
     try {
       await Promise.race([run, stopBegan.promise]);
     } catch {
-      // It has failed, which the end of this tells: the agent leaves in good order first.
+      // `await run` below rejects with this error, after the member has stopped.
     }
     unlink();
     const timeoutMs = this.#timeoutMs ?? this.shutdownTimeoutMs ?? DEFAULT_SHUTDOWN_TIMEOUT_MS;
     this.#timeoutMs = undefined;
     const stopMs = timeoutMs - reserveOf(timeoutMs);
-    this.#report = await this.#set.join(agent, stopMs, signal, options.visibilityTimeoutMs);
+    const { visibilityTimeoutMs } = options;
+    const request = {
+      member,
+      signal,
+      ...(visibilityTimeoutMs === undefined ? {} : { visibilityTimeoutMs }),
+    };
+    this.#report = await this.#jointStop.join(request, stopMs);
     if (!this.#report.complete) {
-      this.#bus.board.log.warn(`agent "${agent.id}" did not stop completely`, {
-        report: this.#report,
-      });
+      const report = this.#report;
+      this.#bus.board.log.warn("coordinated stop incomplete", { agentId: member.id, report });
     }
     await run;
     const failed = this.#report.steps.find(({ outcome }) => outcome === "failed");
@@ -145,12 +154,12 @@ export class CoordinatedLoop extends BaseLoop {
 
   #drained(): MessageCounts {
     if (this.#report === undefined) return NO_COUNTS;
-    const { processed, failed, archived, handedOver, givenBack } = this.#report;
+    const { processed, failed, archived, handedOver, released } = this.#report;
     const kept = this.#options.archive === undefined ? 0 : archived;
     return {
-      received: processed + failed + archived + handedOver + givenBack,
+      received: processed + failed + archived + handedOver + released,
       acknowledged: processed + handedOver + kept,
-      released: givenBack,
+      released,
       nacked: 0,
       deadLettered: failed + archived - kept,
       leftToExpire: 0,
@@ -164,12 +173,13 @@ function incompleteText({ agentId, steps, left }: ShutdownReport): string {
     return `${name} ${outcome.replace("_", " ")} (${errorText(error)})`;
   });
   if (left !== 0) parts.push(`messages left in the inbox: ${left ?? "not known"}`);
-  return `agent "${agentId}" did not stop completely: ${parts.join(", ")}`;
+  return `member "${agentId}" did not stop completely: ${parts.join(", ")}`;
 }
 
 /**
- * Makes loops of agents, for a `LoopGroup`: a SIGTERM then runs their coordinated stop, together for all
- * that the group stops together. An agent without a `runnable` works on its inbox with its handlers.
+ * Creates a loop for each member, for a `LoopGroup`. A SIGTERM then runs the coordinated stop, together for
+ * all members that the group stops together. The loop of a member without a `runnable` passes the messages
+ * of its inbox to its handlers.
  *
  * @example
  * ```ts
@@ -191,14 +201,47 @@ function incompleteText({ agentId, steps, left }: ShutdownReport): string {
  */
 export async function coordinatedLoops(
   bus: Bus,
-  agents: readonly AgentOptions[],
+  members: readonly MemberOptions[],
   options: CoordinatedShutdownOptions = {},
 ): Promise<readonly CoordinatedLoop[]> {
-  const { clock, log } = bus.board;
-  const set = new StoppingSet(options);
-  return await Promise.all(agents.map(async (agent) => {
-    const inbox = agent.inbox ?? await bus.inboxOf(agent.id);
-    const inner = agent.runnable ?? agentMailboxLoop(agent, inbox, clock, log);
-    return new CoordinatedLoop(bus, { ...agent, inbox }, inner, set);
+  const jointStop = new JointStop(options);
+  return await Promise.all(members.map(async (member) => {
+    const inbox = member.inbox ?? await bus.inboxOf(member.id);
+    const inner = member.runnable ?? inboxLoop(member, inbox, bus);
+    return new CoordinatedLoop(bus, { ...member, inbox }, inner, jointStop);
   }));
+}
+
+const messageSchema: StandardSchema<BusMessage> = {
+  "~standard": {
+    version: 1,
+    vendor: "lastcall",
+    validate(value) {
+      const fault = messageFault(value);
+      return fault === undefined
+        ? { value: value as BusMessage }
+        : { issues: [{ message: fault }] };
+    },
+  },
+};
+
+/** Returns the loop of a member without a `runnable`: it passes the messages to the member's handlers. */
+export function inboxLoop(
+  options: MemberOptions,
+  inbox: Mailbox<BusMessage>,
+  { board: { clock, log } }: Pick<Bus, "board">,
+): MailboxLoop<BusMessage> {
+  return new MailboxLoop<BusMessage>({
+    name: options.id,
+    mailbox: inbox,
+    schema: messageSchema,
+    deadLetter: {},
+    clock,
+    log,
+    async handler(message, { signal }) {
+      const handler = handlerFor(options, message.body.type);
+      if (handler === undefined) await archive(options, message);
+      else await handler(message.body, { signal });
+    },
+  });
 }

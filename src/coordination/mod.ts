@@ -1,45 +1,56 @@
 /**
- * Stops many agents together without losing messages: a board with the state of each agent, a bus between
+ * Stops many members together without losing messages: a board with the state of each member, a bus between
  * their inboxes, and a stop in ten reported steps.
  *
  * @module
  */
 
 export {
-  type AgentMetadata,
-  type AgentRecord,
-  type AgentState,
-  type AgentStatus,
   InvalidTransitionError,
   isInvalidTransitionError,
+  type MemberContent,
+  type MemberMetadata,
+  type MemberRecord,
+  type MemberState,
+  type MemberStatus,
   type StopNotice,
-} from "./agent_state.ts";
-export type {
-  BoardEntry,
-  BoardPage,
-  BoardStore,
-  StoredAgent,
-  StoredContent,
+} from "./member_state.ts";
+export {
+  type BoardEntry,
+  type BoardPage,
+  type BoardStore,
+  MemoryStore,
+  type StoredMember,
 } from "./board_store.ts";
-export { Board, type BoardOptions, type SetStateOptions, type StateChange } from "./board.ts";
+export {
+  Board,
+  type BoardOptions,
+  type SetStateOptions,
+  type StateChange,
+  type WriteErrors,
+} from "./board.ts";
 export type { BoardListener } from "./_board_watch.ts";
 export { DirectoryMailbox, type DirectoryMailboxOptions } from "./directory/directory_mailbox.ts";
-export { openDirectoryBoard } from "./directory/open_directory_board.ts";
-export { openRedisBoard, type RedisBoardOptions } from "./redis/open_redis_board.ts";
-export { openPostgresBoard, type PostgresBoardOptions } from "./postgres/open_postgres_board.ts";
-export { MemoryStore } from "./memory_store.ts";
-export type { Envelope, ShutdownNotification, ShutdownPayload } from "./envelope.ts";
-export {
-  type Agent,
-  type AgentHandler,
-  type AgentHome,
-  type AgentOptions,
-  type HealthWord,
-  type StopHook,
-} from "./agent.ts";
-export type { StateWriter } from "./_state_writer.ts";
+export { openDirectoryBoard } from "./directory/directory_board.ts";
+export { openRedisBoard, type RedisBoardOptions } from "./redis_board.ts";
+export { openPostgresBoard, type PostgresBoardOptions } from "./postgres_board.ts";
+export type {
+  BusMessage,
+  SendOptions,
+  SendResult,
+  ShutdownNotification,
+  ShutdownPayload,
+  WhenPaused,
+} from "./bus_message.ts";
+export type {
+  Member,
+  MemberBus,
+  MemberHandler,
+  MemberHealth,
+  MemberOptions,
+  StopHook,
+} from "./member.ts";
 export { Bus, type BusOptions } from "./bus.ts";
-export type { SendOptions, SendResult, WhenPaused } from "./send_result.ts";
 export {
   type CoordinationSettings,
   type EnvironmentSettings,
@@ -57,4 +68,4 @@ export {
   type ShutdownReport,
   type ShutdownStep,
   type ShutdownStepName,
-} from "./shutdown_report.ts";
+} from "./shutdown_steps.ts";

@@ -58,10 +58,9 @@ export function jsonCodec(
         ? ""
         : ", or raise maxBodyBytes, an option of the mailbox and a parameter of its URL " +
           `(?maxBodyBytes=${bytes})`;
+      const what = meta === "" ? "The body has" : "The body and its headers have";
       throw new InvalidParameterError(
-        `The body${
-          meta === "" ? "" : " and its headers"
-        } have ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
+        `${what} ${bytes} bytes and the limit is ${maxBytes}: store it elsewhere and send ` +
           `a reference${raise}`,
       );
     },

@@ -1,16 +1,16 @@
-// What every board has to pass, wherever it is kept.
+// The test cases for every board, whatever its store.
 
 import { assertEquals, assertRejects } from "@std/assert";
-import type { AgentRecord, Board, BoardOptions } from "../../src/coordination/mod.ts";
+import type { Board, BoardOptions, MemberRecord } from "../../src/coordination/mod.ts";
 
-/** A board for one case, and what a case may do beside it. */
+/** A board for one case, and the actions that a case needs. */
 export interface BoardFixture extends AsyncDisposable {
   readonly board: Board;
-  /** Another board on the same storage, as another process has it. */
+  /** Opens another board on the same storage, as another process would. */
   another(): Promise<Board>;
-  /** Makes the record of an agent unreadable. */
+  /** Makes the record of a member unreadable. */
   corrupt?(agentId: string): Promise<void>;
-  /** Lets time pass, for the board at least. */
+  /** Lets time pass, at least for the board. */
   pass(ms: number): Promise<void>;
 }
 
@@ -18,7 +18,7 @@ export type MakeBoard = (options?: BoardOptions) => BoardFixture | Promise<Board
 
 export interface BoardCase {
   readonly name: string;
-  /** Left out where nothing can become unreadable. */
+  /** True for cases that need an unreadable record, which memory cannot have. */
   readonly corrupts?: true;
   run(make: MakeBoard): Promise<void>;
 }
@@ -26,10 +26,10 @@ export interface BoardCase {
 /** Only a bug lets anything last this long. */
 const SAFETY_MS = 10_000;
 
-/** Long enough for any server, short enough to be waited for. */
+/** Long enough for any server, short enough for a test. */
 const STALE_MS = 150;
 
-/** What `act` gives within the time after which an agent is stale: a busy machine may take longer. */
+/** Repeats `act` until it took less than the time after which a member is stale: a machine may be busy. */
 async function beforeStale<T>(act: () => Promise<T>): Promise<T> {
   const limit = performance.now() + SAFETY_MS;
   for (;;) {
@@ -41,7 +41,7 @@ async function beforeStale<T>(act: () => Promise<T>): Promise<T> {
 
 export const boardCases: readonly BoardCase[] = [
   {
-    name: "an agent goes from running through shutting_down to shutdown_complete, and runs again",
+    name: "a member goes from running to shutting_down to shutdown_complete, and can run again",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
@@ -53,14 +53,14 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "a transition that makes no sense is refused and changes nothing",
+    name: "an invalid transition is refused and changes nothing",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
       await assertRejects(
         () => board.setState("worker-1", "shutdown_complete"),
         Error,
-        'Agent "worker-1" cannot go from unknown to shutdown_complete',
+        'Member "worker-1" cannot go from unknown to shutdown_complete',
       );
       assertEquals((await board.getState("worker-1")).status, "unknown");
       await board.setState("worker-1", "running", { first: true });
@@ -72,7 +72,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "an agent that starts anew after a crash may be told to run whatever was there",
+    name: "a member that starts again after a crash can force the state running",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
@@ -82,7 +82,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "of many changes in one call those that can be made are made",
+    name: "one call writes the allowed changes and reports an error for each other one",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
@@ -104,7 +104,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "metadata with quotes, braces, newlines and emptiness stays as it is",
+    name: "metadata with quotes, braces, newlines and empty values is stored unchanged",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
@@ -118,7 +118,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "what is absent is unknown, and what cannot be read is corrupt and can be mended",
+    name: "a missing record is unknown, an unreadable one is corrupt and can be overwritten",
     corrupts: true,
     async run(make) {
       await using fixture = await make();
@@ -140,7 +140,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "an agent that is silent for too long is stale, unless it has said goodbye or is touched",
+    name: "a member becomes stale without a touch, unless it has completed its stop",
     async run(make) {
       await using fixture = await make({ staleAfterMs: STALE_MS });
       const { board } = fixture;
@@ -154,7 +154,7 @@ export const boardCases: readonly BoardCase[] = [
       assertEquals(dead.status, "running");
       await fixture.pass(STALE_MS + 100);
       const list = await beforeStale(async () => {
-        await board.touch(["alive", "nobody"]);
+        await board.touch(["alive", "absent"]);
         return await board.list();
       });
       assertEquals(list.map(({ agentId, status, state }) => [agentId, status, state]), [
@@ -165,7 +165,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "what one writes, another sees without asking, in the order in which it was written",
+    name: "a watcher in another process gets each write, in order",
     async run(make) {
       await using fixture = await make({ pollIntervalMs: 60_000 });
       const { board } = fixture;
@@ -182,14 +182,14 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "many changes of one call are all heard of, each once",
+    name: "a watcher gets each of many changes of one call once",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
       await using other = await fixture.another();
       const seen = watching(other);
       await other.synced();
-      const ids = Array.from({ length: 50 }, (_, i) => `agent-${i}`);
+      const ids = Array.from({ length: 50 }, (_, i) => `member-${i}`);
       await board.setStates(ids.map((agentId) => ({ agentId, state: "running" })));
       await Promise.all(ids.map((id) => seen.until(`${id} running`)));
       assertEquals(seen.log.length, 50);
@@ -197,7 +197,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "a notice travels with the state and stays with it",
+    name: "a notice is stored with the state",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
@@ -207,7 +207,7 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "an agent that is forgotten is unknown, here and to those who watch",
+    name: "a forgotten member is unknown, also to watchers",
     async run(make) {
       await using fixture = await make({ pollIntervalMs: 50 });
       const { board } = fixture;
@@ -222,13 +222,13 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "those who watch hear that an agent has become stale",
+    name: "a watcher is notified that a member became stale",
     async run(make) {
       await using fixture = await make({ staleAfterMs: STALE_MS, pollIntervalMs: 50 });
       const { board } = fixture;
       const seen = watching(board);
       await board.setState("worker-1", "running");
-      // On a busy machine the first look may come so late that it would find a stale agent.
+      // On a busy machine the first poll may be so late that the member is stale already.
       const touching = setInterval(() => board.touch(["worker-1"]).catch(() => {}), STALE_MS / 10);
       await seen.until("worker-1 running").finally(() => clearInterval(touching));
       await fixture.pass(STALE_MS + 100);
@@ -237,25 +237,28 @@ export const boardCases: readonly BoardCase[] = [
     },
   },
   {
-    name: "writers at the same time leave a record that can be read, with one of their words",
+    name: "concurrent writers leave a readable record with the metadata of one of them",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
       await using other = await fixture.another();
-      const words = Array.from({ length: 40 }, (_, i) => ({ word: i, text: "{".repeat(i * 20) }));
-      const readings: AgentRecord[] = [];
+      const values = Array.from(
+        { length: 40 },
+        (_, i) => ({ number: i, text: "{".repeat(i * 20) }),
+      );
+      const readings: MemberRecord[] = [];
       await board.setState("worker-1", "running");
-      await Promise.all(words.map(async (metadata, i) => {
+      await Promise.all(values.map(async (metadata, i) => {
         await (i % 2 ? board : other).setState("worker-1", "running", metadata);
         readings.push(await (i % 2 ? other : board).getState("worker-1"));
       }));
       assertEquals(new Set(readings.map(({ status }) => status)), new Set(["running"]));
       const { metadata } = await board.getState("worker-1");
-      assertEquals(metadata, words[metadata!.word as number]);
+      assertEquals(metadata, values[metadata!.number as number]);
     },
   },
   {
-    name: "an id that could be something else in a key or a path is refused",
+    name: "an id that is unsafe in a key or a path is refused",
     async run(make) {
       await using fixture = await make();
       const { board } = fixture;
@@ -269,7 +272,7 @@ export const boardCases: readonly BoardCase[] = [
   },
 ];
 
-/** Writes down what a board tells. */
+/** Records the changes that a watcher gets. */
 function watching(board: Board): {
   readonly log: readonly string[];
   until(entry: string): Promise<void>;

@@ -1,11 +1,11 @@
-// Where the agents of processes meet: what a test and its children open alike.
+// The board and the bus that a test and its child processes share.
 
 import { join } from "node:path";
 import {
   type Board,
   Bus,
+  type BusMessage,
   DirectoryMailbox,
-  type Envelope,
   openDirectoryBoard,
   openRedisBoard,
 } from "../../src/coordination/mod.ts";
@@ -24,8 +24,8 @@ export async function openPlace(
     board,
     openInbox: (id) =>
       onRedis
-        ? RedisMailbox.open<Envelope>(place, { name: `${name}-${id}` })
-        : DirectoryMailbox.open<Envelope>(join(place, "messages"), id),
+        ? RedisMailbox.open<BusMessage>(place, { name: `${name}-${id}` })
+        : DirectoryMailbox.open<BusMessage>(join(place, "messages"), id),
   });
   return {
     board,

@@ -1,11 +1,11 @@
-// Agents in memory, on a clock that stands still.
+// Members in memory, on a virtual clock.
 
 import {
-  type Agent,
-  type AgentOptions,
   Board,
   Bus,
   type BusOptions,
+  type Member,
+  type MemberOptions,
   type ShutdownNotification,
 } from "../../src/coordination/mod.ts";
 import { silentLog } from "../../src/log.ts";
@@ -15,8 +15,8 @@ export interface World extends AsyncDisposable {
   readonly clock: VirtualClock;
   readonly board: Board;
   readonly bus: Bus;
-  /** Who sends in tests. */
-  readonly sender: Agent;
+  /** The member that sends in tests. */
+  readonly sender: Member;
 }
 
 export async function makeWorld(options: Partial<BusOptions> = {}): Promise<World> {
@@ -32,33 +32,33 @@ export async function makeWorld(options: Partial<BusOptions> = {}): Promise<Worl
     async [Symbol.asyncDispose]() {
       await bus.close();
       await board.close();
-      if (clock.pending > 0) throw new Error(`${clock.pending} timers were left behind`);
+      if (clock.pending > 0) throw new Error(`${clock.pending} timers are left`);
     },
   };
 }
 
-/** An agent that writes down what it works on and what it is told. */
+/** Enrols a member that records the messages it handles and the notifications it gets. */
 export async function enrolRecorder(
   bus: Bus,
   id: string,
-  options: Partial<AgentOptions> = {},
+  options: Partial<MemberOptions> = {},
 ): Promise<{
-  readonly agent: Agent;
+  readonly member: Member;
   readonly worked: unknown[];
   readonly told: ShutdownNotification[];
 }> {
   const worked: unknown[] = [];
   const told: ShutdownNotification[] = [];
-  const agent = await bus.enrol({
+  const member = await bus.enrol({
     id,
     handlers: { task: ({ payload }) => void worked.push(payload) },
     onNotification: (notification) => void told.push(notification),
     ...options,
   });
-  return { agent, worked, told };
+  return { member, worked, told };
 }
 
-/** Sends so many tasks, numbered from 1. */
-export async function sendTasks(bus: Bus, from: Agent, to: string, count: number): Promise<void> {
+/** Sends `count` tasks, numbered from 1. */
+export async function sendTasks(bus: Bus, from: Member, to: string, count: number): Promise<void> {
   for (let id = 1; id <= count; id++) await bus.send(from, to, "task", { id });
 }

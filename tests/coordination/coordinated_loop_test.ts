@@ -2,15 +2,15 @@ import { afterEach, describe, it } from "node:test";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { nextTurn } from "../../src/clock.ts";
 import {
-  type AgentHandler,
   Board,
   Bus,
+  type BusMessage,
   CoordinatedLoop,
   coordinatedLoops,
-  type Envelope,
+  type MemberHandler,
 } from "../../src/coordination/mod.ts";
-import { agentMailboxLoop } from "../../src/coordination/_agent_mailbox_loop.ts";
-import { StoppingSet } from "../../src/coordination/_stopping_set.ts";
+import { inboxLoop } from "../../src/coordination/coordinated_loop.ts";
+import { JointStop } from "../../src/coordination/shutdown.ts";
 import { isBalanced } from "../../src/lifecycle/runnable.ts";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
 import { LoopGroup } from "../../src/group/loop_group.ts";
@@ -26,11 +26,11 @@ describe("a coordinated loop is a Runnable", () => {
       run(() => {
         const clock = new VirtualClock();
         const bus = new Bus({ board: new Board({ clock, log: silentLog, pollIntervalMs: 1e9 }) });
-        const inbox = new InMemoryMailbox<Envelope>("worker-1", { clock });
+        const inbox = new InMemoryMailbox<BusMessage>("worker-1", { clock });
         const options = { id: "worker-1", inbox };
-        const inner = agentMailboxLoop(options, inbox, clock, silentLog);
-        const runnable = new CoordinatedLoop(bus, options, inner, new StoppingSet({}));
-        // The watch of the board stays as long as the bus, which stays as long as the process.
+        const inner = inboxLoop(options, inbox, bus);
+        const runnable = new CoordinatedLoop(bus, options, inner, new JointStop({}));
+        // The bus watches the board until it is closed, so one timer stays.
         const quiet = new Proxy(clock, {
           get(target, key) {
             if (key === "pending") return Math.max(0, target.pending - 1);
@@ -43,10 +43,10 @@ describe("a coordinated loop is a Runnable", () => {
   }
 });
 
-describe("agents in a LoopGroup", () => {
+describe("members in a LoopGroup", () => {
   afterEach(() => ShutdownCoordinator.reset());
 
-  it("stop in the coordinated form on SIGTERM, and their peers hear of it once", async () => {
+  it("members of a group stop in the ten steps on SIGTERM, and their peers are notified once", async () => {
     await using world = await makeWorld();
     const { bus, board, sender, clock } = world;
     const peer = await enrolRecorder(bus, "peer");
@@ -83,7 +83,7 @@ describe("agents in a LoopGroup", () => {
     ]);
   });
 
-  it("leave in good order when their own loop ends or fails, and can run again", async () => {
+  it("a member stops completely when its own loop ends or fails, and can run again", async () => {
     await using world = await makeWorld();
     const { bus, board, clock } = world;
     let steps = 0;
@@ -100,7 +100,7 @@ describe("agents in a LoopGroup", () => {
     assertEquals([steps, loop!.report?.complete], [3, true]);
   });
 
-  it("say false when something was left", async () => {
+  it("shutdown returns false when messages are left", async () => {
     await using world = await makeWorld();
     const { bus, sender, clock } = world;
     const began: unknown[] = [];
@@ -114,12 +114,12 @@ describe("agents in a LoopGroup", () => {
       },
     }]);
     const run = loop!.run();
-    while (bus.agents.length < 2) await nextTurn();
+    while (bus.members.length < 2) await nextTurn();
     await world.board.synced();
     await sendTasks(bus, sender, "slow", 3);
     while (began.length === 0) await nextTurn();
     const stopped = loop!.shutdown({ timeoutMs: 1_000 });
-    for (let i = 0; i < 10; i++) await nextTurn(); // all that needs no time
+    for (let i = 0; i < 10; i++) await nextTurn(); // lets everything run that needs no time
     assertEquals(await clock.until(stopped), false);
     await clock.until(run);
     assertEquals([loop!.report?.complete, loop!.report?.left], [false, 3]);
@@ -129,14 +129,19 @@ describe("agents in a LoopGroup", () => {
   for (
     const [what, options, outcome, exitCode] of [
       ["has no time for its messages", {}, "timed_out", 124],
-      ["cannot clean up", { cleanup: [() => Promise.reject(new Error("disk full"))] }, "failed", 1],
+      [
+        "fails to clean up",
+        { cleanup: [() => Promise.reject(new Error("disk full"))] },
+        "failed",
+        1,
+      ],
     ] as const
   ) {
-    it(`make their group tell ${outcome} when one of them ${what}`, async () => {
+    it(`the outcome of the group is ${outcome} when a member ${what}`, async () => {
       await using world = await makeWorld();
       const { bus, board, sender, clock } = world;
       const began: unknown[] = [];
-      const task: AgentHandler = async ({ payload }, { signal }) => {
+      const task: MemberHandler = async ({ payload }, { signal }) => {
         began.push(payload);
         if (outcome === "timed_out") await clock.sleep(600_000, { signal });
       };
@@ -163,13 +168,13 @@ describe("agents in a LoopGroup", () => {
       assertEquals([report.outcome, report.exitCode], [outcome, exitCode]);
       assertEquals(await stopped, outcome === "failed");
       const text = String(report);
-      assertStringIncludes(text, 'agent "bad" did not stop completely: ');
+      assertStringIncludes(text, 'member "bad" did not stop completely: ');
       assertStringIncludes(text, outcome === "failed" ? "disk full" : "left in the inbox: 1");
-      assert(!text.includes('agent "good"'), text);
+      assert(!text.includes('member "good"'), text);
     });
   }
 
-  it("bury what is no message and archive what nobody works on while they run", async () => {
+  it("a running member dead-letters malformed messages and those without a handler", async () => {
     await using world = await makeWorld();
     const { bus, sender } = world;
     const worked: unknown[] = [];
@@ -178,11 +183,11 @@ describe("agents in a LoopGroup", () => {
       handlers: { task: ({ payload }) => void worked.push(payload) },
     }]);
     const inbox = await bus.inboxOf("worker-1");
-    await inbox.send("nonsense" as unknown as Envelope);
+    await inbox.send("nonsense" as unknown as BusMessage);
     const run = loop!.run();
-    while (bus.agents.length < 2) await nextTurn();
+    while (bus.members.length < 2) await nextTurn();
     await world.board.synced();
-    await bus.send(sender, "worker-1", "riddle", {});
+    await bus.send(sender, "worker-1", "unknown", {});
     await bus.send(sender, "worker-1", "task", { id: 1 });
     while (worked.length === 0) await nextTurn();
     await loop!.shutdown();

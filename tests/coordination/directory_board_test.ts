@@ -8,7 +8,7 @@ import {
   openDirectoryBoard,
   shutdownAllCoordinated,
 } from "../../src/coordination/mod.ts";
-import { DirectoryStore } from "../../src/coordination/directory/directory_store.ts";
+import { DirectoryStore } from "../../src/coordination/directory/directory_board.ts";
 import { boardCases } from "./_board_cases.ts";
 import { makeFolder } from "./_folder.ts";
 import { realTime } from "../mailbox/_hosts.ts";
@@ -32,7 +32,7 @@ describe("a board in a directory", () => {
       }));
   }
 
-  it("has a file for each agent that scripts can read, and leaves nothing else behind", async () => {
+  it("stores one file for each member, which scripts can read, and no other files", async () => {
     await using folder = await makeFolder();
     await using board = await openDirectoryBoard(folder.path);
     await board.setState("worker-1", "shutting_down", { reason: 'a "good" {reason}' });
@@ -47,23 +47,23 @@ describe("a board in a directory", () => {
     });
   });
 
-  it("reads what scripts have written, and says what is corrupt about the rest", async () => {
+  it("reads the records of scripts, and reports invalid ones as corrupt", async () => {
     await using folder = await makeFolder();
     await using board = await openDirectoryBoard(folder.path);
     const write = (id: string, text: string) => writeFile(join(folder.path, `${id}.json`), text);
     await write("script", '{"agent_id":"script","state":"running","timestamp":1759806939}');
-    await write("other", '{"agent_id":"somebody","state":"running","timestamp":1759806939}');
-    await write("dancing", '{"agent_id":"dancing","state":"dancing","timestamp":1759806939}');
+    await write("other", '{"agent_id":"another","state":"running","timestamp":1759806939}');
+    await write("invalid", '{"agent_id":"invalid","state":"invalid","timestamp":1759806939}');
     await write("empty", "");
     const { status, updatedAt, metadata } = await board.getState("script");
     assertEquals([status, updatedAt, metadata], ["running", 1_759_806_939_000, {}]);
-    for (const id of ["other", "dancing", "empty"]) {
+    for (const id of ["other", "invalid", "empty"]) {
       assertEquals((await board.getState(id)).status, "corrupt", id);
     }
   });
 
-  it("reads each agent that was written, and not all agents again for each write", async () => {
-    const AGENTS = 60;
+  it("a watcher reads only the members that were written, not all members for each write", async () => {
+    const MEMBERS = 60;
     await using folder = await makeFolder();
     const work = { listings: 0, read: 0 };
     class CountingStore extends DirectoryStore {
@@ -76,7 +76,10 @@ describe("a board in a directory", () => {
         return super.read(agentIds);
       }
     }
-    await using board = new Board({ pollIntervalMs: 600_000 }, new CountingStore(folder.path));
+    await using board = new Board({
+      pollIntervalMs: 600_000,
+      store: new CountingStore(folder.path),
+    });
     await using bus = new Bus({ board });
     await using peers = new Bus({ board: await openDirectoryBoard(folder.path) });
     const complete = new Set<string>();
@@ -85,26 +88,26 @@ describe("a board in a directory", () => {
         for (const { agentId, status } of changes) {
           if (status === "shutdown_complete") complete.add(agentId);
         }
-        if (complete.size === AGENTS) resolve();
+        if (complete.size === MEMBERS) resolve();
       });
     });
-    const ids = Array.from({ length: AGENTS }, (_, i) => `worker-${i}`);
+    const ids = Array.from({ length: MEMBERS }, (_, i) => `worker-${i}`);
     await bus.enrol({ id: "watcher" });
-    const agents = await peers.enrolAll(ids.map((id) => ({ id })));
-    for (const agent of agents) await shutdownAllCoordinated([agent]); // a write after another
+    const members = await peers.enrolAll(ids.map((id) => ({ id })));
+    for (const member of members) await shutdownAllCoordinated([member]); // one write after another
     await allComplete;
     await peers.board.close();
-    // A first look, and one that the bus asks for. Four writes each; a write may be told of twice.
-    assert(work.listings <= 3, `all were listed ${work.listings} times`);
-    assert(work.read <= 8 * AGENTS, `${work.read} were read`);
+    // One first list, and one that the bus requests. Four writes each; a write may be reported twice.
+    assert(work.listings <= 3, `all members were listed ${work.listings} times`);
+    assert(work.read <= 8 * MEMBERS, `${work.read} records were read`);
   });
 
-  it("pauses who sends to an agent whose record cannot be read", async () => {
+  it("a send to a member whose record is unreadable is paused", async () => {
     await using folder = await makeFolder();
     await using board = await openDirectoryBoard(folder.path);
     await using bus = new Bus({ board });
     const sender = await bus.enrol({ id: "sender" });
-    // In one step: who watches could see the file while it is still empty.
+    // A rename, because a watcher could read a file that is still empty.
     const unfinished = join(folder.path, "worker-1.tmp");
     await writeFile(unfinished, "{");
     await rename(unfinished, join(folder.path, "worker-1.json"));
@@ -113,18 +116,18 @@ describe("a board in a directory", () => {
     assertEquals([sent.record.status, sent.record.raw], ["corrupt", "{"]);
   });
 
-  it("takes a lock from one who died with it", async () => {
+  it("breaks the lock of a dead process", async () => {
     await using folder = await makeFolder();
     await using board = await openDirectoryBoard(folder.path);
     const lock = join(folder.path, "worker-1.lock");
-    await writeFile(lock, "somebody who is dead");
+    await writeFile(lock, "a dead process");
     const longAgo = Date.now() / 1_000 - 60;
     await utimes(lock, longAgo, longAgo);
     await board.setState("worker-1", "running");
     assertEquals(await readdir(folder.path), ["worker-1.json"]);
   });
 
-  it("fails to open where no directory can be", async () => {
+  it("refuses to open where no directory can be created", async () => {
     await using folder = await makeFolder();
     await writeFile(join(folder.path, "file"), "");
     await assertRejects(() => openDirectoryBoard(join(folder.path, "file", "board")), Error);

@@ -8,7 +8,7 @@ import type { Log } from "../../src/log.ts";
 import { silentLog } from "../../src/log.ts";
 import { makeFolder } from "./_folder.ts";
 
-/** What is no message, and how it comes to be in an inbox. */
+/** Entries that are not messages, and how to create them. */
 const ENTRIES: Readonly<Record<string, (path: string, outside: string) => Promise<unknown>>> = {
   "directory": (path) => mkdir(path),
   "symbolic link to itself": (path) => symlink(path, path),
@@ -17,12 +17,12 @@ const ENTRIES: Readonly<Record<string, (path: string, outside: string) => Promis
   "pipe": (path) => Promise.resolve(execFileSync("mkfifo", [path])),
 };
 
-/** As scripts name their files, and as the mailbox does. */
+/** A name as scripts use it, and one as the mailbox uses it. */
 const NAMES = ["x.json", "0000000000001-00000001-script~0~0~~x.json"];
 
 async function age(path: string): Promise<void> {
   const longAgo = Date.now() / 1_000 - 60;
-  await utimes(path, longAgo, longAgo).catch(() => {}); // a link may lead nowhere
+  await utimes(path, longAgo, longAgo).catch(() => {}); // a link may have no target
 }
 
 function recorder(): { readonly log: Log; readonly lines: string[] } {
@@ -43,8 +43,8 @@ async function openInbox(base: string, log: Log = silentLog): Promise<{
   return { mailbox, folder, inbox: join(folder, "inbox") };
 }
 
-/** Takes all that is there, in as many receives as it takes. */
-async function takeAll(mailbox: DirectoryMailbox<string>): Promise<string[]> {
+/** Receives and acknowledges all messages. */
+async function receiveAll(mailbox: DirectoryMailbox<string>): Promise<string[]> {
   const bodies: string[] = [];
   for (;;) {
     const messages = await mailbox.receive({ maxMessages: 2 });
@@ -57,7 +57,7 @@ async function takeAll(mailbox: DirectoryMailbox<string>): Promise<string[]> {
 describe("an inbox in a directory", { timeout: 30_000 }, () => {
   for (const [kind, make] of Object.entries(ENTRIES)) {
     for (const name of NAMES) {
-      it(`sets a ${kind} named ${name} aside, names it once, and goes on`, async () => {
+      it(`moves a ${kind} named ${name} aside, logs it once, and delivers the messages`, async () => {
         await using base = await makeFolder();
         const { log, lines } = recorder();
         const { mailbox, folder, inbox } = await openInbox(base.path, log);
@@ -67,7 +67,7 @@ describe("an inbox in a directory", { timeout: 30_000 }, () => {
         await age(join(inbox, name));
         await mailbox.sendMany(["second", "third"]);
 
-        assertEquals(await takeAll(mailbox), ["first", "second", "third"]);
+        assertEquals(await receiveAll(mailbox), ["first", "second", "third"]);
         assertEquals(await mailbox.approximateCount(), 0);
         assertEquals(await mailbox.deadLetters.receive(), []);
         assertEquals(lines.length, 1, lines.join("\n"));
@@ -80,12 +80,12 @@ describe("an inbox in a directory", { timeout: 30_000 }, () => {
   }
 
   for (const text of ["{ half a checkp", "[]", '{"replyTo":1,"checkpoint":{}}']) {
-    it(`delivers a message whose saved progress is ${text}, and the others`, async () => {
+    it(`delivers all messages when the extras of one are ${text}`, async () => {
       await using base = await makeFolder();
       const { log, lines } = recorder();
       const { mailbox, folder } = await openInbox(base.path, log);
       await mailbox.send("first");
-      await mailbox.send("second", { replyTo: "somebody" });
+      await mailbox.send("second", { replyTo: "answers" });
       await mailbox.send("third");
       const [more = ""] = await readdir(join(folder, "more"));
       await writeFile(join(folder, "more", more), text);
@@ -98,7 +98,7 @@ describe("an inbox in a directory", { timeout: 30_000 }, () => {
       ]);
       assertEquals(lines.length, 1, lines.join("\n"));
       assertStringIncludes(lines[0]!, more);
-      // What comes after it has progress again.
+      // A later checkpoint is stored again.
       await messages[1]!.saveCheckpoint!({ page: 2 });
       await messages[1]!.nack();
       const [again] = await mailbox.receive();
@@ -107,7 +107,7 @@ describe("an inbox in a directory", { timeout: 30_000 }, () => {
     });
   }
 
-  it("takes files of scripts whose names are long, or alike in their beginning", async () => {
+  it("delivers the files of scripts with long or similar names", async () => {
     await using base = await makeFolder();
     const { mailbox, inbox } = await openInbox(base.path);
     const names = ["a b", "a-b", `${"x".repeat(240)}1`, `${"x".repeat(240)}2`, "ü".repeat(120)];
@@ -117,14 +117,14 @@ describe("an inbox in a directory", { timeout: 30_000 }, () => {
       await age(path);
     }
     assertEquals(await mailbox.approximateCount(), names.length);
-    assertEquals(await takeAll(mailbox), [...names].sort());
+    assertEquals(await receiveAll(mailbox), [...names].sort());
     await mailbox.close();
   });
 });
 
 describe("a board in a directory with a bad entry", { timeout: 30_000 }, () => {
   for (const [kind, make] of Object.entries(ENTRIES)) {
-    it(`takes a ${kind} for a corrupt record, and reads the others`, async () => {
+    it(`reports a ${kind} as a corrupt record, and reads the others`, async () => {
       await using base = await makeFolder();
       const folder = join(base.path, "state");
       await using board: Board = await openDirectoryBoard(folder);

@@ -6,16 +6,28 @@ import { assert, assertEquals } from "@std/assert";
 import { nextTurn, systemClock } from "../../src/clock.ts";
 import {
   Bus,
+  type BusMessage,
   DirectoryMailbox,
-  type Envelope,
   openDirectoryBoard,
   shutdownWithCoordination,
 } from "../../src/coordination/mod.ts";
 import { DirectoryEngine } from "../../src/coordination/directory/directory_engine.ts";
 import { silentLog } from "../../src/log.ts";
+import { systemRandom } from "../../src/random.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../src/testing/mod.ts";
 import { hostMailboxCases, realTime } from "../mailbox/_hosts.ts";
 import { makeFolder } from "./_folder.ts";
+
+function engineOf(base: string, name: string): DirectoryEngine {
+  return new DirectoryEngine({
+    path: join(base, name),
+    name,
+    maxSize: Infinity,
+    clock: systemClock,
+    log: silentLog,
+    random: systemRandom,
+  });
+}
 
 const make: MakeMailbox = async (options) => {
   const folder = await makeFolder();
@@ -28,9 +40,8 @@ const make: MakeMailbox = async (options) => {
     pass: realTime,
     sibling: open,
     async sendRaw(body) {
-      const path = join(folder.path, "orders");
-      const engine = new DirectoryEngine(path, "orders", Infinity, systemClock, silentLog);
-      await engine.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
+      const engine = engineOf(folder.path, "orders");
+      await engine.send([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
     },
     maxBodyBytes,
     close: async () => await folder[Symbol.asyncDispose](),
@@ -40,20 +51,19 @@ const make: MakeMailbox = async (options) => {
 describe("DirectoryMailbox", () => {
   hostMailboxCases(make);
 
-  it("shows every case", async () => {
+  it("skips no mailbox case", async () => {
     assertEquals(await skippedMailboxCases(make), []);
   });
 });
 
 describe("many mailboxes in a directory", () => {
-  const skip = platform() === "linux" ? false : "only Linux tells how many watches a process has";
+  const skip = platform() === "linux" ? false : "only Linux reports how many watches a process has";
 
-  it("share a few watches of the process, and each hears of its message", { skip }, async () => {
+  it("many mailboxes share a few watches, and each is woken by its message", { skip }, async () => {
     await using folder = await makeFolder();
     const names = Array.from({ length: 100 }, (_, i) => `worker-${i}`);
     const open = async (name: string) => {
-      const path = join(folder.path, name);
-      const engine = new DirectoryEngine(path, name, Infinity, systemClock, silentLog);
+      const engine = engineOf(folder.path, name);
       await engine.open();
       return engine;
     };
@@ -62,10 +72,10 @@ describe("many mailboxes in a directory", () => {
     const receivers = await Promise.all(names.map(open));
     const stops = receivers.map((engine, i) => engine.onWake(() => silent.delete(names[i]!)));
     const senders = await Promise.all(names.map(open));
-    while (silent.size > 0) { // a watch may begin a moment later
+    while (silent.size > 0) { // a watch may start later
       for (const [i, sender] of senders.entries()) {
         if (!silent.has(names[i]!)) continue;
-        await sender.push([{ id: crypto.randomUUID(), body: "1", delayMs: 0, dedup: false }]);
+        await sender.send([{ id: crypto.randomUUID(), body: "1", delayMs: 0, dedup: false }]);
       }
       await nextTurn();
     }
@@ -75,7 +85,7 @@ describe("many mailboxes in a directory", () => {
   });
 });
 
-/** How many entries this process watches, as the system counts them. */
+/** Returns the number of watches of this process. */
 async function countWatches(): Promise<number> {
   const folder = "/proc/self/fdinfo";
   const files = await Promise.all((await readdir(folder)).map((fd) => {
@@ -85,12 +95,12 @@ async function countWatches(): Promise<number> {
 }
 
 describe("scripts and a mailbox in a directory", () => {
-  it("read one another's messages, and a malformed one is kept for somebody to look at", async () => {
+  it("exchange messages, and a malformed one is dead-lettered unchanged", async () => {
     await using folder = await makeFolder();
     await using board = await openDirectoryBoard(join(folder.path, "state"));
     await using bus = new Bus({
       board,
-      openInbox: (id) => DirectoryMailbox.open<Envelope>(join(folder.path, "messages"), id),
+      openInbox: (id) => DirectoryMailbox.open<BusMessage>(join(folder.path, "messages"), id),
     });
     const worked: unknown[] = [];
     const worker = await bus.enrol({
@@ -121,8 +131,8 @@ describe("scripts and a mailbox in a directory", () => {
     const report = await shutdownWithCoordination(worker);
     assertEquals([report.complete, report.processed, report.left], [true, 12, 0]);
     assertEquals(worked.length, 12);
-    const [letter] = await worker.inbox.deadLetters!.receive();
-    assertEquals(letter?.body.raw, '{"msg_id": "msg-13", "from": "scr');
+    const [deadLetter] = await worker.inbox.deadLetters!.receive();
+    assertEquals(deadLetter?.body.raw, '{"msg_id": "msg-13", "from": "scr');
     const state = await readFile(join(folder.path, "state", "worker-1.json"), "utf8");
     assertEquals(JSON.parse(state).state, "shutdown_complete");
   });

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import {
   type BoardOptions,
   Bus,
-  type Envelope,
+  type BusMessage,
   openPostgresBoard,
   shutdownAllCoordinated,
 } from "../../src/coordination/mod.ts";
@@ -26,7 +26,7 @@ describe("a board in PostgreSQL", gate, () => {
       async corrupt(agentId: string) {
         const sql = observer();
         await sql.unsafe(
-          `update "${schema}".agents set state = 'dancing' where board = $1 and agent_id = $2`,
+          `update "${schema}".agents set state = 'invalid' where board = $1 and agent_id = $2`,
           [name, agentId],
         );
         await sql.end();
@@ -40,7 +40,7 @@ describe("a board in PostgreSQL", gate, () => {
 
   for (const { name, run } of boardCases) it(name, () => run(openForTest));
 
-  it("is made by one of many who come at the same time", async () => {
+  it("is created once when many processes open it at the same time", async () => {
     const fresh = ownSchema();
     const open = () => openPostgresBoard(url!, { schema: fresh, log: silentLog });
     const boards = await Promise.all([open(), open(), open(), open()]);
@@ -49,7 +49,7 @@ describe("a board in PostgreSQL", gate, () => {
     for (const board of boards) await board.close();
   });
 
-  it("is only checked with `migrate: false`, and refused when it is newer", async () => {
+  it("checks the schema with `migrate: false`, and refuses a newer one", async () => {
     const fresh = ownSchema();
     await assertRejects(
       () => openPostgresBoard(url!, { schema: fresh, migrate: false }),
@@ -70,23 +70,24 @@ describe("a board in PostgreSQL", gate, () => {
     await assertRejects(() => openPostgresBoard(url!, { schema: fresh }), Error, "have version 7");
   });
 
-  it("coordinates agents whose inboxes are in the same database", async () => {
+  it("coordinates members whose inboxes are in the same database", async () => {
     await using board = await openPostgresBoard(url!, { schema, name: crypto.randomUUID() });
     const prefix = crypto.randomUUID();
     await using bus = new Bus({
       board,
-      openInbox: (id) => PostgresMailbox.open<Envelope>(url!, { schema, name: `${prefix}-${id}` }),
+      openInbox: (id) =>
+        PostgresMailbox.open<BusMessage>(url!, { schema, name: `${prefix}-${id}` }),
     });
     const sender = await bus.enrol({ id: "sender" });
     const all = await Promise.all(["a", "b", "c"].map((id) => enrolRecorder(bus, id)));
-    for (const { agent } of all) await sendTasks(bus, sender, agent.id, 12);
-    const reports = await shutdownAllCoordinated(all.map(({ agent }) => agent));
+    for (const { member } of all) await sendTasks(bus, sender, member.id, 12);
+    const reports = await shutdownAllCoordinated(all.map(({ member }) => member));
     assert(reports.every(({ complete, processed }) => complete && processed === 12));
     const states = (await board.list()).map(({ status }) => status);
     assertEquals(states, [...Array(3).fill("shutdown_complete"), "running"]);
   });
 
-  it("refuses what makes no sense before anything is connected", async () => {
+  it("refuses invalid options before it connects", async () => {
     await assertRejects(() => openPostgresBoard(url!, { schema: "A B" }), Error, "Invalid schema");
     await assertRejects(() => openPostgresBoard(url!, { name: "a b" }), TypeError);
     await assertRejects(() => openPostgresBoard(url!, { staleAfterMs: 0 }), RangeError);

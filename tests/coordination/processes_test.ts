@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
-import { DirectoryMailbox, type Envelope } from "../../src/coordination/mod.ts";
+import { type BusMessage, DirectoryMailbox } from "../../src/coordination/mod.ts";
 import { cleanUp, gate, look, uniqueName, url } from "../engines/redis/_redis.ts";
 import { Child } from "../signals/_child.ts";
 import { makeFolder } from "./_folder.ts";
@@ -11,10 +11,10 @@ import { openPlace } from "./_places.ts";
 const PROCESSES = 5;
 const IDS = Array.from({ length: 20 }, (_, i) => `worker-${i}`);
 const TASKS_EACH = 10;
-/** Only a bug lets anything last this long. */
+/** Longer waits are failures. */
 const SAFETY_MS = 15_000;
 
-/** Stops 20 agents in five processes at once, while they have work and get more. */
+/** Stops 20 members in five processes at once, while they have messages and get more. */
 async function stopAll(place: string, name: string, notes: string): Promise<void> {
   await using meeting = await openPlace(place, name);
   const { board, bus } = meeting;
@@ -22,7 +22,7 @@ async function stopAll(place: string, name: string, notes: string): Promise<void
   const share = IDS.length / PROCESSES;
   const children = Array.from({ length: PROCESSES }, (_, i) => {
     const own = IDS.slice(i * share, (i + 1) * share);
-    return Child.start("../../coordination/fixtures/agents", {
+    return Child.start("../../coordination/fixtures/members", {
       args: [place, name, notes, ...own],
     });
   });
@@ -50,7 +50,7 @@ async function stopAll(place: string, name: string, notes: string): Promise<void
     for (const child of children) child.kill("SIGTERM");
     while (refused.size < IDS.length) {
       await Promise.all(IDS.filter((id) => !refused.has(id)).map(send));
-      await new Promise((resolve) => setTimeout(resolve, 5)); // as fast as they work
+      await new Promise((resolve) => setTimeout(resolve, 5)); // at about the rate of the handlers
     }
     const ends = await Promise.all(children.map((child) => child.exit()));
     assertEquals(ends.map(({ code }) => code), ends.map(() => 0), ends[0]?.stderr);
@@ -59,7 +59,7 @@ async function stopAll(place: string, name: string, notes: string): Promise<void
     const stopped = states.filter(({ status }) => status === "shutdown_complete");
     assertEquals(stopped.map(({ agentId }) => agentId), [...IDS].sort());
     await board.synced();
-    assertEquals(told.sort(), [...IDS].sort(), "every stop is told once");
+    assertEquals(told.sort(), [...IDS].sort(), "every stop is notified once");
 
     const worked = readFileSync(notes, "utf8").split("\n").slice(0, -1);
     const left = await Promise.all(IDS.map(async (id) => {
@@ -73,12 +73,12 @@ async function stopAll(place: string, name: string, notes: string): Promise<void
   }
 }
 
-describe("an agent that is killed while it drains its inbox", () => {
-  it("has removed what was done, and the rest comes back when the visibility of the run is over", async () => {
+describe("a member that is killed while it drains its inbox", () => {
+  it("handled messages are gone, and the others reappear after the visibility timeout of the run", async () => {
     await using folder = await makeFolder();
-    const inbox = await DirectoryMailbox.open<Envelope>(join(folder.path, "messages"), "worker");
+    const inbox = await DirectoryMailbox.open<BusMessage>(join(folder.path, "messages"), "worker");
     const parts = { msg_id: "msg-1", from: "sender", to: "worker", type: "task" };
-    const envelope = (payload: string) => ({ ...parts, payload }) as Envelope;
+    const envelope = (payload: string) => ({ ...parts, payload }) as BusMessage;
     const done = ["1", "2", "3", "4", "5"];
     const rest = ["6", "7", "8", "9", "10"]; // of the same batch
     await inbox.sendMany([...done, ...rest].map(envelope));
@@ -91,13 +91,13 @@ describe("an agent that is killed while it drains its inbox", () => {
     await child.line("hangs");
     const limit = performance.now() + SAFETY_MS;
     while (await inbox.approximateCount() > rest.length && performance.now() < limit) {
-      await new Promise((resolve) => setTimeout(resolve, 10)); // the last removal is on its way
+      await new Promise((resolve) => setTimeout(resolve, 10)); // the last acknowledgement is pending
     }
     assertEquals(await inbox.approximateCount(), rest.length);
     child.kill("SIGKILL");
     await child.exit();
     const back: unknown[] = [];
-    const until = performance.now() + SAFETY_MS; // without the run's visibility it is five minutes
+    const until = performance.now() + SAFETY_MS; // by default they would reappear after five minutes
     while (back.length < rest.length && performance.now() < until) {
       const messages = await inbox.receive({ maxMessages: 10, waitTimeMs: visibilityMs });
       back.push(...messages.map(({ body }) => body.payload));
@@ -107,13 +107,13 @@ describe("an agent that is killed while it drains its inbox", () => {
   });
 });
 
-describe("20 agents in processes that are told to stop at once", () => {
-  it("lose nothing in a directory", async () => {
+describe("20 members in five processes that stop at once", () => {
+  it("no message is lost in a directory", async () => {
     await using folder = await makeFolder();
     await stopAll(folder.path, "", join(folder.path, "notes"));
   });
 
-  it("lose nothing on Redis", gate, async () => {
+  it("no message is lost on Redis", gate, async () => {
     await using folder = await makeFolder();
     const name = uniqueName();
     try {

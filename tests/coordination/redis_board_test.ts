@@ -4,7 +4,7 @@ import { Redis } from "ioredis";
 import {
   type BoardOptions,
   Bus,
-  type Envelope,
+  type BusMessage,
   openRedisBoard,
 } from "../../src/coordination/mod.ts";
 import { shutdownAllCoordinated } from "../../src/coordination/mod.ts";
@@ -46,7 +46,7 @@ async function openForTest(options: BoardOptions = {}) {
 describe("a board on Redis", gate, () => {
   for (const { name, run } of boardCases) it(name, () => run(openForTest));
 
-  it("has few keys, all with one hash tag, whose records people can read", async () => {
+  it("uses four keys with one hash tag, and readable records", async () => {
     await using fixture = await openForTest();
     await fixture.board.setState("worker-1", "running", { zone: "b" });
     await using behind = look();
@@ -59,7 +59,7 @@ describe("a board on Redis", gate, () => {
     assert(/^running \d{13} \{"metadata":\{"zone":"b"\}\}$/.test(record!), record!);
   });
 
-  it("coordinates agents whose inboxes are on the same client, and leaves that open", async () => {
+  it("coordinates members whose inboxes share its client, and leaves the client open", async () => {
     const client = new Redis(url, { maxRetriesPerRequest: 0 });
     const prefix = uniqueName();
     const ids = ["a", "b", "c"];
@@ -67,12 +67,12 @@ describe("a board on Redis", gate, () => {
       await using board = await openRedisBoard(client, { name: prefix });
       await using bus = new Bus({
         board,
-        openInbox: (id) => RedisMailbox.open<Envelope>(client, { name: `${prefix}-${id}` }),
+        openInbox: (id) => RedisMailbox.open<BusMessage>(client, { name: `${prefix}-${id}` }),
       });
       const sender = await bus.enrol({ id: "sender" });
       const all = await Promise.all(ids.map((id) => enrolRecorder(bus, id)));
       for (const id of ids) await sendTasks(bus, sender, id, 12);
-      const reports = await shutdownAllCoordinated(all.map(({ agent }) => agent));
+      const reports = await shutdownAllCoordinated(all.map(({ member }) => member));
       assert(reports.every(({ complete, processed }) => complete && processed === 12));
       const states = (await board.list()).map(({ status }) => status);
       assertEquals(states, [...Array(3).fill("shutdown_complete"), "running"]);
@@ -83,7 +83,7 @@ describe("a board on Redis", gate, () => {
     for (const id of ids) await cleanUp(`${prefix}-${id}`);
   });
 
-  it("refuses what is no server before anything is connected, and names no password", async () => {
+  it("refuses invalid options before it connects, and shows no password", async () => {
     const error = await assertRejects(
       () => openRedisBoard("http://me:secret@host"),
       Error,
@@ -95,10 +95,10 @@ describe("a board on Redis", gate, () => {
   });
 });
 
-describe("a board on a Redis that goes away", {
+describe("a board on a Redis server that fails", {
   skip: hasBinary(redis) ? false : missing(redis),
 }, () => {
-  it("fails in its time while the server is frozen, and goes on with those who watch after", async () => {
+  it("a call times out while the server is frozen, and watchers continue afterwards", async () => {
     await using server = await PrivateServer.start(redis);
     await using board = await openRedisBoard(server.url, { callTimeoutMs: 2_000, log: silentLog });
     await using other = await openRedisBoard(server.url, {

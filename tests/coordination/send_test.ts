@@ -6,7 +6,7 @@ import { enrolRecorder, makeWorld } from "./_world.ts";
 const brief = (it: SendResult) => `${it.outcome} ${it.to}`;
 
 describe("sending to a peer", () => {
-  it("is accepted, paused or gone, by what the board knows of it", async () => {
+  it("a send is accepted, paused or gone, depending on the record of the receiver", async () => {
     await using world = await makeWorld();
     const { bus, board, sender, clock } = world;
     for (const id of ["running", "stopping", "stopped"]) await enrolRecorder(bus, id);
@@ -16,7 +16,7 @@ describe("sending to a peer", () => {
     await board.setState("dead", "running");
     await clock.advance(60_000);
     const results: string[] = [];
-    for (const to of ["running", "stopping", "stopped", "dead", "nobody"]) {
+    for (const to of ["running", "stopping", "stopped", "dead", "absent"]) {
       const result = await bus.send(sender, to, "task", {});
       const { status } = result.outcome === "accepted" ? { status: "" } : result.record;
       results.push(`${brief(result)} ${status}`.trim());
@@ -26,12 +26,12 @@ describe("sending to a peer", () => {
       "paused stopping shutting_down",
       "gone stopped shutdown_complete",
       "gone dead stale",
-      "gone nobody unknown",
+      "gone absent unknown",
     ]);
     assertEquals(await (await bus.inboxOf("stopping")).approximateCount(), 0);
   });
 
-  it("can be held until the peer runs again", async () => {
+  it("a send with hold waits until the peer runs again", async () => {
     await using world = await makeWorld();
     const { bus, board, sender, clock } = world;
     await enrolRecorder(bus, "peer");
@@ -46,7 +46,7 @@ describe("sending to a peer", () => {
     assertEquals(brief(await sent), "accepted peer");
   });
 
-  it("that is held tells when the peer is gone, and ends with its signal or the bus", async () => {
+  it("a held send returns when the peer is gone, and rejects with its signal or the closed bus", async () => {
     await using world = await makeWorld();
     const { bus, board, sender, clock } = world;
     await enrolRecorder(bus, "peer");
@@ -55,33 +55,33 @@ describe("sending to a peer", () => {
     const abort = new AbortController();
     const hold = (signal?: AbortSignal) =>
       bus.send(sender, "peer", "task", {}, { whenPaused: "hold", ...(signal && { signal }) });
-    const aborted = assertRejects(() => hold(abort.signal), Error, "not any more");
+    const aborted = assertRejects(() => hold(abort.signal), Error, "cancelled by the sender");
     const held = hold();
     await clock.settle();
-    abort.abort(new Error("not any more"));
+    abort.abort(new Error("cancelled by the sender"));
     await aborted;
     await board.setState("peer", "shutdown_complete");
     assertEquals(brief(await held), "gone peer");
 
     await board.setState("other", "shutting_down");
     await board.synced();
-    const orphan = assertRejects(
+    const closed = assertRejects(
       () => bus.send(sender, "other", "task", {}, { whenPaused: "hold" }),
       Error,
       "closed while a message was held",
     );
     await clock.settle();
     await bus.close();
-    await orphan;
+    await closed;
   });
 
-  it("can be redirected, to the successor or to a named agent, and not in a circle", async () => {
+  it("a send can be redirected to the successor or to a named member, but not in a circle", async () => {
     await using world = await makeWorld();
     const { bus, board, sender } = world;
     await enrolRecorder(bus, "first", { successor: "second" });
     await enrolRecorder(bus, "second", { successor: "first" });
     await enrolRecorder(bus, "third");
-    await shutdownWithCoordination(bus.agents.find(({ id }) => id === "first")!);
+    await shutdownWithCoordination(bus.members.find(({ id }) => id === "first")!);
     await board.synced();
     const redirected = await bus.send(sender, "first", "task", { n: 1 }, {
       whenPaused: "redirect",
@@ -90,7 +90,7 @@ describe("sending to a peer", () => {
     const [message] = await (await bus.inboxOf("second")).receive();
     assertEquals([message?.body.to, message?.body.payload], ["second", { n: 1 }]);
     await message?.acknowledge();
-    await shutdownWithCoordination(bus.agents.find(({ id }) => id === "second")!);
+    await shutdownWithCoordination(bus.members.find(({ id }) => id === "second")!);
     await board.synced();
     const circle = await bus.send(sender, "first", "task", {}, { whenPaused: "redirect" });
     assert(circle.outcome !== "accepted");
@@ -101,8 +101,8 @@ describe("sending to a peer", () => {
   });
 });
 
-describe("taking part", () => {
-  it("keeps agents from being taken for dead, until their bus is closed", async () => {
+describe("enrolling a member", () => {
+  it("an enrolled member does not become stale until its bus is closed", async () => {
     await using world = await makeWorld();
     const { board, clock, bus } = world;
     await clock.advance(120_000);
@@ -112,24 +112,24 @@ describe("taking part", () => {
     assertEquals((await board.getState("sender")).status, "stale");
   });
 
-  it("is refused to an id that is taken here, and to one that is none", async () => {
+  it("refuses an id that is enrolled already, and an invalid one", async () => {
     await using world = await makeWorld();
     const { bus } = world;
     await assertRejects(() => bus.enrol({ id: "sender" }), Error, "is enrolled already");
     await assertRejects(() => bus.enrol({ id: "../x" }), TypeError, "Invalid agent id");
     await assertRejects(() => bus.enrolAll([{ id: "a" }, { id: "a" }]), Error, "already");
     await assertRejects(() => bus.enrol({ id: "a", successor: "a" }), TypeError, "succeed itself");
-    assertEquals(bus.agents.map(({ id }) => id), ["sender"]);
+    assertEquals(bus.members.map(({ id }) => id), ["sender"]);
   });
 
-  it("begins anew after a stop", async () => {
+  it("a member can be enrolled again after its stop", async () => {
     await using world = await makeWorld();
     const { bus, sender } = world;
     for (let life = 1; life <= 2; life++) {
-      const { agent, worked } = await enrolRecorder(bus, "worker-1");
+      const { member, worked } = await enrolRecorder(bus, "worker-1");
       await world.board.synced();
       await bus.send(sender, "worker-1", "task", { life });
-      assert((await shutdownWithCoordination(agent)).complete);
+      assert((await shutdownWithCoordination(member)).complete);
       assertEquals(worked, [{ life }]);
     }
   });

@@ -17,7 +17,7 @@ function settings(env: Record<string, string>) {
   return { warnings, ...{ value: settingsFromEnv((name) => env[name], log) } };
 }
 
-test("settings come from the environment, in seconds", () => {
+test("settings are read from environment variables, in seconds", () => {
   assertEquals(settings({}).value, DEFAULTS);
   const { value, warnings } = settings({
     SHUTDOWN_TIMEOUT: "2.5",
@@ -36,7 +36,7 @@ test("settings come from the environment, in seconds", () => {
   assertEquals(warnings, []);
 });
 
-test("what makes no sense is warned of, and the default holds", () => {
+test("an invalid variable is logged, and its default is used", () => {
   for (const text of ["soon", "-1", "0", "1e3", "5s", "0x10", "Infinity"]) {
     const { value, warnings } = settings({
       SHUTDOWN_TIMEOUT: text,

@@ -36,25 +36,29 @@ const kinds: readonly Kind[] = [
 
 describe("a receive that was given up", () => {
   for (const { name, gate, start, open } of kinds) {
-    it(`hides nothing and spends no attempt when it reaches ${name} later`, gate, async () => {
-      await using server = await start();
-      await using proxy = await BreakingProxy.before(server.port);
-      await using mailbox = await open(server.url.replace(`${server.port}`, `${proxy.port}`));
-      await using other = await open(server.url);
-      assertEquals(await mailbox.receive(), []);
-      proxy.holdNext();
-      await assertRejects(() => mailbox.receive(), MailboxConnectionError);
-      // Gives back what it took: nothing so far.
-      assertEquals(await eventually(() => mailbox.receive()), []);
-      await other.send("work");
-      await proxy.deliverHeld();
-      assertEquals(await other.receive(), [], "the late receive has taken it");
-      const [message] = await eventually(async () => {
-        const messages = await mailbox.receive();
-        assertEquals(messages.length, 1);
-        return messages;
-      });
-      assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
-    });
+    it(
+      `a receive that reaches ${name} after its timeout hides no message and counts no attempt`,
+      gate,
+      async () => {
+        await using server = await start();
+        await using proxy = await BreakingProxy.before(server.port);
+        await using mailbox = await open(server.url.replace(`${server.port}`, `${proxy.port}`));
+        await using other = await open(server.url);
+        assertEquals(await mailbox.receive(), []);
+        proxy.holdNext();
+        await assertRejects(() => mailbox.receive(), MailboxConnectionError);
+        // Gives back what it took: nothing so far.
+        assertEquals(await eventually(() => mailbox.receive()), []);
+        await other.send("work");
+        await proxy.deliverHeld();
+        assertEquals(await other.receive(), [], "the late receive has taken it");
+        const [message] = await eventually(async () => {
+          const messages = await mailbox.receive();
+          assertEquals(messages.length, 1);
+          return messages;
+        });
+        assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
+      },
+    );
   }
 });

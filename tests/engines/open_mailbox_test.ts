@@ -32,7 +32,7 @@ process.env["AWS_SECRET_ACCESS_KEY"] ??= "very-secret";
 const schema = postgres.ownSchema();
 
 describe("openMailbox", () => {
-  it("opens a mailbox in memory, with a name and without", async () => {
+  it("openMailbox opens a mailbox in memory, with a name and without", async () => {
     await using unnamed = await openMailbox<number>("memory:");
     await using named = await openMailbox<number>("memory:orders?maxSize=1");
     assert(unnamed instanceof InMemoryMailbox && named instanceof InMemoryMailbox);
@@ -41,7 +41,7 @@ describe("openMailbox", () => {
     await assertRejects(() => named.send(2), MailboxFullError);
   });
 
-  it("opens a queue of a SQLite file, by every way to write its path", async () => {
+  it("openMailbox accepts every way to write the path of a SQLite file", async () => {
     using folder = new TempFolder();
     const path = folder.file("my jobs.db");
     const encoded = path.replaceAll(" ", "%20");
@@ -57,7 +57,7 @@ describe("openMailbox", () => {
     assertEquals(await all.approximateCount(), 3);
   });
 
-  it("opens a file beside the program", async () => {
+  it("openMailbox opens a file in the working directory", async () => {
     using folder = new TempFolder();
     const before = process.cwd();
     process.chdir(folder.path);
@@ -70,7 +70,7 @@ describe("openMailbox", () => {
     }
   });
 
-  it("opens a queue of a NATS server", gateOfNats, async () => {
+  it("openMailbox opens a queue of a NATS server", gateOfNats, async () => {
     const name = uniqueName();
     {
       await using mailbox = await openMailbox<number>(`${urlOfNats}?queue=${name}&maxSize=1`);
@@ -92,37 +92,42 @@ describe("openMailbox", () => {
     ["SQS", sqs.gate.skip, () => `sqs:${sqs.uniqueName()}?region=us-east-1&create=true&endpoint=${sqs.endpoint}`],
   ];
   for (const [engine, skip, urlIn] of stored) {
-    it(`takes maxBodyBytes in a URL, as the error says: ${engine}`, { skip }, async () => {
-      using folder = new TempFolder();
-      const name = uniqueName();
-      const own = engine === "SQS" ? "" : `queue=${name}&`;
-      const postgresOnly = engine === "PostgreSQL" ? `schema=${schema}&` : "";
-      const url = urlIn(folder);
-      const base = `${url}${url.includes("?") ? "&" : "?"}${own}${postgresOnly}`;
-      const body = "x".repeat(18); // and two quotes
-      try {
-        await using small = await openMailbox<string>(`${base}maxBodyBytes=19`);
-        const error = await assertRejects(() => small.send(body), InvalidParameterError);
-        const [, advised] = /has 20 bytes .* of its URL \(\?(maxBodyBytes=\d+)\)/
-          .exec(error.message) ?? [];
-        await using large = await openMailbox<string>(`${base}${advised}`);
-        await large.send(body);
-        assertEquals((await large.receive({ waitTimeMs: 5_000 })).map((it) => it.body), [body]);
-      } finally {
-        if (engine === "Redis") await redis.cleanUp(name);
-        if (engine === "NATS") await cleanUpNats(name);
-      }
-    });
+    it(
+      `a URL of ${engine} accepts maxBodyBytes, as the error for a large body advises`,
+      { skip },
+      async () => {
+        using folder = new TempFolder();
+        const name = uniqueName();
+        const own = engine === "SQS" ? "" : `queue=${name}&`;
+        const postgresOnly = engine === "PostgreSQL" ? `schema=${schema}&` : "";
+        const url = urlIn(folder);
+        const base = `${url}${url.includes("?") ? "&" : "?"}${own}${postgresOnly}`;
+        const body = "x".repeat(18); // and two quotes
+        try {
+          await using small = await openMailbox<string>(`${base}maxBodyBytes=19`);
+          const error = await assertRejects(() => small.send(body), InvalidParameterError);
+          const [, advised] = /has 20 bytes .* of its URL \(\?(maxBodyBytes=\d+)\)/
+            .exec(error.message) ?? [];
+          assert(advised !== undefined, error.message);
+          await using large = await openMailbox<string>(`${base}${advised}`);
+          await large.send(body);
+          assertEquals((await large.receive({ waitTimeMs: 5_000 })).map((it) => it.body), [body]);
+        } finally {
+          if (engine === "Redis") await redis.cleanUp(name);
+          if (engine === "NATS") await cleanUpNats(name);
+        }
+      },
+    );
   }
 
-  it("does not advise a larger body than the engine takes", () => {
+  it("the error for a large body advises no more than the engine accepts", () => {
     const codec = jsonCodec(10, 12);
     const error = assertThrows(() => codec.checkSize!('"12345678901"'), InvalidParameterError);
     assertEquals(error.message.includes("maxBodyBytes"), false);
     assertThrows(() => codec.checkSize!('"1234567890"'), Error, "?maxBodyBytes=12");
   });
 
-  it("opens what further engines bring, and hands the options over", async () => {
+  it("openMailbox opens additional engines and passes the options", async () => {
     const log = { debug() {}, info() {}, warn() {}, error() {} };
     const seen: unknown[] = [];
     await using mailbox = await openMailbox("pigeon://roof/a%20b?speed=1&x", {
@@ -140,8 +145,8 @@ describe("openMailbox", () => {
 
   // deno-fmt-ignore -- a table: one bad URL a line
   const bad: readonly (readonly [what: string, url: string, said: string])[] = [
-    ["no scheme", "./jobs.db", 'URL "./jobs.db": expected "<scheme>:<path>'],
-    ["nothing", "", 'URL "": expected'],
+    ["a text without a scheme", "./jobs.db", 'URL "./jobs.db": expected "<scheme>:<path>'],
+    ["an empty text", "", 'URL "": expected'],
     ["a fragment", "memory:a#b", "Malformed"],
     ["a control character", "memory:a\nb", "without control characters"],
     ["a lone percent sign", "sqlite:FOLDER/100%.db", "write %25"],
@@ -155,24 +160,24 @@ describe("openMailbox", () => {
     ["an empty queue name", "sqlite:FOLDER/a.db?queue=", 'got ""'],
     ["a name with quotes in memory", 'memory:"a"', "Invalid mailbox name"],
     ["an unknown durability", "sqlite:FOLDER/a.db?durability=some", 'expected "normal" or "full", got "some"'],
-    ["a size that is none", "sqlite:FOLDER/a.db?maxSize=-1", 'Invalid maxSize: expected a whole number, got "-1"'],
-    ["a body limit that is none", "sqlite:FOLDER/a.db?maxBodyBytes=1MB", 'Invalid maxBodyBytes: expected a whole number, got "1MB"'],
+    ["an invalid size", "sqlite:FOLDER/a.db?maxSize=-1", 'Invalid maxSize: expected a whole number, got "-1"'],
+    ["an invalid body limit", "sqlite:FOLDER/a.db?maxBodyBytes=1MB", 'Invalid maxBodyBytes: expected a whole number, got "1MB"'],
     ["a body limit in memory, where there is none", "memory:?maxBodyBytes=5", '"maxBodyBytes" of a memory: URL'],
     ["an unknown parameter of NATS", "nats://localhost?quue=a", '"quue" of a nats: URL: expected one of queue,'],
-    ["a server of NATS that is none", "nats:localhost", "expected nats://host:port"],
-    ["no path", "sqlite:", 'Invalid path: expected that of a file, got ""'],
+    ["an invalid server of NATS", "nats:localhost", "expected nats://host:port"],
+    ["an empty path", "sqlite:", 'Invalid path: expected that of a file, got ""'],
     ["a path in memory", "sqlite::memory:", "InMemoryMailbox"],
     ["a path with a control character", "sqlite:FOLDER/a%00.db", "Invalid path"],
     ["a host", "sqlite://jobs.db", "a file has no host"],
     ["a host of Deno KV", "denokv://jobs.kv", "of a denokv: URL: a file has no host; write denokv:./jobs.db"],
     ["an unknown parameter of Deno KV", "denokv:FOLDER/a.kv?name=a", '"name" of a denokv: URL'],
     ["an unknown parameter of SQS", "sqs:orders?queue=a", '"queue" of a sqs: URL: expected one of region, endpoint, create,'],
-    ["a flag that is none", "sqs:orders?create=1", 'Invalid create: expected true or false, got "1"'],
-    ["a queue of SQS that is none", "sqs:a/b", 'got "a/b"'],
-    ["an endpoint that is none", "sqs:orders?endpoint=here", "Invalid endpoint"],
+    ["an invalid flag", "sqs:orders?create=1", 'Invalid create: expected true or false, got "1"'],
+    ["an invalid queue of SQS", "sqs:a/b", 'got "a/b"'],
+    ["an invalid endpoint", "sqs:orders?endpoint=here", "Invalid endpoint"],
   ];
   for (const [what, url, said] of bad) {
-    it(`refuses ${what}, and makes nothing`, async () => {
+    it(`openMailbox refuses ${what} and creates nothing`, async () => {
       using folder = new TempFolder();
       const error = await assertRejects(
         () => openMailbox(url.replace("FOLDER", folder.path)),
@@ -183,7 +188,7 @@ describe("openMailbox", () => {
     });
   }
 
-  it("does not tell passwords", async () => {
+  it("errors of openMailbox contain no password", async () => {
     const error = await assertRejects(() => openMailbox("redis://me:secret@host/%"));
     assert(error instanceof InvalidParameterError && !error.message.includes("secret"));
   });

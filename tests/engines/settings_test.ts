@@ -25,7 +25,7 @@ const engines: Readonly<Record<string, Open>> = {
 
 describe("Settings of engines", () => {
   for (const [engine, open] of Object.entries(engines)) {
-    it(`${engine}: a limit for bodies is a whole number of bytes from 1`, async () => {
+    it(`${engine}: maxBodyBytes is a whole number from 1`, async () => {
       for (const maxBodyBytes of [1.5, 0, -1, NaN, "10"]) {
         const error = await assertRejects(() => open({ maxBodyBytes }), RangeError);
         assertMessage(error, "maxBodyBytes", maxBodyBytes);
@@ -33,19 +33,19 @@ describe("Settings of engines", () => {
     });
   }
 
-  it("Deno KV: a limit for bodies is at most what it can store", async () => {
+  it("Deno KV: maxBodyBytes is at most what it can store", async () => {
     const open = () => engines["Deno KV"]!({ maxBodyBytes: 65_536 });
     await assertRejects(open, RangeError, "from 1 to 57344");
   });
 
-  it("NATS: replicas are a whole number from 1 to 5", async () => {
+  it("NATS: replicas is a whole number from 1 to 5", async () => {
     for (const replicas of [1.5, 0, -1, 6, NaN, Infinity]) {
       const error = await assertRejects(() => engines["NATS"]!({ replicas }), RangeError);
       assertMessage(error, "replicas", replicas);
     }
   });
 
-  it("PostgreSQL: connections are a whole number from 1", async () => {
+  it("PostgreSQL: maxConnections is a whole number from 1", async () => {
     for (const maxConnections of [1.5, 0, -1, NaN, Infinity]) {
       const opens = [
         () => engines["PostgreSQL"]!({ maxConnections }),
@@ -58,7 +58,7 @@ describe("Settings of engines", () => {
     }
   });
 
-  it("a codec refuses a limit that is none", () => {
+  it("a codec refuses an invalid limit", () => {
     assertThrows(() => jsonCodec(1.5), RangeError, "a whole number");
     jsonCodec(Infinity);
   });

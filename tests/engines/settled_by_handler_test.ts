@@ -56,30 +56,42 @@ const postpone = (message: Message<unknown>) => message.nack({ delayMs: 60_000 }
 
 for (const [what, settle] of [["acknowledges", acknowledge], ["nacks", postpone]] as const) {
   describe(`a handler that ${what} its message and goes on keeps its signal`, () => {
-    it("on SQLite", async () => {
+    it(`a handler that ${what} its message and goes on keeps its signal on SQLite`, async () => {
       using folder = new TempFolder();
       await using mailbox = await SqliteMailbox.open<unknown>(folder.file(), { name: "jobs" });
       await settleAndGoOn(mailbox, settle);
     });
 
-    it("on Redis", redisGate, async () => {
-      await using open = await openRedis(redisUrl);
-      await settleAndGoOn(open.mailbox, settle);
-    });
+    it(
+      `a handler that ${what} its message and goes on keeps its signal on Redis`,
+      redisGate,
+      async () => {
+        await using open = await openRedis(redisUrl);
+        await settleAndGoOn(open.mailbox, settle);
+      },
+    );
 
-    it("on PostgreSQL", postgresGate, async () => {
-      const schema = ownSchema();
-      await using mailbox = await PostgresMailbox.open<unknown>(postgresUrl!, {
-        name: "jobs",
-        schema,
-        log: silentLog,
-      });
-      await settleAndGoOn(mailbox, settle);
-    });
+    it(
+      `a handler that ${what} its message and goes on keeps its signal on PostgreSQL`,
+      postgresGate,
+      async () => {
+        const schema = ownSchema();
+        await using mailbox = await PostgresMailbox.open<unknown>(postgresUrl!, {
+          name: "jobs",
+          schema,
+          log: silentLog,
+        });
+        await settleAndGoOn(mailbox, settle);
+      },
+    );
 
-    it("on NATS", natsGate, async () => {
-      await using open = await openNats(natsUrl);
-      await settleAndGoOn(open.mailbox, settle);
-    });
+    it(
+      `a handler that ${what} its message and goes on keeps its signal on NATS`,
+      natsGate,
+      async () => {
+        await using open = await openNats(natsUrl);
+        await settleAndGoOn(open.mailbox, settle);
+      },
+    );
   });
 }

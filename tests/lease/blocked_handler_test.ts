@@ -49,23 +49,27 @@ describe("a handler that blocks the event loop for three lease times", () => {
     if (!gate.skip) await cleanUp(queue);
   });
 
-  it("keeps its message on SQLite", async () => {
+  it("a handler that blocks the event loop keeps its message on SQLite", async () => {
     assertEquals(await results["sqlite"], "1, acknowledged 1");
   });
 
-  it("keeps its message on Redis", gate, async () => {
+  it("a handler that blocks the event loop keeps its message on Redis", gate, async () => {
     assertEquals(await results["redis"], "1, acknowledged 1");
   });
 
-  it("keeps its message on PostgreSQL", postgres.options, async () => {
-    assertEquals(await results["postgres"], "1, acknowledged 1");
-  });
+  it(
+    "a handler that blocks the event loop keeps its message on PostgreSQL",
+    postgres.options,
+    async () => {
+      assertEquals(await results["postgres"], "1, acknowledged 1");
+    },
+  );
 
-  it("loses its message without the other thread", async () => {
+  it("a handler that blocks the event loop loses its message without the other thread", async () => {
     assertEquals(await results["alone"], "2, acknowledged 0");
   });
 
-  it("loses its message when only signs of life keep it", async () => {
+  it("a handler that blocks the event loop loses its message when only heartbeats extend its lease", async () => {
     assertEquals(await results["lifeless"], "2, acknowledged 0");
   });
 });

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { Child } from "../signals/_child.ts";
 
-it("a run that is over before its thread has started has nothing to warn of", async () => {
+it("a run that ends before its thread has started logs no warning", async () => {
   using folder = new TempFolder();
   await using child = Child.start("../../lease/fixtures/brief", {
     args: [`sqlite:${folder.file()}`],

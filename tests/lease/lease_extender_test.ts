@@ -29,7 +29,7 @@ function spy(message: Message<number>, clock: VirtualClock, extend: () => Promis
 }
 
 describe("LeaseExtender", () => {
-  it("extends at the configured interval, the first time after one interval", async () => {
+  it("a lease is extended at the configured interval, first after one interval", async () => {
     const { clock, message, extender } = await setUp({ intervalMs: 100, extensionMs: 60_000 });
     const at = spy(message, clock, () => Promise.resolve());
     const work = extender.extend(message, () => clock.sleep(250));
@@ -39,7 +39,7 @@ describe("LeaseExtender", () => {
     assertEquals(clock.pending, 0);
   });
 
-  it("keeps a message from others for as long as the work takes", async () => {
+  it("an extended message stays hidden for as long as the work takes", async () => {
     const { clock, mailbox, message, extender } = await setUp({}, 1, 2_000);
     const lease = extender.extend(message, { visibilityTimeoutMs: 2_000 });
     await clock.advance(3_600_000);
@@ -49,14 +49,14 @@ describe("LeaseExtender", () => {
     assertEquals([await mailbox.approximateCount(), clock.pending], [0, 0]);
   });
 
-  it("does nothing when it is disabled", async () => {
+  it("a disabled extender does nothing", async () => {
     const { clock, message, extender } = await setUp({ enabled: false, intervalMs: 10 });
     const at = spy(message, clock, () => Promise.resolve());
     await clock.until(extender.extend(message, () => clock.sleep(1_000)));
     assertEquals([at.length, clock.pending], [0, 0]);
   });
 
-  it("an expired handle ends that lease and aborts the work, others go on", async () => {
+  it("an expired receipt handle ends its lease and aborts its work, and other leases continue", async () => {
     const { clock, messages: [first, second], extender } = await setUp({ intervalMs: 50 }, 2);
     const at = spy(first!, clock, () => Promise.reject(new ReceiptHandleExpiredError("gone")));
     const kept = spy(second!, clock, () => Promise.resolve());
@@ -72,7 +72,7 @@ describe("LeaseExtender", () => {
     assertEquals(clock.pending, 0);
   });
 
-  it("tells of a loss also through a signal that is looked at later", async () => {
+  it("a signal that is read after the loss of its lease is aborted", async () => {
     const { clock, message, extender } = await setUp({ intervalMs: 50 });
     spy(message, clock, () => Promise.reject(new ReceiptHandleExpiredError("gone")));
     const lease = extender.extend(message);
@@ -81,7 +81,7 @@ describe("LeaseExtender", () => {
     await lease.stop();
   });
 
-  it("any other failure is tried again sooner and never aborts the work", async () => {
+  it("any other failure is retried sooner and never aborts the work", async () => {
     const { clock, message, extender } = await setUp({ intervalMs: 100 });
     let failures = 3;
     const at = spy(message, clock, () => {
@@ -95,7 +95,7 @@ describe("LeaseExtender", () => {
     await lease.stop();
   });
 
-  it("ends before the message is settled: an extension under way is waited for", async () => {
+  it("stop waits for a running extension", async () => {
     const { clock, message, extender } = await setUp({ intervalMs: 100 });
     let extended = false;
     spy(message, clock, async () => {
@@ -110,7 +110,7 @@ describe("LeaseExtender", () => {
     assertEquals([extender.counters.attempts, clock.pending], [1, 0]);
   });
 
-  it("extends all that is due in one call of the mailbox, with one timer", async () => {
+  it("all due leases are extended in one call of the mailbox, with one timer", async () => {
     const { clock, mailbox, messages, extender } = await setUp({ intervalMs: 60_000 }, 500);
     let calls = 0;
     const { extendMany } = mailbox;
@@ -130,7 +130,7 @@ describe("LeaseExtender", () => {
     assertEquals(clock.pending, 0);
   });
 
-  it("adapts its interval to a short visibility timeout, unless told not to", async () => {
+  it("the interval adapts to a short visibility timeout, unless `adaptive` is false", async () => {
     const { clock, message, extender } = await setUp();
     const at = spy(message, clock, () => Promise.resolve());
     const lease = extender.extend(message, { visibilityTimeoutMs: 1_000 });
@@ -143,7 +143,7 @@ describe("LeaseExtender", () => {
     await stubborn.stop();
   });
 
-  it("one message can have terms of its own", async () => {
+  it("one message can have its own options", async () => {
     const { clock, messages: [first, second], extender } = await setUp({ intervalMs: 1_000 }, 2);
     const slow = spy(first!, clock, () => Promise.resolve());
     const fast = spy(second!, clock, () => Promise.resolve());
@@ -153,7 +153,7 @@ describe("LeaseExtender", () => {
     for (const lease of leases) await lease.stop();
   });
 
-  it("keeps the lease only while the work beats, where that is asked for", async () => {
+  it("with `beatWithinMs` a lease is extended only while the work sends heartbeats", async () => {
     const { clock, mailbox, message, extender } = await setUp({ beatWithinMs: 5_000 }, 1, 3_000);
     const lease = extender.extend(message, { visibilityTimeoutMs: 3_000 });
     for (let i = 0; i < 10; i++) {
@@ -169,7 +169,7 @@ describe("LeaseExtender", () => {
     assertEquals(clock.pending, 0);
   });
 
-  it("never shortens a lease", async () => {
+  it("an extension never shortens a lease", async () => {
     const { clock, mailbox, message, extender } = await setUp({ intervalMs: 10, extensionMs: 20 });
     const lease = extender.extend(message);
     await clock.advance(15);
@@ -179,7 +179,7 @@ describe("LeaseExtender", () => {
     await message.acknowledge();
   });
 
-  it("refuses terms that make no sense", () => {
+  it("invalid options are refused", () => {
     assertThrows(() => new LeaseExtender({ intervalMs: 0 }), RangeError, "intervalMs");
     assertThrows(() => new LeaseExtender({ extensionMs: NaN }), RangeError, "extensionMs");
     assertThrows(() => new LeaseExtender({ beatWithinMs: -1 }), RangeError, "beatWithinMs");

@@ -9,7 +9,7 @@ function twoSides(): readonly [writer: LeaseTable, reader: LeaseTable] {
 }
 
 describe("the table of leases that two threads share", () => {
-  it("shows the other side what was written, in the first slot and in the last", () => {
+  it("the other thread reads what was written, in the first slot and in the last", () => {
     const [writer, reader] = twoSides();
     for (const slot of [0, SLOTS - 1]) {
       assertEquals(reader.stamp(slot), 0);
@@ -21,7 +21,7 @@ describe("the table of leases that two threads share", () => {
     }
   });
 
-  it("gives a lease another stamp when it is extended or replaced, and keeps the rest", () => {
+  it("a lease gets another stamp when it is extended or replaced", () => {
     const [writer, reader] = twoSides();
     writer.write(3, 1, "first", 1);
     const first = reader.stamp(3);
@@ -36,7 +36,7 @@ describe("the table of leases that two threads share", () => {
     assertEquals(reader.receipt(3, reader.stamp(3)), "second");
   });
 
-  it("counts heartbeats, the writing among them, but not the extension", () => {
+  it("writing a lease counts as a heartbeat, extending it does not", () => {
     const [writer, reader] = twoSides();
     writer.write(5, 1, "tea", 1);
     const begun = reader.beats(5);
@@ -48,7 +48,7 @@ describe("the table of leases that two threads share", () => {
     assertEquals(reader.beats(5), begun + 2);
   });
 
-  it("refuses a receipt that does not fit, and leaves the slot empty", () => {
+  it("a receipt handle that does not fit is refused, and the slot stays empty", () => {
     const [writer, reader] = twoSides();
     assert(writer.write(0, 1, "x".repeat(104), 1));
     for (const receipt of ["x".repeat(105), "ümlaut"]) {

@@ -1,22 +1,22 @@
 /**
- * What a file of a mailbox is, told by its name. A message that can be had is
- * `<order>~<deliveries>~<releases>~<marks>~<id>.json`; one that is hidden has `<until>~<receipt>~` before
- * that. To take a message is to rename its file, which only one can do.
+ * The state of a message, stored in the name of its file. A visible message is
+ * `<order>~<deliveries>~<releases>~<marks>~<id>.json`; a hidden one has `<until>~<receipt handle>~` before
+ * that. A process receives a message by renaming its file, which only one process can do.
  */
 export interface FileName {
-  /** Its place in the line: the time it was sent, a count, and who sent it. */
+  /** The position in the queue: the time of the send, a counter, and a suffix of the sender. */
   readonly order: string;
   readonly deliveries: number;
   readonly releases: number;
-  /** The id was chosen by the sender. */
+  /** True when the sender chose the id. */
   readonly chosen: boolean;
-  /** There is more to know of it in a file beside. */
-  readonly more: boolean;
+  /** True when a file in `more` has the meta or the checkpoint of the message. */
+  readonly hasExtras: boolean;
   readonly id: string;
-  /** Hidden until then. */
+  /** Hidden until then, in milliseconds since the Unix epoch; undefined for a visible message. */
   readonly until?: number;
-  /** Of the delivery that hides it; empty when it was put off. */
-  readonly receipt?: string;
+  /** Of the delivery that hides the message; empty when the message is delayed. */
+  readonly receiptHandle?: string;
 }
 
 const FORM = /^(?:(\d{15})~(\w*)~)?(\d{13}-\d{8}-\w+)~(\d+)~(\d+)~([cm]*)~(.*)\.json$/s;
@@ -25,46 +25,56 @@ const FORM = /^(?:(\d{15})~(\w*)~)?(\d{13}-\d{8}-\w+)~(\d+)~(\d+)~([cm]*)~(.*)\.
 export function parseName(name: string): FileName | undefined {
   const found = FORM.exec(name);
   if (found === null) return undefined;
-  const [, until, receipt, order = "", deliveries, releases, marks = "", id = ""] = found;
-  const rest = {
+  const [, until, receiptHandle = "", order = "", deliveries, releases, marks = "", id = ""] =
+    found;
+  const visible = {
     order,
     deliveries: Number(deliveries),
     releases: Number(releases),
     chosen: marks.includes("c"),
-    more: marks.includes("m"),
+    hasExtras: marks.includes("m"),
     id: decode(id),
   };
-  return until === undefined ? rest : { ...rest, until: Number(until), receipt: receipt ?? "" };
+  return until === undefined ? visible : { ...visible, until: Number(until), receiptHandle };
 }
 
-/** The name of a message that can be had. */
-export function visibleName(file: FileName): string {
-  const { order, deliveries, releases, chosen, more, id } = file;
-  const marks = `${chosen ? "c" : ""}${more ? "m" : ""}`;
-  return `${order}~${deliveries}~${releases}~${marks}~${encodeURIComponent(id)}.json`;
+/** Returns the file of a script as a message without a position. */
+export function scriptFile(name: string): FileName {
+  const id = name.slice(0, -".json".length);
+  return { order: name, deliveries: 0, releases: 0, chosen: false, hasExtras: false, id };
 }
 
-/** The name of a message that is hidden. */
-export function hiddenName(file: FileName, until: number, receipt: string): string {
-  return `${String(Math.ceil(until)).padStart(15, "0")}~${receipt}~${visibleName(file)}`;
+/** Returns the same message as a visible one. */
+export function toVisible(file: FileName): FileName {
+  const { until: _until, receiptHandle: _receiptHandle, ...visible } = file;
+  return visible;
 }
 
-/** A place in the line. */
+/** Returns the file name of a message. */
+export function formatName(file: FileName): string {
+  const { order, deliveries, releases, chosen, hasExtras, id, until, receiptHandle = "" } = file;
+  const marks = `${chosen ? "c" : ""}${hasExtras ? "m" : ""}`;
+  const visible = `${order}~${deliveries}~${releases}~${marks}~${encodeURIComponent(id)}.json`;
+  if (until === undefined) return visible;
+  return `${String(Math.ceil(until)).padStart(15, "0")}~${receiptHandle}~${visible}`;
+}
+
+/** Returns a position in the queue. */
 export function orderOf(sentAt: number, count: number, sender: string): string {
   return `${String(Math.floor(sentAt)).padStart(13, "0")}-${
     String(count).padStart(8, "0")
   }-${sender}`;
 }
 
-/** When a message of this place was sent. */
+/** Returns when the message at this position was sent, in milliseconds since the Unix epoch. */
 export function sentAt(order: string): number {
   return Number(order.slice(0, 13));
 }
 
-/** The longest id in the name of a script's file, where the place in the line takes more. */
+/** The longest id of a script's file, whose position takes more of the name. */
 export const SCRIPT_ID_BYTES = 100;
 
-/** Names of files are 255 bytes at the most, and all else takes up to 80. */
+/** Returns whether an id fits into a name: the limit is 255 bytes, and the other parts take up to 80. */
 export function fitsInName(id: string, maxBytes = 160): boolean {
   try {
     return encodeURIComponent(id).length <= maxBytes;
@@ -77,6 +87,6 @@ function decode(id: string): string {
   try {
     return decodeURIComponent(id);
   } catch {
-    return id; // not written here
+    return id; // written by another program
   }
 }

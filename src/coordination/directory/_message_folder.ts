@@ -3,54 +3,66 @@ import { basename, join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";
-import { isObject } from "../_content.ts";
+import { jsonCodec } from "../../mailbox/codec.ts";
+import type { StoredMessage } from "../../mailbox/engine.ts";
+import { systemRandom } from "../../random.ts";
+import { isObject } from "../board_store.ts";
 import {
   type FileName,
   fitsInName,
-  hiddenName,
+  formatName,
   orderOf,
   parseName,
   SCRIPT_ID_BYTES,
-  visibleName,
+  scriptFile,
+  toVisible,
 } from "./_file_names.ts";
 import {
   codeOf,
-  each,
   jsonEntries,
   makeFolders,
-  moved,
-  removed,
+  mapFiles,
+  moveFile,
+  removeFile,
   unlessAbsent,
   writeWhole,
 } from "./_files.ts";
 
 /** A script may still be writing a file that is younger than this. */
-const SETTLED_MS = 100;
+const FINISHED_MS = 100;
 
-/** What there is to know of a message beside its body and its name. */
-export interface More {
-  readonly replyTo?: string;
+const NOT_REGULAR = "only regular files are messages";
+
+/** The values that a message has beside its body, stored in the `more` folder. */
+export interface Extras {
+  /** The encoded envelope. */
+  readonly meta?: string;
+  /** The encoded checkpoint. */
   readonly checkpoint?: string;
+  /** The reply address, as version 0.1 stored it. Since then it is part of `meta`. */
+  readonly replyTo?: string;
 }
 
-/** What can be had now, and when there may be more. */
-export interface Line {
+type Content = Pick<StoredMessage<string>, "body" | "meta" | "checkpoint">;
+
+/** The visible messages, and the time until another may become visible. */
+export interface VisibleFiles {
   readonly files: FileName[];
   readonly nextDueMs: number;
 }
 
 /**
- * The files of a mailbox: `inbox` has what can be had, `hidden` what is taken or put off, `more` what is
- * known of some beside. Every change of a message is one rename, so that a crash at any time leaves it
- * in one place.
+ * The files of a mailbox: `inbox` has the visible messages, `hidden` those in flight and delayed, `more` the
+ * extras of some. Every change of a message is one rename, so that after a crash it is in exactly one
+ * place.
  *
- * Only regular files are messages. Any other entry is moved to `aside`, unopened, and named in the log.
+ * Only regular files are messages. Other entries are moved to `aside`, unopened, and logged.
  */
 export class MessageFolder {
   readonly #folder: string;
   readonly #clock: Clock;
   readonly #log: Log;
-  /** Entries that could not be moved: they are named once, and passed over. */
+  /** Entries that could not be moved. They are logged once, and ignored. */
   readonly #stuck = new Set<string>();
 
   constructor(folder: string, clock: Clock, log: Log) {
@@ -59,97 +71,83 @@ export class MessageFolder {
     this.#log = log;
   }
 
-  get inbox(): string {
-    return join(this.#folder, "inbox");
-  }
-
   async open(): Promise<void> {
-    await makeFolders(this.inbox, this.#at("hidden"), this.#at("more"));
-  }
-
-  /** Where the file of a message is. */
-  path(file: FileName): string {
-    const { until, receipt } = file;
-    return until === undefined
-      ? join(this.inbox, visibleName(file))
-      : join(this.#at("hidden"), hiddenName(file, until, receipt ?? ""));
+    await makeFolders(this.#at("inbox"), this.#at("hidden"), this.#at("more"));
   }
 
   /** Writes a new message. */
-  async write(file: FileName, body: string, more: More): Promise<void> {
-    if (file.more) await this.saveMore(file, more);
-    await writeWhole(this.path(file), body);
+  async write(file: FileName, body: string, extras: Extras): Promise<void> {
+    if (file.hasExtras) await this.saveExtras(file, extras);
+    await writeWhole(this.#path(file), body);
   }
 
-  /** Turns one into the other. False when it is not there any more. */
+  /** Changes the state of a message. Returns false when the file does not exist any more. */
   async change(from: FileName, to: FileName): Promise<boolean> {
-    return await moved(this.path(from), this.path(to));
+    return await moveFile(this.#path(from), this.#path(to));
   }
 
-  /** The body, unless it is gone. */
-  async body(file: FileName): Promise<string | undefined> {
-    return await unlessAbsent(readFile(this.path(file), "utf8"));
+  /** Returns body, meta and checkpoint, or undefined when the message is gone. */
+  async read(file: FileName): Promise<Content | undefined> {
+    const body = await unlessAbsent(readFile(this.#path(file), "utf8"));
+    if (body === undefined) return undefined;
+    const { replyTo, ...extras } = await this.extras(file);
+    return replyTo === undefined ? { body, ...extras } : { ...readOld(body, replyTo), ...extras };
   }
 
-  /** Removes a message. False when it was gone. */
+  /** Removes a message. Returns false when it is gone. */
   async remove(file: FileName): Promise<boolean> {
-    const was = await removed(this.path(file));
-    if (was && file.more) await removed(this.#morePath(file));
-    return was;
+    const removed = await removeFile(this.#path(file));
+    if (removed && file.hasExtras) await removeFile(this.#extrasPath(file));
+    return removed;
   }
 
-  /** What is known of a message beside; nothing where that cannot be read, which is set aside. */
-  async more(file: FileName): Promise<More> {
-    if (!file.more) return {};
-    const path = this.#morePath(file);
+  /** Returns the extras of a message. An unreadable file is moved aside, and the result is empty. */
+  async extras(file: FileName): Promise<Extras> {
+    if (!file.hasExtras) return {};
+    const path = this.#extrasPath(file);
     const found = await unlessAbsent(lstat(path));
     if (found === undefined) return {};
     if (!found.isFile()) {
-      await this.#setAside(path, NOT_REGULAR);
+      await this.#moveAside(path, NOT_REGULAR);
       return {};
     }
-    const text = await unlessAbsent(readFile(path, "utf8")) ?? "{}";
-    const more = parseMore(text);
-    if (more === undefined) await this.#setAside(path, `message ${file.id} has lost its progress`);
-    return more ?? {};
+    const extras = parseExtras(await unlessAbsent(readFile(path, "utf8")) ?? "{}");
+    if (extras !== undefined) return extras;
+    await this.#moveAside(path, `unreadable: message ${file.id} loses its headers and checkpoint`);
+    return {};
   }
 
-  async saveMore(file: FileName, more: More): Promise<void> {
-    await writeWhole(this.#morePath(file), JSON.stringify(more));
+  async saveExtras(file: FileName, extras: Extras): Promise<void> {
+    await writeWhole(this.#extrasPath(file), JSON.stringify(extras));
   }
 
-  /** What can be had, the oldest first, after those have come back whose time is over. */
-  async line(): Promise<Line> {
+  /** Returns the visible messages, the oldest first. Makes hidden ones visible that are due. */
+  async listVisible(): Promise<VisibleFiles> {
     const now = this.#clock.now();
     let nextDueMs = Infinity;
     for (const file of await this.#list("hidden")) {
       const { until = 0 } = file;
-      if (until <= now) await this.change(file, visible(file));
+      if (until <= now) await this.change(file, toVisible(file));
       else nextDueMs = Math.min(nextDueMs, until - now);
     }
     const files: FileName[] = [];
-    for (const { name, isFile } of await jsonEntries(this.inbox)) {
+    for (const { name, isFile } of await jsonEntries(this.#at("inbox"))) {
       if (!isFile) {
-        await this.#setAside(join(this.inbox, name), NOT_REGULAR);
+        await this.#moveAside(join(this.#at("inbox"), name), NOT_REGULAR);
         continue;
       }
       const file = parseName(name) ?? await this.#adopt(name);
       if (file !== undefined) files.push(file);
-      else nextDueMs = Math.min(nextDueMs, SETTLED_MS);
+      else nextDueMs = Math.min(nextDueMs, FINISHED_MS);
     }
     return { files: files.sort(byOrder), nextDueMs };
   }
 
-  /** Moves the file of a message aside that cannot be read. */
-  async setAside(file: FileName, error: unknown): Promise<void> {
-    await this.#setAside(this.path(file), errorText(error));
-  }
-
   /**
-   * All messages, the oldest first. A file may be moved while folders are read one after another: what
-   * is hidden is read again, so that it is missed in neither.
+   * Returns all messages, the oldest first. A file may move while the folders are read one after another,
+   * so `hidden` is read twice.
    */
-  async all(): Promise<FileName[]> {
+  async listAll(): Promise<FileName[]> {
     const found = new Map<string, FileName>();
     for (const part of ["hidden", "inbox", "hidden"] as const) {
       for (const file of await this.#list(part)) found.set(`${file.order}~${file.id}`, file);
@@ -157,88 +155,85 @@ export class MessageFolder {
     return [...found.values()].sort(byOrder);
   }
 
-  /** Removes all messages and tells how many. */
+  /** Removes all messages and returns their number. */
   async clear(): Promise<number> {
-    const gone = await each(await this.all(), (file) => this.remove(file));
-    return gone.filter(Boolean).length;
+    const removed = await mapFiles(await this.listAll(), (file) => this.remove(file));
+    return removed.filter(Boolean).length;
+  }
+
+  /** Moves the file of an unreadable message aside. */
+  async moveAside(file: FileName, error: unknown): Promise<void> {
+    await this.#moveAside(this.#path(file), errorText(error));
+  }
+
+  async #moveAside(path: string, why: string): Promise<void> {
+    if (this.#stuck.has(path)) return;
+    const name = `${systemRandom.id().slice(0, 8)}-${basename(path).slice(0, 60)}`;
+    const to = join(this.#at("aside"), name);
+    try {
+      await makeFolders(this.#at("aside"));
+      if (await moveFile(path, to)) this.#log.warn("mailbox entry moved aside", { path, to, why });
+    } catch (error) {
+      this.#stuck.add(path);
+      const fields = { path, why, error: errorText(error) };
+      this.#log.warn("mailbox entry ignored: it cannot be moved aside; remove it", fields);
+    }
   }
 
   async #list(part: "inbox" | "hidden"): Promise<FileName[]> {
     const files = (await jsonEntries(this.#at(part))).filter(({ isFile }) => isFile);
-    return files.map(({ name }) => parseName(name) ?? foreign(name));
+    return files.map(({ name }) => parseName(name) ?? scriptFile(name));
   }
 
-  /** Gives a file that a script has put there its place in the line. */
+  /** Gives the file of a script a position in the queue. Returns undefined while it may be unfinished. */
   async #adopt(name: string): Promise<FileName | undefined> {
-    const path = join(this.inbox, name);
+    const path = join(this.#at("inbox"), name);
     const found = await unlessAbsent(lstat(path));
-    if (found === undefined || this.#clock.now() - found.mtimeMs < SETTLED_MS) return undefined;
-    const named = foreign(name);
-    const id = fitsInName(named.id, SCRIPT_ID_BYTES) ? named.id : crypto.randomUUID();
-    const file = { ...named, id, order: orderOf(found.mtimeMs, 0, orderSuffix(name)) };
-    return await moved(path, this.path(file)) ? file : undefined;
-  }
-
-  async #setAside(path: string, why: string): Promise<void> {
-    if (this.#stuck.has(path)) return;
-    const name = `${crypto.randomUUID().slice(0, 8)}-${basename(path).slice(0, 60)}`;
-    const to = join(this.#at("aside"), name);
-    try {
-      await makeFolders(this.#at("aside"));
-      if (await moved(path, to)) this.#log.warn("entry of a mailbox set aside", { path, to, why });
-    } catch (error) {
-      this.#stuck.add(path);
-      this.#log.warn("entry of a mailbox ignored: remove it", {
-        path,
-        why,
-        error: errorText(error),
-      });
-    }
+    if (found === undefined || this.#clock.now() - found.mtimeMs < FINISHED_MS) return undefined;
+    const script = scriptFile(name);
+    const id = fitsInName(script.id, SCRIPT_ID_BYTES) ? script.id : systemRandom.id();
+    const suffix = name.replace(/\W/g, "_").slice(0, 60); // orders the files of one millisecond
+    const file = { ...script, id, order: orderOf(found.mtimeMs, 0, suffix) };
+    return await moveFile(path, this.#path(file)) ? file : undefined;
   }
 
   #at(part: string): string {
     return join(this.#folder, part);
   }
 
-  #morePath({ order }: Pick<FileName, "order">): string {
+  #path(file: FileName): string {
+    return join(this.#at(file.until === undefined ? "inbox" : "hidden"), formatName(file));
+  }
+
+  #extrasPath({ order }: FileName): string {
     return join(this.#at("more"), `${order}.json`);
   }
 }
 
-const NOT_REGULAR = "only regular files are messages";
-
-/** Whether an entry, and not the system, is why it cannot be read: reading it again will not help. */
+/** Returns true when the entry is the reason, not the system: reading it again does not help. */
 export function isUnreadable(error: unknown): boolean {
   return ["EISDIR", "ELOOP", "EACCES", "EPERM"].includes(codeOf(error));
 }
 
-function parseMore(text: string): More | undefined {
+function parseExtras(text: string): Extras | undefined {
   try {
-    const more: unknown = JSON.parse(text);
-    const isText = (it: unknown) => it === undefined || typeof it === "string";
-    return isObject(more) && isText(more.replyTo) && isText(more.checkpoint) ? more : undefined;
+    const extras: unknown = JSON.parse(text);
+    if (!isObject(extras)) return undefined;
+    const values = [extras.meta, extras.checkpoint, extras.replyTo];
+    const isValid = values.every((it) => it === undefined || typeof it === "string");
+    return isValid ? extras : undefined;
   } catch {
     return undefined; // not JSON
   }
 }
 
+/** Reads a message with a reply address of version 0.1, which stored its trace in the body. */
+function readOld(stored: string, replyTo: string): Content {
+  const codec = jsonCodec();
+  const { body, headers } = codec.readTraced?.(stored) ?? { body: stored, headers: {} };
+  return { body, meta: codec.encodeMeta({ headers, replyTo }) };
+}
+
 function byOrder(a: FileName, b: FileName): number {
   return a.order < b.order ? -1 : 1;
-}
-
-/** The same message when nothing hides it. */
-export function visible(file: FileName): FileName {
-  const { until: _until, receipt: _receipt, ...rest } = file;
-  return rest;
-}
-
-/** A file that was not written here, as a message. */
-function foreign(name: string): FileName {
-  const id = name.slice(0, -".json".length);
-  return { order: name, deliveries: 0, releases: 0, chosen: false, more: false, id };
-}
-
-/** Letters and digits of a name, so that files of the same moment keep their order. */
-function orderSuffix(name: string): string {
-  return name.replace(/\W/g, "_").slice(0, 60);
 }

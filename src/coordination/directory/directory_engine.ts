@@ -1,175 +1,182 @@
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
-import type { Log } from "../../log.ts";
 import {
   type Delivery,
   type Engine,
   type Entry,
   FREE_RELEASES,
   freshnessOf,
-  type Pulled,
+  type Received,
+  type StoredMessage,
 } from "../../mailbox/engine.ts";
-import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import { type FileName, fitsInName, orderOf, sentAt } from "./_file_names.ts";
-import { each } from "./_files.ts";
-import { underLock } from "./_lock.ts";
-import { isUnreadable, MessageFolder, visible } from "./_message_folder.ts";
-import { onWake, wake } from "./_wakes.ts";
+import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
+import {
+  type Capabilities,
+  FULL_CAPABILITIES,
+  type MailboxOptions,
+} from "../../mailbox/mailbox.ts";
+import { type FileName, fitsInName, orderOf, sentAt, toVisible } from "./_file_names.ts";
+import { mapFiles, underLock } from "./_files.ts";
+import { type Extras, isUnreadable, MessageFolder } from "./_message_folder.ts";
+import { MailboxWakeUps } from "./_wake_ups.ts";
 
-/** How often a waiting receiver polls without a wake. */
-const POLL_MS = 1_000;
+/** The options of an engine. */
+export interface DirectoryEngineOptions
+  extends Pick<Required<MailboxOptions>, "clock" | "log" | "random"> {
+  /** The folder of the mailbox. */
+  readonly path: string;
+  /** The name of the mailbox, for errors. */
+  readonly name: string;
+  readonly maxSize: number;
+}
 
-/** A message that was taken, and what its file is now. */
-interface Taken extends Delivery<string> {
+/** A delivery, and the current name of its file. */
+interface DirectoryDelivery extends Delivery<string> {
   file: FileName;
 }
 
 /**
- * A mailbox in a directory. The file of a message has its body and nothing else, so that scripts can read
- * it, and put messages of their own into `inbox`.
+ * Stores a mailbox in a directory. The file of a message has its body and nothing else, so that scripts can
+ * read it, and add files of their own to `inbox`.
  */
 export class DirectoryEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "directory";
-  readonly #path: string;
+  readonly #options: DirectoryEngineOptions;
   readonly #folder: MessageFolder;
-  readonly #name: string;
-  readonly #maxSize: number;
   readonly #clock: Clock;
-  readonly #log: Log;
-  readonly #sender = crypto.randomUUID().slice(0, 8);
-  readonly #listeners = new Set<() => void>();
+  /** Distinguishes messages that several processes send in the same millisecond. */
+  readonly #sender: string;
+  readonly #wakeUps: MailboxWakeUps;
+  #dead: DirectoryEngine | undefined;
   #lastCount = 0;
   #lastSentAt = 0;
 
-  constructor(path: string, name: string, maxSize: number, clock: Clock, log: Log) {
-    this.#path = path;
+  constructor(options: DirectoryEngineOptions) {
+    const { path, clock, log, random } = options;
+    this.#options = options;
     this.#folder = new MessageFolder(path, clock, log);
-    this.#name = name;
-    this.#maxSize = maxSize;
+    this.#wakeUps = new MailboxWakeUps(path, clock, log);
     this.#clock = clock;
-    this.#log = log;
+    this.#sender = random.id().slice(0, 8);
   }
 
-  /** Makes the folders where they are not there. */
+  /** Creates the folders that do not exist. */
   async open(): Promise<void> {
     await this.#folder.open();
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
+  async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
     for (const { id } of entries) {
       if (fitsInName(id)) continue;
       throw new InvalidParameterError(
-        `Invalid id: expected one that is not longer than 160 bytes, got ${id.length}`,
+        `Invalid id: expected one of at most 160 bytes, got ${id.length} characters`,
       );
     }
-    let stored = entries.map(() => true);
-    if (this.#maxSize === Infinity && !entries.some(({ dedup }) => dedup)) {
+    const { path, maxSize } = this.#options;
+    let isNew = entries.map(() => true);
+    if (maxSize === Infinity && !entries.some(({ dedup }) => dedup)) {
       await this.#store(entries);
     } else {
-      const lock = join(this.#path, "push.lock");
-      await underLock(lock, this.#clock, async () => {
-        stored = await this.#freshness(entries);
-        await this.#store(entries.filter((_, i) => stored[i]));
+      // Version 0.1 uses the same lock.
+      await underLock(join(path, "push.lock"), this.#clock, async () => {
+        isNew = await this.#checkRoom(entries);
+        await this.#store(entries.filter((_, i) => isNew[i]));
       });
     }
-    await this.#wake();
-    return stored;
+    await this.#wakeUps.wake();
+    return isNew;
   }
 
-  async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    const { files, nextDueMs } = await this.#folder.line();
-    const deliveries: Taken[] = [];
-    const failures: unknown[] = [];
-    while (files.length > 0 && deliveries.length < max) {
-      const tried = files.splice(0, max - deliveries.length);
-      const taken = await each(tried, async (file) => {
+  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    const { files, nextDueMs } = await this.#folder.listVisible();
+    const deliveries: DirectoryDelivery[] = [];
+    const errors: unknown[] = [];
+    while (files.length > 0 && deliveries.length < max && errors.length === 0) {
+      const delivered = await mapFiles(files.splice(0, max - deliveries.length), async (file) => {
         try {
-          return await this.#take(file, visibilityMs);
+          return await this.#deliver(file, visibilityMs);
         } catch (error) {
-          failures.push(error); // those that were taken beside it must be handed over
+          errors.push(error); // the other files of this round are delivered
           return undefined;
         }
       });
-      deliveries.push(...taken.filter((it) => it !== undefined));
-      if (failures.length > 0 && deliveries.length === 0) throw failures[0];
-      if (failures.length > 0) break;
+      deliveries.push(...delivered.filter((it) => it !== undefined));
     }
-    return { deliveries, nextDueMs: Math.min(nextDueMs, POLL_MS * (0.75 + Math.random() / 2)) };
+    if (errors.length > 0 && deliveries.length === 0) throw errors[0];
+    return { deliveries, nextDueMs };
   }
 
   async acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return await this.#each(deliveries, ({ file }) => this.#folder.remove(file));
+    return await this.#settle(deliveries, ({ file }) => this.#folder.remove(file));
   }
 
   async extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    const until = Math.ceil(this.#clock.now() + visibilityMs);
-    return await this.#each(deliveries, async (taken) => {
-      // Also where it lasts longer already: whether the file is still there is told by the rename.
-      const longer = Math.max(until, taken.file.until ?? 0);
-      return await this.#change(taken, { ...taken.file, until: longer });
+    const until = this.#inFuture(visibilityMs);
+    return await this.#settle(deliveries, async (delivery) => {
+      // Renames the file also when the lease is longer already: the result tells whether it still exists.
+      const longer = Math.max(until, delivery.file.until ?? 0);
+      return await this.#rename(delivery, { ...delivery.file, until: longer });
     });
   }
 
-  async retry(
+  async nack(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
     countsAttempt: boolean,
   ): Promise<boolean[]> {
-    const until = Math.ceil(this.#clock.now() + delayMs);
-    const results = await this.#each(deliveries, (taken) => {
-      const count = taken.file.deliveries - (countsAttempt ? 0 : 1);
-      const given = { ...taken.file, deliveries: count, until, receipt: "" };
-      return this.#folder.change(taken.file, given);
+    const until = this.#inFuture(delayMs);
+    const results = await this.#settle(deliveries, ({ file }) => {
+      const attempts = file.deliveries - (countsAttempt ? 0 : 1);
+      return this.#folder.change(file, { ...file, deliveries: attempts, until, receiptHandle: "" });
     });
-    await this.#wake();
+    await this.#wakeUps.wake();
     return results;
   }
 
   async release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    const results = await this.#each(deliveries, (taken) => {
-      const { deliveries: count, releases } = taken.file;
-      const spent = releases < FREE_RELEASES ? count - 1 : count;
-      const given = { ...visible(taken.file), deliveries: spent, releases: releases + 1 };
-      return this.#folder.change(taken.file, given);
+    const results = await this.#settle(deliveries, ({ file }) => {
+      const releases = file.releases + 1;
+      const attempts = releases <= FREE_RELEASES ? file.deliveries - 1 : file.deliveries;
+      return this.#folder.change(file, { ...toVisible(file), deliveries: attempts, releases });
     });
-    await this.#wake();
+    await this.#wakeUps.wake();
     return results;
   }
 
-  async bury(delivery: Delivery<string>, letter: string): Promise<boolean> {
-    const { id, replyTo } = delivery;
+  async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
     const dead = this.deadLetters();
-    const [buried = false] = await this.#each([delivery], async (taken) => {
-      // No other process can settle it now. If this process dies before the dead letter is stored, the
-      // message reappears when its visibility timeout passes.
-      if (!await this.#change(taken, { ...taken.file, receipt: "burying" })) return false;
+    const [moved = false] = await this.#settle([delivery], async (delivery) => {
+      // With another handle, no other process can settle it. If this process dies before the dead letter
+      // is stored, the message reappears when its visibility timeout passes.
+      const marked = { ...delivery.file, receiptHandle: "deadletter" };
+      if (!await this.#rename(delivery, marked)) return false;
       await dead.open();
-      await dead.push([{ id, body: letter, delayMs: 0, replyTo, dedup: false }]);
-      await this.#folder.remove(taken.file);
+      await dead.send([letter]);
+      await this.#folder.remove(marked);
       return true;
     });
-    return buried;
+    return moved;
   }
 
-  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const [saved = false] = await this.#each([delivery], async (taken) => {
-      if (!await this.#change(taken, { ...taken.file, more: true })) return false;
-      const more = await this.#folder.more(taken.file);
-      await this.#folder.saveMore(taken.file, { ...more, checkpoint: progress });
+  async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
+    const [saved = false] = await this.#settle([delivery], async (delivery) => {
+      if (!await this.#rename(delivery, { ...delivery.file, hasExtras: true })) return false;
+      const extras = await this.#folder.extras(delivery.file);
+      await this.#folder.saveExtras(delivery.file, { ...extras, checkpoint });
       return true;
     });
     return saved;
   }
 
-  async peek(max: number): Promise<readonly Delivery<string>[]> {
-    const found = await each((await this.#folder.all()).slice(0, max), (it) => this.#read(it));
+  async peek(max: number): Promise<readonly StoredMessage<string>[]> {
+    const files = (await this.#folder.listAll()).slice(0, max);
+    const found = await mapFiles(files, (file) => this.#read(file));
     return found.filter((it) => it !== undefined);
   }
 
   async count(): Promise<number> {
-    return (await this.#folder.all()).length;
+    return (await this.#folder.listAll()).length;
   }
 
   async purge(): Promise<number> {
@@ -177,120 +184,111 @@ export class DirectoryEngine implements Engine<string> {
   }
 
   onWake(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    const stop = onWake(this.#path, this.#folder.inbox, listener, this.#log);
-    return () => {
-      this.#listeners.delete(listener);
-      stop();
-    };
+    return this.#wakeUps.add(listener);
   }
 
   deadLetters(): DirectoryEngine {
-    const path = join(this.#path, "dead");
-    return new DirectoryEngine(path, `${this.#name}.dead`, Infinity, this.#clock, this.#log);
+    const { path, name } = this.#options;
+    return this.#dead ??= new DirectoryEngine({
+      ...this.#options,
+      path: join(path, "dead"),
+      name: `${name}.dead`,
+      maxSize: Infinity,
+    });
   }
 
   close(): void {}
 
-  /** Tells for each entry whether it is new. Throws when there is no room for the new ones. */
-  async #freshness(entries: readonly Entry<string>[]): Promise<boolean[]> {
-    const all = await this.#folder.all();
+  /** Returns for each entry whether it is new. Throws when there is no room for the new ones. */
+  async #checkRoom(entries: readonly Entry<string>[]): Promise<boolean[]> {
+    const { name, maxSize } = this.#options;
+    const all = await this.#folder.listAll();
     const chosen = new Set(all.flatMap((file) => file.chosen ? [file.id] : []));
-    const isFresh = freshnessOf(entries, (id) => chosen.has(id));
-    const fresh = isFresh.filter(Boolean);
-    if (all.length + fresh.length <= this.#maxSize) return isFresh;
-    throw new MailboxFullError(
-      `Mailbox "${this.#name}" is full: it holds ${all.length} of ${this.#maxSize} messages and ` +
-        `cannot take ${fresh.length} more; receive some, or raise maxSize`,
-    );
+    const isNew = freshnessOf(entries, (id) => chosen.has(id));
+    const newCount = isNew.filter(Boolean).length;
+    if (all.length + newCount > maxSize) throw fullError(name, all.length, maxSize, newCount);
+    return isNew;
   }
 
+  /** Stores all entries, or none. */
   async #store(entries: readonly Entry<string>[]): Promise<void> {
-    const now = this.#clock.now();
-    this.#lastSentAt = Math.max(this.#lastSentAt, now); // clocks are set back, and lines are not
+    this.#lastSentAt = Math.max(this.#lastSentAt, this.#clock.now()); // a clock may be set back
     const stored: FileName[] = [];
     try {
-      await each(entries, async ({ id, body, delayMs, replyTo, dedup, checkpoint }) => {
+      await mapFiles(entries, async ({ id, body, meta, delayMs, dedup, checkpoint }) => {
+        const extras: Extras = {
+          ...(meta !== undefined && { meta }),
+          ...(checkpoint !== undefined && { checkpoint }),
+        };
         const file: FileName = {
           order: orderOf(this.#lastSentAt, ++this.#lastCount, this.#sender),
           deliveries: 0,
           releases: 0,
           chosen: dedup,
-          more: replyTo !== undefined || checkpoint !== undefined,
+          hasExtras: Object.keys(extras).length > 0,
           id,
-          ...(delayMs > 0 && { until: Math.ceil(now + delayMs), receipt: "" }),
+          ...(delayMs > 0 && { until: this.#inFuture(delayMs), receiptHandle: "" }),
         };
-        const address = typeof replyTo === "object" ? replyTo.name : replyTo;
-        await this.#folder.write(file, body, {
-          ...(address === undefined ? {} : { replyTo: address }),
-          ...(checkpoint === undefined ? {} : { checkpoint }),
-        });
+        await this.#folder.write(file, body, extras);
         stored.push(file);
       });
     } catch (error) {
-      await each(stored, (file) => this.#folder.remove(file)); // all, or none
+      await mapFiles(stored, (file) => this.#folder.remove(file));
       throw error;
     }
   }
 
-  async #take(file: FileName, visibilityMs: number): Promise<Taken | undefined> {
-    const taken: FileName = {
+  async #deliver(file: FileName, visibilityMs: number): Promise<DirectoryDelivery | undefined> {
+    const hidden: FileName = {
       ...file,
       deliveries: file.deliveries + 1,
-      until: Math.ceil(this.#clock.now() + visibilityMs),
-      receipt: crypto.randomUUID().slice(0, 8),
+      until: this.#inFuture(visibilityMs),
+      receiptHandle: this.#options.random.id().slice(0, 8),
     };
-    if (!await this.#folder.change(file, taken)) return undefined;
+    if (!await this.#folder.change(file, hidden)) return undefined;
     try {
-      return await this.#read(taken);
+      return await this.#read(hidden);
     } catch (error) {
       if (!isUnreadable(error)) {
-        await this.#folder.change(taken, file); // the system is short of something: as it was
+        await this.#folder.change(hidden, file); // the system lacks a resource: undo
         throw error;
       }
-      await this.#folder.setAside(taken, error);
+      await this.#folder.moveAside(hidden, error);
       return undefined;
     }
   }
 
-  async #read(file: FileName): Promise<Taken | undefined> {
-    const body = await this.#folder.body(file);
-    if (body === undefined) return undefined;
-    const { replyTo, checkpoint } = await this.#folder.more(file);
-    const { id, order, receipt = "", deliveries } = file;
-    const enqueuedAt = sentAt(order);
-    const receiptOf = `${order}/${receipt}`;
+  async #read(file: FileName): Promise<DirectoryDelivery | undefined> {
+    const content = await this.#folder.read(file);
+    if (content === undefined) return undefined;
+    const { id, order, receiptHandle = "", deliveries } = file;
     return {
       id,
-      body,
-      receipt: receiptOf,
+      ...content,
+      receiptHandle: `${order}/${receiptHandle}`,
       deliveryCount: deliveries,
-      enqueuedAt,
-      replyTo,
-      checkpoint,
+      enqueuedAt: sentAt(order),
       file,
     };
   }
 
-  async #change(taken: Taken, to: FileName): Promise<boolean> {
-    if (!await this.#folder.change(taken.file, to)) return false;
-    taken.file = to;
+  async #rename(delivery: DirectoryDelivery, to: FileName): Promise<boolean> {
+    if (!await this.#folder.change(delivery.file, to)) return false;
+    delivery.file = to;
     return true;
   }
 
-  /** Settles the deliveries whose leases have not expired. */
-  async #each(
+  /** Calls `settle` for the deliveries whose leases have not expired. */
+  async #settle(
     deliveries: readonly Delivery<string>[],
-    settle: (taken: Taken) => Promise<boolean>,
+    settle: (delivery: DirectoryDelivery) => Promise<boolean>,
   ): Promise<boolean[]> {
-    return await each(deliveries as readonly Taken[], async (taken) => {
-      return (taken.file.until ?? 0) > this.#clock.now() && await settle(taken);
+    return await mapFiles(deliveries as readonly DirectoryDelivery[], async (delivery) => {
+      return (delivery.file.until ?? 0) > this.#clock.now() && await settle(delivery);
     });
   }
 
-  /** Wakes the waiting receivers of this process and of others. */
-  async #wake(): Promise<void> {
-    for (const listener of [...this.#listeners]) listener();
-    await wake(this.#path, this.#clock.now(), this.#log);
+  #inFuture(ms: number): number {
+    return Math.ceil(this.#clock.now() + ms);
   }
 }

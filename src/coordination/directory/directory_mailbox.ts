@@ -5,24 +5,25 @@ import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
-import { checkAgentId } from "../agent_state.ts";
+import { systemRandom } from "../../random.ts";
+import { checkAgentId } from "../member_state.ts";
 import { DirectoryEngine } from "./directory_engine.ts";
 
 /** Options of {@linkcode DirectoryMailbox.open}. */
 export interface DirectoryMailboxOptions extends MailboxOptions {
-  /** Above this `send` is refused; nothing is ever evicted. @default {Infinity} */
+  /** The maximum number of messages. A `send` above it is refused. @default {Infinity} */
   readonly maxSize?: number;
   /** The longest body, as JSON in UTF-8. @default {262_144} */
   readonly maxBodyBytes?: number;
 }
 
 /**
- * A mailbox in a directory, for the processes of one machine: `<base>/<name>/inbox` has a JSON file for
- * each message, which scripts can read and add to. It has the whole contract; a receive looks at the
- * names of all files, so that it is made for some thousands of messages and not for millions.
+ * A mailbox in a directory, for the processes of one machine. `<base>/<name>/inbox` has a JSON file for
+ * each message, and scripts can read and add files. Every receive lists all files, so the mailbox suits
+ * thousands of messages, not millions.
  *
- * A receive that waits notices a file of a script within about a second, and at once when the script
- * sets the time of `<base>/<name>` (`touch`), as every `send` does.
+ * A waiting receive notices a file of a script within about a second, or at once when the script sets the
+ * time of `<base>/<name>` (`touch`), as every `send` does.
  *
  * @example
  * ```ts
@@ -46,16 +47,25 @@ export class DirectoryMailbox<T, R = unknown> extends EngineMailbox<T, R, string
     super(name, engine, jsonCodec(options.maxBodyBytes), options);
   }
 
-  /** Opens the mailbox of this name, and makes its folders where they are not there. */
+  /**
+   * Opens the mailbox with this name, and creates its folders.
+   *
+   * @throws {TypeError} if the name is not 1 to 64 letters, digits, _ or -
+   */
   static async open<T, R = unknown>(
     base: string,
     name: string,
     options: DirectoryMailboxOptions = {},
   ): Promise<DirectoryMailbox<T, R>> {
-    const { clock = systemClock } = options;
-    const log = safeLog(options.log);
-    const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
-    const engine = new DirectoryEngine(join(base, checkAgentId(name)), name, maxSize, clock, log);
+    const { clock = systemClock, random = systemRandom } = options;
+    const engine = new DirectoryEngine({
+      path: join(base, checkAgentId(name)),
+      name,
+      maxSize: checkCount("maxSize", options.maxSize ?? Infinity),
+      clock,
+      log: safeLog(options.log),
+      random,
+    });
     const mailbox = new DirectoryMailbox<T, R>(name, engine, options);
     await engine.open();
     return mailbox;

@@ -1,9 +1,11 @@
 import { deferred } from "../../_promises.ts";
 import type { Cancel, Clock } from "../../clock.ts";
-import { MailboxClosedError } from "../../mailbox/errors.ts";
-import type { OwnClient, SqlClient, SqlParameter, SqlQuery, SqlRow } from "./client.ts";
-import { connectionError, isConflict, timeoutError } from "./_errors.ts";
-import type { Server } from "./_server.ts";
+import {
+  isMailboxError,
+  MailboxClosedError,
+  MailboxConnectionError,
+} from "../../mailbox/errors.ts";
+import type { OwnClient, Server, SqlClient, SqlParameter, SqlQuery, SqlRow } from "./client.ts";
 
 /** A client and the state of its calls. */
 interface ClientState {
@@ -147,3 +149,42 @@ export class Calls {
     state.own?.end({ timeout: 0 }).catch(() => {}); // it is not used again, whether it ended or not
   }
 }
+
+/** Converts an error of the client to a `MailboxConnectionError`. `server` contains no credentials. */
+function connectionError(server: string, action: string, error: unknown): Error {
+  if (isMailboxError(error)) return error;
+  const text = error instanceof Error && error.message !== "" ? error.message : codeOf(error);
+  return new MailboxConnectionError(
+    `${server} failed to ${action}: ${text}${ADVICE[codeOf(error)] ?? ""}`,
+    { cause: error },
+  );
+}
+
+/** Returns the error of a call that timed out. The server may still have run it. */
+function timeoutError(server: string, action: string, ms: number): MailboxConnectionError {
+  return new MailboxConnectionError(
+    `${server} did not ${action} within ${ms} ms: it is frozen, overloaded or unreachable. Check the ` +
+      "server, or raise callTimeoutMs if it is only slow",
+  );
+}
+
+/** Returns true when the server aborted and rolled back the statement because of a conflict. */
+function isConflict(error: unknown): boolean {
+  return /^40(P01|001)$/.test(codeOf(error));
+}
+
+/** Returns the SQLSTATE, or the code of a system error. */
+function codeOf(error: unknown): string {
+  return String((error as { readonly code?: unknown } | null)?.code ?? error);
+}
+
+const ADVICE: Readonly<Record<string, string>> = {
+  "08P01": ". Behind a connection pooler, pass your own client instead of a URL",
+  "3D000": ". Create the database first",
+  "28P01": ". Check the password",
+  "42501": ". Grant the permission to this user, or let a user that has it migrate first",
+  "42P07":
+    ". The schema contains a table of another program, which was not changed: choose another one",
+  "53300": ". Lower maxConnections, or raise max_connections of the server",
+  "ECONNREFUSED": ". Check that the server runs and that the address is correct",
+};

@@ -3,7 +3,7 @@ import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/err
 import type { Calls } from "./_calls.ts";
 
 /** The schema version of this package. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 
 /** Throws for a name that needs quoting, because statements contain the schema name literally. */
 export function checkSchema(name: string): string {
@@ -78,6 +78,10 @@ begin
     ${versionTwo(schema)}
     insert into "${schema}".migrations (version) values (2);
   end if;
+  if version_now < 3 then
+    ${versionThree(schema)}
+    insert into "${schema}".migrations (version) values (3);
+  end if;
 end $migration$`;
 }
 
@@ -138,4 +142,15 @@ function versionOne(schema: string): string {
 function versionTwo(schema: string): string {
   return `drop index "${schema}".messages_line;
     create index messages_line on "${schema}".messages (queue, visible_at, (id + 0));`;
+}
+
+/**
+ * The envelope is one value. A worker of version 0.1 that is still connected can settle its messages, but
+ * neither send nor receive, because those statements name the dropped column.
+ */
+function versionThree(schema: string): string {
+  return `alter table "${schema}".messages add column meta text;
+    update "${schema}".messages set meta = json_build_object('replyTo', reply_to)::text
+      where reply_to is not null;
+    alter table "${schema}".messages drop column reply_to;`;
 }

@@ -2,27 +2,27 @@ import { FREE_RELEASES } from "../../mailbox/engine.ts";
 
 /** All statements on the table, by name. */
 export interface Statements {
-  readonly insert: string;
-  readonly insertBounded: string;
-  readonly take: string;
+  readonly send: string;
+  readonly sendBounded: string;
+  readonly receive: string;
   readonly nextDue: string;
-  readonly surface: string;
+  readonly makeDueReady: string;
   readonly releaseLost: string;
-  readonly remove: string;
+  readonly acknowledge: string;
   readonly extend: string;
-  readonly retry: string;
+  readonly nack: string;
   readonly release: string;
-  readonly bury: string;
+  readonly deadLetter: string;
   readonly checkpoint: string;
-  readonly receipts: string;
+  readonly nonces: string;
   readonly peek: string;
   readonly count: string;
   readonly purge: string;
   readonly notify: string;
 }
 
-const COLUMNS = `id::text as key, message_id as id, body, attempts as count,
-  (extract(epoch from enqueued_at) * 1000)::float8 as enqueued, reply_to as address, checkpoint`;
+const COLUMNS = `id::text as key, message_id as id, body, meta, attempts as count,
+  (extract(epoch from enqueued_at) * 1000)::float8 as enqueued, checkpoint`;
 
 /** Returns the `visible_at` for a delay in milliseconds. Without a delay the message is ready. */
 const due = (ms: string) =>
@@ -33,7 +33,8 @@ const due = (ms: string) =>
  * parameters with a cast, so that every client sends them alike. All times are by the server's clock.
  *
  * A ready message has a `visible_at` of `-infinity`. Ready messages are ordered by `id`, which never
- * changes. Any other `visible_at` is the end of a delay or a lease.
+ * changes. Any other `visible_at` is the end of a delay or a lease. A leased message has a `receipt`, the
+ * nonce of its receipt handle.
  */
 export function statementsFor(schema: string): Statements {
   const messages = `"${schema}".messages`;
@@ -53,12 +54,12 @@ export function statementsFor(schema: string): Statements {
 
   const entries = `unnest($2::text::text[], $3::text::boolean[], $4::text::text[],
       $5::text::float8[], $6::text::text[], $7::text::text[])
-    with ordinality as entry (message_id, chosen, body, delay, reply_to, checkpoint, place)`;
+    with ordinality as entry (message_id, chosen, body, delay, meta, checkpoint, place)`;
 
   // `order by place` numbers the messages in the order of sending.
-  const insert = (condition: string) =>
-    `insert into ${messages} (queue, message_id, chosen, body, visible_at, reply_to, checkpoint)
-    select $1::text, message_id, chosen, body, ${due("delay")}, reply_to, checkpoint
+  const store = (condition: string) =>
+    `insert into ${messages} (queue, message_id, chosen, body, visible_at, meta, checkpoint)
+    select $1::text, message_id, chosen, body, ${due("delay")}, meta, checkpoint
     from ${entries} ${condition} order by place
     on conflict (queue, message_id) where chosen do nothing returning message_id, chosen`;
 
@@ -66,19 +67,19 @@ export function statementsFor(schema: string): Statements {
   const ids = "(select json_agg(message_id)::text from stored where chosen) as ids";
 
   return {
-    insert: `with stored as (${insert("")}) select ${ids}`,
+    send: `with stored as (${store("")}) select ${ids}`,
 
     // The function takes a lock until the commit, then counts with a new snapshot.
-    insertBounded: `with room as materialized (
+    sendBounded: `with room as materialized (
         select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $8::text::bigint)
-      ), stored as (${insert("where (select size + fresh <= $8::text::bigint from room)")})
+      ), stored as (${store("where (select size + fresh <= $8::text::bigint from room)")})
       select size::float8 as size, fresh::float8 as fresh, ${ids} from room`,
 
     // The range instead of an equality makes `messages_line` the only index that gives the order. The
-    // statement takes nothing while a hidden message is due, because that one may be older: `surface`
+    // statement receives nothing while a hidden message is due, because that one may be older: `makeDueReady`
     // has to run first. Parameter 5 skips this check, because another worker may have locked the due
     // message. The update finds its rows by primary key: a join would depend on stale statistics.
-    take: `with taken as materialized (
+    receive: `with oldest as materialized (
         select id from ${messages}
         where queue = $1::text and visible_at <= '-infinity' and ($5::text::boolean or not exists (
           select from ${messages}
@@ -88,7 +89,7 @@ export function statementsFor(schema: string): Statements {
       )
       update ${messages} set receipt = $4::text::bigint, attempts = attempts + 1,
         visible_at = now() + $3::text::float8 * interval '1 ms'
-      where id = any(array(select id from taken)) returning ${COLUMNS}`,
+      where id = any(array(select id from oldest)) returning ${COLUMNS}`,
 
     // No row when the queue is empty; 0 when a message is ready but another worker has locked it.
     nextDue: `select case when visible_at > '-infinity'
@@ -96,7 +97,7 @@ export function statementsFor(schema: string): Statements {
         else 0 end::float8 as ms
       from ${messages} where queue = $1::text order by ${inLine} limit 1`,
 
-    surface: `with due as materialized (
+    makeDueReady: `with due as materialized (
         select id from ${messages}
         where queue = $1::text and visible_at > '-infinity' and visible_at <= now()
         order by ${inLine} limit 10000 for update skip locked
@@ -104,16 +105,16 @@ export function statementsFor(schema: string): Statements {
       update ${messages} set visible_at = '-infinity', receipt = null
       where id = any(array(select id from due))`,
 
-    // The leased messages of pulls whose reply was lost.
+    // Releases the messages of receives whose reply was lost.
     releaseLost: `update ${messages} set visible_at = '-infinity', receipt = null,
         attempts = attempts - 1
       where queue = $1::text and visible_at > now() and receipt = any($2::text::bigint[])`,
 
-    remove: `delete from ${messages} where ${held} returning id::text as key`,
+    acknowledge: `delete from ${messages} where ${held} returning id::text as key`,
     extend: `update ${messages} set visible_at = greatest(visible_at,
         clock_timestamp() + $3::text::float8 * interval '1 ms')
       where ${held} and ${relaxed} returning id::text as key`,
-    retry: `update ${messages} set visible_at = ${due("$3::text::float8")}, receipt = null,
+    nack: `update ${messages} set visible_at = ${due("$3::text::float8")}, receipt = null,
         attempts = attempts - $4::text::int
       where ${held} returning id::text as key`,
     release: `update ${messages} set visible_at = '-infinity', receipt = null,
@@ -122,15 +123,15 @@ export function statementsFor(schema: string): Statements {
     checkpoint: `update ${messages} set checkpoint = $3::text
       where ${held} returning id::text as key`,
 
-    bury: `with gone as (
-        delete from ${messages} where ${held} returning id, queue, message_id, reply_to
+    deadLetter: `with removed as (
+        delete from ${messages} where ${held} returning id, queue
       ), letter as (
-        insert into ${messages} (queue, message_id, chosen, body, visible_at, reply_to)
-        select queue || '.dead', message_id, false, $3::text, '-infinity', reply_to from gone
+        insert into ${messages} (queue, message_id, chosen, body, visible_at, meta)
+        select queue || '.dead', $3::text, false, $4::text, '-infinity', $5::text from removed
       )
-      select id::text as key from gone`,
+      select id::text as key from removed`,
 
-    receipts: `select id::text as key, receipt::text as receipt from ${messages}
+    nonces: `select id::text as key, receipt::text as nonce from ${messages}
       where id = any($1::text::bigint[])`,
 
     // The index returns the oldest ready messages; only the hidden ones are sorted.
@@ -142,8 +143,8 @@ export function statementsFor(schema: string): Statements {
           order by id + 0 limit $2::text::bigint)
       ) as oldest order by oldest.id limit $2::text::bigint`,
     count: `select count(*)::float8 as count from ${messages} where queue = $1::text`,
-    purge: `with gone as (delete from ${messages} where queue = $1::text returning 1)
-      select count(*)::float8 as count from gone`,
+    purge: `with removed as (delete from ${messages} where queue = $1::text returning 1)
+      select count(*)::float8 as count from removed`,
 
     notify: `select pg_notify($1::text, $2::text || ' ' || queue)
       from unnest($3::text::text[]) as woken (queue) where ${relaxed}`,

@@ -1,22 +1,22 @@
-import { settlesWithin } from "../../_promises.ts";
-import { type Clock, nextTurn } from "../../clock.ts";
+import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import {
   type Delivery,
   type Engine,
   type Entry,
   freshnessOf,
-  type Pulled,
+  type OffThreadPlan,
+  type Received,
 } from "../../mailbox/engine.ts";
-import { isMailboxError, MailboxFullError } from "../../mailbox/errors.ts";
+import { fullError, isMailboxError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import { pollNowAndThen } from "../_fallback_poll.ts";
-import { LostCalls } from "../_lost_calls.ts";
+import type { Random } from "../../random.ts";
+import { LostCalls, PendingCalls } from "../_kit/calls.ts";
+import { wakeUps } from "../_kit/wake_ups.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
-import type { Database } from "./_database.ts";
-import { PostgresDelivery, type Row } from "./_delivery.ts";
-import { InsertBatcher } from "./_insert_batcher.ts";
-import { Settlements } from "./_settlements.ts";
+import type { PostgresLink } from "./postgres_link.ts";
+import { SendBatcher } from "./_send_batcher.ts";
+import { PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 
 /** Options of {@linkcode PostgresEngine}. */
@@ -25,12 +25,23 @@ export interface PostgresEngineOptions {
   readonly pollIntervalMs: number;
   readonly callTimeoutMs: number;
   readonly clock: Clock;
+  readonly random: Random;
   readonly log: Log;
+  /** The URL and schema for another thread; undefined for a client of the caller. */
+  readonly offThread?: Pick<ExtenderOptions, "url" | "schema"> | undefined;
 }
 
-/** The row that an insert returns. */
-interface Inserted {
-  /** For a bounded queue: its size before the insert, and how many messages were new. */
+/** What another thread needs to extend leases. It is copied to that thread. */
+export interface ExtenderOptions {
+  readonly url: string;
+  readonly schema: string;
+  readonly queue: string;
+  readonly callTimeoutMs: number;
+}
+
+/** The row that a send returns. */
+interface Sent {
+  /** For a bounded queue: its size before the send, and how many messages were new. */
   readonly size?: number;
   readonly fresh?: number;
   /** The stored ids that senders chose, as JSON. */
@@ -45,41 +56,48 @@ export class PostgresEngine implements Engine<string> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "PostgreSQL";
   readonly #queue: string;
-  readonly #database: Database;
+  readonly #link: PostgresLink;
   readonly #options: PostgresEngineOptions;
-  readonly #inserts: InsertBatcher;
+  readonly #batcher: SendBatcher;
   readonly #settlements: Settlements;
-  readonly #pending = new Set<Promise<unknown>>();
-  /** The nonces of pulls that failed: the server may have run them. */
+  readonly #pending: PendingCalls;
+  /** The nonces of receives that failed: the server may have run them. */
   readonly #lost: LostCalls<string>;
   #closed = false;
 
-  constructor(queue: string, database: Database, options: PostgresEngineOptions) {
+  /** The dead letters share `pending` with their mailbox, whose `close` waits for the calls of both. */
+  constructor(
+    queue: string,
+    link: PostgresLink,
+    options: PostgresEngineOptions,
+    pending: PendingCalls = new PendingCalls(),
+  ) {
     this.#queue = queue;
-    this.#database = database;
+    this.#link = link;
     this.#options = options;
+    this.#pending = pending;
     this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
-    this.#inserts = new InsertBatcher(
+    this.#batcher = new SendBatcher(
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
     this.#settlements = new Settlements((...call) => this.#call(...call));
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
-    const stored = await this.#inserts.push(entries);
-    this.#database.wake(this.#queue);
+  async send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
+    const stored = await this.#batcher.send(entries);
+    this.#link.wake(this.#queue);
     return stored;
   }
 
-  async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
+  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
     if (this.#lost.nextLookMs === 0) await this.#releaseLost();
-    let deliveries = await this.#take(max, visibilityMs, false);
+    let deliveries = await this.#receiveReady(max, visibilityMs, false);
     if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
     let nextDueMs = await this.#nextDueMs();
     if (nextDueMs <= 0) {
-      await this.#call("surface", "receive", [this.#queue]);
-      deliveries = await this.#take(max, visibilityMs, true);
+      await this.#call("makeDueReady", "receive", [this.#queue]);
+      deliveries = await this.#receiveReady(max, visibilityMs, true);
       if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
       nextDueMs = Math.max(LOCKED_RETRY_MS, await this.#nextDueMs());
     }
@@ -87,54 +105,39 @@ export class PostgresEngine implements Engine<string> {
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settlements.run("remove", "acknowledge", deliveries);
+    return this.#settlements.run("acknowledge", deliveries);
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return this.#settlements.run("extend", "extend", deliveries, `${visibilityMs}`);
+    return this.#settlements.run("extend", deliveries, `${visibilityMs}`);
   }
 
-  async retry(
+  async nack(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
     countsAttempt: boolean,
   ): Promise<boolean[]> {
     const restored = countsAttempt ? "0" : "1";
-    const results = await this.#settlements.run(
-      "retry",
-      "nack",
-      deliveries,
-      `${delayMs}`,
-      restored,
-    );
-    this.#database.wake(this.#queue);
+    const results = await this.#settlements.run("nack", deliveries, `${delayMs}`, restored);
+    this.#link.wake(this.#queue);
     return results;
   }
 
   async release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    const results = await this.#settlements.run("release", "release", deliveries);
-    this.#database.wake(this.#queue);
+    const results = await this.#settlements.run("release", deliveries);
+    this.#link.wake(this.#queue);
     return results;
   }
 
-  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
-    const [moved = false] = await this.#settlements.run(
-      "bury",
-      "dead-letter",
-      [delivery],
-      deadLetter,
-    );
-    this.#database.wake(this.#deadQueue);
+  async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
+    const { id, body, meta = null } = letter;
+    const [moved = false] = await this.#settlements.run("deadLetter", [delivery], id, body, meta);
+    this.#link.wake(this.#deadQueue);
     return moved;
   }
 
-  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const [saved = false] = await this.#settlements.run(
-      "checkpoint",
-      "checkpoint",
-      [delivery],
-      progress,
-    );
+  async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
+    const [saved = false] = await this.#settlements.run("checkpoint", [delivery], checkpoint);
     return saved;
   }
 
@@ -156,36 +159,28 @@ export class PostgresEngine implements Engine<string> {
   onWake(listener: () => void): () => void {
     if (this.#closed) return () => {};
     const { clock, pollIntervalMs } = this.#options;
-    const stopListening = this.#database.wakes.add(this.#queue, listener);
-    const stopPolling = pollNowAndThen(clock, pollIntervalMs, listener);
-    return () => {
-      stopListening();
-      stopPolling();
-    };
+    const listen = (wake: () => void) => this.#link.wakeUps.add(this.#queue, wake);
+    return wakeUps(listen, clock, pollIntervalMs, listener);
   }
 
-  /** Shares the connections, which this engine closes for both. */
   deadLetters(): PostgresEngine {
     const options = { ...this.#options, maxSize: Infinity };
-    return new DeadLetterEngine(this.#deadQueue, this.#database, options);
+    return new PostgresEngine(this.#deadQueue, this.#link, options, this.#pending);
+  }
+
+  async offThread(): Promise<OffThreadPlan | undefined> {
+    const { offThread, callTimeoutMs } = this.#options;
+    if (offThread === undefined) return undefined;
+    const { offThreadPlan } = await import("../_kit/off_thread.ts");
+    const options: ExtenderOptions = { ...offThread, queue: this.#queue, callTimeoutMs };
+    return offThreadPlan(this.label, options);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    await this.settled();
-    await this.#database.letGo();
-  }
-
-  /** Resolves when no call is pending, at the latest after `callTimeoutMs`: a server may be frozen. */
-  async settled(): Promise<void> {
     const { callTimeoutMs, clock } = this.#options;
-    const settle = async () => {
-      do {
-        await Promise.allSettled(this.#pending);
-        await nextTurn(); // a caller that has just received messages releases them in this turn
-      } while (this.#pending.size > 0);
-    };
-    await settlesWithin(settle(), callTimeoutMs, clock);
+    await this.#pending.settled(callTimeoutMs, clock);
+    await this.#link.letGo();
   }
 
   get #deadQueue(): string {
@@ -201,30 +196,29 @@ export class PostgresEngine implements Engine<string> {
       arrayLiteral(entries.map(({ dedup }) => dedup)),
       arrayLiteral(entries.map(({ body }) => body)),
       arrayLiteral(entries.map(({ delayMs }) => delayMs)),
-      arrayLiteral(entries.map(({ replyTo }) => {
-        return typeof replyTo === "object" ? replyTo.name : replyTo ?? null;
-      })),
+      arrayLiteral(entries.map(({ meta = null }) => meta)),
       arrayLiteral(entries.map(({ checkpoint = null }) => checkpoint)),
     ];
     const bounded = maxSize !== Infinity;
     const [row] =
       await (bounded
-        ? this.#call("insertBounded", "send", [...parameters, `${maxSize}`])
-        : this.#call("insert", "send", parameters));
-    const { size = 0, fresh = 0, ids } = row as unknown as Inserted;
+        ? this.#call("sendBounded", "send", [...parameters, `${maxSize}`])
+        : this.#call("send", "send", parameters));
+    const { size = 0, fresh = 0, ids } = row as unknown as Sent;
     if (!bounded || Number(size) + Number(fresh) <= maxSize) {
       const stored = new Set<string>(JSON.parse(ids ?? "[]"));
       return freshnessOf(entries, (id) => !stored.has(id));
     }
-    throw new MailboxFullError(
-      `Mailbox "${this.#queue}" is full: it holds ${size} of ${maxSize} messages and cannot take ` +
-        `${fresh} more; receive some, or raise maxSize`,
-    );
+    throw fullError(this.#queue, size, maxSize, fresh);
   }
 
-  /** Leases ready messages. Unless `ignoreDue` is set, it takes none while a hidden message is due. */
-  async #take(max: number, visibilityMs: number, ignoreDue: boolean): Promise<PostgresDelivery[]> {
-    const nonce = `${Math.floor(Math.random() * Number.MAX_SAFE_INTEGER)}`;
+  /** Leases ready messages. Unless `ignoreDue` is set, it leases none while a hidden message is due. */
+  async #receiveReady(
+    max: number,
+    visibilityMs: number,
+    ignoreDue: boolean,
+  ): Promise<PostgresDelivery[]> {
+    const nonce = `${Math.floor(this.#options.random.number() * Number.MAX_SAFE_INTEGER)}`;
     const open = (rows: readonly SqlRow[]) => {
       const found = rows.map((row) => new PostgresDelivery(row as unknown as Row, nonce));
       return found.sort((a, b) => Number(a.key) - Number(b.key)); // `returning` has no order
@@ -232,7 +226,7 @@ export class PostgresEngine implements Engine<string> {
     const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${ignoreDue}`];
     try {
       const late = (rows: readonly SqlRow[]) => this.#releaseLate(open(rows));
-      return open(await this.#call("take", "receive", parameters, late));
+      return open(await this.#call("receive", "receive", parameters, late));
     } catch (error) {
       this.#lost.add(nonce);
       throw error;
@@ -245,16 +239,15 @@ export class PostgresEngine implements Engine<string> {
       await this.release(deliveries);
     } catch (error) {
       this.#options.log.warn(
-        `could not release late messages of "${this.#queue}"; they reappear when their visibility ` +
-          "timeout passes",
-        { error },
+        "could not release late messages; they reappear when their visibility timeout passes",
+        { mailbox: this.#queue, error },
       );
     }
   }
 
   async #releaseLost(): Promise<void> {
     await this.#lost.look(async (nonces) => {
-      await this.#call("releaseLost", "release the messages of a lost pull", [
+      await this.#call("releaseLost", "release the messages of a lost receive", [
         this.#queue,
         arrayLiteral(nonces),
       ]);
@@ -273,19 +266,9 @@ export class PostgresEngine implements Engine<string> {
     parameters: SqlParameter[],
     onLate?: (rows: readonly SqlRow[]) => void,
   ): Promise<readonly SqlRow[]> {
-    const { calls, statements } = this.#database;
-    const call = calls.call(action, statements[statement], parameters, onLate);
-    this.#pending.add(call);
-    try {
-      return await call;
-    } finally {
-      this.#pending.delete(call);
-    }
-  }
-}
-
-class DeadLetterEngine extends PostgresEngine {
-  override close(): Promise<void> {
-    return this.settled();
+    const { calls, statements } = this.#link;
+    return await this.#pending.track(
+      calls.call(action, statements[statement], parameters, onLate),
+    );
   }
 }

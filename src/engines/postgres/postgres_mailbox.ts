@@ -1,13 +1,17 @@
 import { checkCount, checkInterval } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
+import { silentLog } from "../../log.ts";
 import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
-import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
+import type { OffThreadExtender } from "../../mailbox/engine.ts";
+import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
+import { systemRandom } from "../../random.ts";
 import type { SqlClient } from "./client.ts";
-import { Database } from "./_database.ts";
-import { PostgresEngine } from "./postgres_engine.ts";
+import { type ExtenderOptions, PostgresEngine } from "./postgres_engine.ts";
+import { openPostgresLink, PostgresLink } from "./postgres_link.ts";
 import { checkSchema } from "./_schema.ts";
+import type { PostgresDelivery } from "./_settlements.ts";
 
 /** Options of {@linkcode PostgresMailbox.open}. */
 export interface PostgresMailboxOptions extends MailboxOptions {
@@ -63,13 +67,8 @@ export interface PostgresMailboxOptions extends MailboxOptions {
  * ```
  */
 export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
-  private constructor(
-    name: string,
-    engine: PostgresEngine,
-    options: PostgresMailboxOptions,
-    planLeaseKeeping: PlanLeaseKeeping,
-  ) {
-    super(name, engine, jsonCodec(options.maxBodyBytes), options, planLeaseKeeping);
+  private constructor(name: string, engine: PostgresEngine, options: PostgresMailboxOptions) {
+    super(name, engine, jsonCodec(options.maxBodyBytes), options);
   }
 
   /**
@@ -85,33 +84,49 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
     target: string | SqlClient,
     options: PostgresMailboxOptions = {},
   ): Promise<PostgresMailbox<T, R>> {
-    const { name = "default", clock = systemClock } = options;
+    const { name = "default", clock = systemClock, random = systemRandom } = options;
     const log = safeLog(options.log);
+    const schema = checkSchema(options.schema ?? "lastcall");
     const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000);
-    const engineOptions = {
+    const maxConnections = options.maxConnections ?? 4;
+    const link = PostgresLink.of({ target, schema, maxConnections, callTimeoutMs, clock }, log);
+    const engine = new PostgresEngine(name, link, {
       maxSize: checkCount("maxSize", options.maxSize ?? Infinity),
       pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 2_000),
       callTimeoutMs,
       clock,
+      random,
       log,
-    };
-    const databaseOptions = {
-      target,
-      schema: checkSchema(options.schema ?? "lastcall"),
-      maxConnections: options.maxConnections ?? 4,
-      callTimeoutMs,
-      clock,
-    };
-    const database = Database.of(databaseOptions, log);
-    // The constructors check the remaining options, before the server is called.
-    const engine = new PostgresEngine(name, database, engineOptions);
-    const mailbox = new PostgresMailbox<T, R>(name, engine, options, async (queue) => {
-      const { address } = await import("./_lease_keeping.ts");
-      if (address === undefined || typeof target !== "string") return undefined;
-      const { schema } = databaseOptions;
-      return { module: address, options: { url: target, schema, queue, callTimeoutMs } };
+      offThread: typeof target === "string" ? { url: target, schema } : undefined,
     });
-    await database.open(options.migrate ?? true);
+    // The constructor checks the remaining options, before the server is called.
+    const mailbox = new PostgresMailbox<T, R>(name, engine, options);
+    await link.open(options.migrate ?? true);
     return mailbox;
   }
+}
+
+/** Connects to the server from another thread, and extends leases of the queue there. */
+export async function openExtender(options: ExtenderOptions): Promise<OffThreadExtender> {
+  const { url: target, schema, queue, callTimeoutMs } = options;
+  const shared = { callTimeoutMs, clock: systemClock };
+  const linkOptions = { ...shared, target, schema, maxConnections: 1 };
+  const link = await openPostgresLink(linkOptions, false, silentLog);
+  const engine = new PostgresEngine(queue, link, {
+    ...shared,
+    random: systemRandom,
+    maxSize: Infinity,
+    pollIntervalMs: Infinity,
+    log: silentLog,
+  });
+  return {
+    extend: (handles, visibilityMs) => engine.extend(handles.map(deliveryOf), visibilityMs),
+    close: () => engine.close(),
+  };
+}
+
+/** Returns the part of a delivery that `extend` needs. */
+function deliveryOf(receiptHandle: string): PostgresDelivery {
+  const [key, nonce] = receiptHandle.split("-");
+  return { key, nonce } as PostgresDelivery;
 }

@@ -1,12 +1,22 @@
+import { show } from "../../_checks.ts";
 import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
-import { missingPackages } from "../../errors.ts";
-import type { Log } from "../../log.ts";
-import { MailboxConnectionError } from "../../mailbox/errors.ts";
-import { connectionError, withoutCommand } from "./_errors.ts";
+import { InvalidParameterError } from "../../mailbox/errors.ts";
+import { loadClient, redactUrl } from "../_kit/client.ts";
 import { BunClient, bunRedis } from "./_bun_client.ts";
-import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
-import { type ClusterAddress, clusterAddress, withoutCredentials } from "./_server_url.ts";
+import {
+  connectionError,
+  type ConnectionOptions,
+  type RedisClient,
+  type RedisSubscriber,
+  withoutCommand,
+} from "./redis_client.ts";
+
+/** A connection that this package opened and has to close. */
+export interface OwnConnection {
+  readonly client: RedisClient;
+  disconnect(): Promise<void>;
+}
 
 /** A client of `ioredis` that this module creates. */
 interface OwnClient extends RedisClient, RedisSubscriber {
@@ -23,12 +33,6 @@ interface IoredisModule {
 type MakeClient = new (url: string, options: object) => OwnClient;
 type MakeCluster = new (nodes: readonly object[], options: object) => OwnClient;
 
-/** A connection that this package opened and has to close. */
-export interface OwnConnection {
-  readonly client: RedisClient;
-  disconnect(): Promise<void>;
-}
-
 /** A variable, not a literal, because tools that check imports must not require an optional peer. */
 const MODULE: string = "ioredis";
 
@@ -38,38 +42,32 @@ const DISCONNECT_TIMEOUT_MS = 200;
 const CLUSTER_RETRY_DELAY_MS = 50;
 
 /** Connects to the server or the cluster at `url`. Bun's built-in client does not support clusters. */
-export async function connect(
-  url: string,
-  timeoutMs: number,
-  clock: Clock,
-  log: Log,
-): Promise<OwnConnection> {
-  const make = clusterAddress(url) === undefined ? await bunRedis(url) : undefined;
-  if (make === undefined) return await connectIoredis(url, timeoutMs, clock, log);
-  const client = new BunClient(() => make(url, timeoutMs), timeoutMs, clock, log);
+export async function connect(url: string, options: ConnectionOptions): Promise<OwnConnection> {
+  const cluster = clusterAddress(url);
+  const make = cluster === undefined ? await bunRedis(url) : undefined;
+  if (make === undefined) return await connectIoredis(url, cluster, options);
+  const client = new BunClient(() => make(url, options.callTimeoutMs), options);
   try {
     await client.connect();
   } catch (error) {
     client.disconnect();
-    throw connectionError(`connect to ${withoutCredentials(url)}`, error);
+    throw connectionError(`connect to ${redactUrl(url)}`, error);
   }
   return { client, disconnect: () => Promise.resolve(client.disconnect()) };
 }
 
 async function connectIoredis(
   url: string,
-  timeoutMs: number,
-  clock: Clock,
-  log: Log,
+  cluster: ClusterAddress | undefined,
+  options: ConnectionOptions,
 ): Promise<OwnConnection> {
-  const ioredis = await loadIoredis();
-  const cluster = clusterAddress(url);
+  const { clock, log, callTimeoutMs } = options;
+  const load = () => import(MODULE);
+  const ioredis = await loadClient<IoredisModule>("A mailbox on Redis", MODULE, load);
+  const perServer = connectionOptions(options);
   const client = cluster === undefined
-    ? new (ioredis.Redis ?? ioredis.default)(url, {
-      ...connectionOptions(timeoutMs),
-      lazyConnect: true,
-    })
-    : new ioredis.default.Cluster(cluster.nodes, clusterOptions(cluster, timeoutMs));
+    ? new (ioredis.Redis ?? ioredis.default)(url, { ...perServer, lazyConnect: true })
+    : new ioredis.default.Cluster(cluster.nodes, clusterOptions(cluster, perServer, callTimeoutMs));
   // The error that `connect` throws does not contain the reason.
   let reason: unknown;
   client.on("error", (error) => {
@@ -78,23 +76,25 @@ async function connectIoredis(
   });
   const disconnect = () => end(client, clock);
   try {
-    await within(client.connect(), timeoutMs, clock);
+    await within(client.connect(), callTimeoutMs, clock);
   } catch (error) {
     await disconnect();
-    throw connectionError(`connect to ${withoutCredentials(url)}`, reason ?? error);
+    throw connectionError(`connect to ${redactUrl(url)}`, reason ?? error);
   }
   return { client, disconnect };
 }
 
 /** Returns the options of a connection to one server. */
-function connectionOptions(timeoutMs: number): object {
+function connectionOptions({ callTimeoutMs, random }: ConnectionOptions) {
   return {
-    connectTimeout: timeoutMs,
+    connectTimeout: callTimeoutMs,
     // Replaces a connection that has been silent for twice the call timeout. By then its calls have
     // failed, and the scripts refuse to run them should they still arrive.
-    socketTimeout: 2 * timeoutMs,
+    socketTimeout: 2 * callTimeoutMs,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    retryStrategy: reconnectDelayMs,
+    retryStrategy: (times: number) => {
+      return Math.min(50 * times, MAX_RECONNECT_DELAY_MS) * (0.5 + random.number() / 2);
+    },
     // Calls that were pending when the connection broke have failed and must not run a second time.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -103,11 +103,15 @@ function connectionOptions(timeoutMs: number): object {
   };
 }
 
-function clusterOptions({ options, tls }: ClusterAddress, timeoutMs: number): object {
+function clusterOptions(
+  { options, tls }: ClusterAddress,
+  perServer: ReturnType<typeof connectionOptions>,
+  timeoutMs: number,
+): object {
   return {
     lazyConnect: true,
-    redisOptions: { ...connectionOptions(timeoutMs), ...options },
-    clusterRetryStrategy: reconnectDelayMs,
+    redisOptions: { ...perServer, ...options },
+    clusterRetryStrategy: perServer.retryStrategy,
     slotsRefreshTimeout: timeoutMs,
     // As with one server, failed calls must not run a second time.
     retryDelayOnFailover: 0,
@@ -119,22 +123,6 @@ function clusterOptions({ options, tls }: ClusterAddress, timeoutMs: number): ob
     ...(tls &&
       { dnsLookup: (host: string, found: (e: null, host: string) => void) => found(null, host) }),
   };
-}
-
-/** Returns the delay before the next attempt to connect, in milliseconds. */
-function reconnectDelayMs(times: number): number {
-  return Math.min(50 * times, MAX_RECONNECT_DELAY_MS) * (0.5 + Math.random() / 2);
-}
-
-async function loadIoredis(): Promise<IoredisModule> {
-  try {
-    return await import(MODULE) as IoredisModule;
-  } catch (error) {
-    throw new MailboxConnectionError(
-      `${missingPackages("A mailbox on Redis", [MODULE])}, or pass a client`,
-      { cause: error, reason: "client_missing" },
-    );
-  }
 }
 
 async function within(promise: Promise<void>, ms: number, clock: Clock): Promise<void> {
@@ -149,4 +137,58 @@ async function end(client: OwnClient, clock: Clock): Promise<void> {
   client.disconnect();
   // Between two attempts to connect there is no connection, and no `end` event follows.
   if (connected) await settlesWithin(ended, 2 * DISCONNECT_TIMEOUT_MS, clock);
+}
+
+/** The nodes and the client options in the URL of a cluster. */
+interface ClusterAddress {
+  /** The nodes from which the client discovers the others. */
+  readonly nodes: readonly { readonly host: string; readonly port: number }[];
+  /** Client options for each connection. */
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly tls: boolean;
+}
+
+/** Throws unless `url` is the URL of a server or a cluster. */
+export function checkServerUrl(url: string): string {
+  if (!/^rediss?(\+cluster)?:\/\/./i.test(url)) {
+    throw invalid(
+      url,
+      "expected it to start with redis://, rediss://, redis+cluster:// or rediss+cluster://",
+    );
+  }
+  clusterAddress(url);
+  return url;
+}
+
+/** Parses the URL of a cluster. Returns undefined for the URL of a single server. */
+function clusterAddress(url: string): ClusterAddress | undefined {
+  const [, tls, user, hosts = "", database = "", query = ""] =
+    /^redis(s?)\+cluster:\/\/(?:(.*)@)?([^/?]*)\/?([^?]*)(?:\?(.*))?$/is.exec(url) ?? [];
+  if (tls === undefined) return undefined;
+  if (!["", "0"].includes(database)) throw invalid(url, "a cluster has only database 0");
+  const nodes = hosts.split(",").map((node) => {
+    const [, host = "", port = "6379"] = /^(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(node) ?? [];
+    if (host === "" || Number(port) > 65_535) {
+      throw invalid(
+        url,
+        "expected one or more nodes, such as redis+cluster://host:6379,other:6379",
+      );
+    }
+    return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+  });
+  const [username = "", password] = (user ?? "").split(/:(.*)/s).map(decodeURIComponent);
+  return {
+    nodes,
+    tls: tls !== "",
+    options: {
+      ...Object.fromEntries(new URLSearchParams(query)),
+      ...(username === "" ? {} : { username }),
+      ...(password ? { password } : {}),
+      ...(tls === "" ? {} : { tls: {} }),
+    },
+  };
+}
+
+function invalid(url: string, why: string): InvalidParameterError {
+  return new InvalidParameterError(`Invalid URL: ${why}, got ${show(redactUrl(url))}`);
 }

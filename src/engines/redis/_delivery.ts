@@ -1,61 +1,42 @@
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
 
-/** Fields of one message in the reply of PEEK: number, deliveries, record, checkpoint. */
-const PEEK_FIELDS = 4;
-
 /**
- * A message that was received from Redis. All deliveries of one pull share a nonce.
+ * The head of a record. A record is `<sent at> <head>\n<body>`, one hash field, so that a receive needs one
+ * lookup per message. JSON never contains a line break, so the first one ends the head.
  *
- * The server may have run a call whose reply was lost. A repetition of that call then fails, because the
- * receipt is used up. While the lease lasts, only this delivery can have settled the message, so the
- * repetition counts as successful.
+ * Version 0.1 writes format 1, which has no `meta`. Format 2 has it at the end, and is written for a message
+ * with meta; a message without meta is the same in both formats. During a rolling deploy the versions share
+ * the queue: workers of version 0.1 read the first four fields of format 2. They handle the message without
+ * its headers, which they do not know, and their dead letter of it has none. So the marker in META stays 1:
+ * with another one, version 0.1 would refuse to open the queue again after a rollback.
  */
-export class RedisDelivery implements Delivery<string> {
-  readonly seq: string;
-  readonly nonce: string;
-  readonly id: string;
-  /** True when the sender chose the id. */
-  readonly dedup: boolean;
-  readonly body: string;
-  readonly deliveryCount: number;
-  readonly enqueuedAt: number;
-  readonly replyTo: string | undefined;
-  readonly checkpoint: string | undefined;
-  /** When the lease ends, in microseconds by the server's clock. */
-  leaseEndsAtUs: number;
-  /** The last call that failed; the server may have run it. */
-  attempted: string | undefined;
+type Head = readonly [
+  id: string,
+  dedup: 0 | 1,
+  replyTo?: string | null,
+  checkpoint?: string | null,
+  meta?: string,
+];
 
-  constructor(
-    seq: string,
-    deliveries: number,
-    record: string,
-    saved: string | null,
-    nonce: string,
-    leaseEndsAtUs = 0,
-  ) {
-    const headAt = record.indexOf(" ");
-    const headEnd = record.indexOf("\n");
-    const [id, dedup, replyTo, initial] = JSON.parse(record.slice(headAt + 1, headEnd)) as Head;
-    this.seq = seq;
-    this.nonce = nonce;
-    this.id = id;
-    this.dedup = dedup === 1;
-    this.body = record.slice(headEnd + 1);
-    this.deliveryCount = deliveries;
-    this.enqueuedAt = Number(record.slice(0, headAt));
-    this.replyTo = replyTo ?? undefined;
-    this.checkpoint = saved ?? initial;
-    this.leaseEndsAtUs = leaseEndsAtUs;
-  }
+/** Returns the stored head of a message. */
+export function headOf({ id, dedup, meta, checkpoint }: Entry<string>): string {
+  const start = [id, dedup ? 1 : 0] as const;
+  const head: Head = meta !== undefined
+    ? [...start, replyToOf(meta), checkpoint ?? null, meta]
+    : checkpoint !== undefined
+    ? [...start, null, checkpoint]
+    : start;
+  return JSON.stringify(head);
+}
 
-  get receipt(): string {
-    return `${this.seq}-${this.nonce}`;
-  }
-
-  /** The chosen id, which has to be freed when the message is removed. */
-  get chosenId(): string {
-    return chosenIdOf(this);
+/** Returns the reply address in meta, for workers of version 0.1, which read it from the head. */
+function replyToOf(meta: string): string | null {
+  if (!meta.includes('"replyTo":')) return null;
+  try {
+    const { replyTo } = JSON.parse(meta);
+    return typeof replyTo === "string" ? replyTo : null;
+  } catch {
+    return null;
   }
 }
 
@@ -64,33 +45,102 @@ export function chosenIdOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): 
   return dedup ? `=${id}` : "";
 }
 
-type Head = readonly [id: string, dedup: 0 | 1, replyTo?: string | null, checkpoint?: string];
+/**
+ * A message that was received from Redis. Its receipt handle is its number and the id of the receive, which
+ * all deliveries of one receive share.
+ *
+ * The server may have run a call whose reply was lost. A repetition of that call then fails, because the
+ * receipt handle is used up. While the lease lasts, only this delivery can have settled the message, so the
+ * repetition counts as successful.
+ */
+export class RedisDelivery implements Delivery<string> {
+  readonly seq: string;
+  readonly receiveId: string;
+  readonly id: string;
+  /** True when the sender chose the id. */
+  readonly dedup: boolean;
+  readonly body: string;
+  readonly meta: string | undefined;
+  readonly deliveryCount: number;
+  readonly enqueuedAt: number;
+  readonly checkpoint: string | undefined;
+  /** When the lease ends, in microseconds by the server's clock. */
+  leaseEndsAtUs: number;
+  /** The last call that failed; the server may have run it. */
+  failedCall: string | undefined;
 
-/** Returns the stored head of a message. A line break ends it, which JSON never contains. */
-export function headOf(entry: Omit<Entry<string>, "body" | "delayMs">): string {
-  const { id, dedup, replyTo, checkpoint } = entry;
-  const address = typeof replyTo === "object" ? replyTo.name : replyTo;
-  const start = [id, dedup ? 1 : 0] as const;
-  const head: Head = checkpoint !== undefined
-    ? [...start, address ?? null, checkpoint]
-    : address !== undefined
-    ? [...start, address]
-    : start;
-  return JSON.stringify(head);
+  constructor(
+    seq: string,
+    deliveryCount: number,
+    record: string,
+    savedCheckpoint: string | null,
+    receiveId: string,
+    leaseEndsAtUs = 0,
+  ) {
+    const sentAtEnd = record.indexOf(" ");
+    const headEnd = record.indexOf("\n");
+    const head = JSON.parse(record.slice(sentAtEnd + 1, headEnd)) as Head;
+    const [id, dedup, replyTo, checkpoint, meta] = head;
+    this.seq = seq;
+    this.receiveId = receiveId;
+    this.id = id;
+    this.dedup = dedup === 1;
+    this.body = record.slice(headEnd + 1);
+    // Without meta, a reply address is one of version 0.1.
+    this.meta = meta ?? (typeof replyTo === "string" ? JSON.stringify({ replyTo }) : undefined);
+    this.deliveryCount = deliveryCount;
+    this.enqueuedAt = Number(record.slice(0, sentAtEnd));
+    this.checkpoint = savedCheckpoint ?? checkpoint ?? undefined;
+    this.leaseEndsAtUs = leaseEndsAtUs;
+  }
+
+  get receiptHandle(): string {
+    return `${this.seq}-${this.receiveId}`;
+  }
 }
 
-/** The messages in the reply of PULL. */
-export interface PullReply {
+/** The part of a delivery that identifies it. */
+export type Receipt = Pick<RedisDelivery, "seq" | "receiveId">;
+
+/** Parses a receipt handle. */
+export function parseHandle(receiptHandle: string): Receipt {
+  const [seq = "", receiveId = ""] = receiptHandle.split(/-(.*)/s);
+  return { seq, receiveId };
+}
+
+/** Encodes receipt handles for a script: for each receive its id and the message numbers. */
+export function encodeHandles(deliveries: readonly Receipt[]): string {
+  const receives: string[][] = [];
+  let last: string | undefined;
+  for (const { seq, receiveId } of deliveries) {
+    if (receiveId !== last) receives.push([last = receiveId]);
+    receives[receives.length - 1]!.push(seq);
+  }
+  return JSON.stringify(receives);
+}
+
+/** Returns the script arguments of an acknowledgement: the handles, then number and id of each chosen id. */
+export function ackArguments(deliveries: readonly RedisDelivery[]): string[] {
+  if (deliveries.length === 0) return [];
+  const args = [encodeHandles(deliveries)];
+  for (const delivery of deliveries) {
+    if (delivery.dedup) args.push(delivery.seq, chosenIdOf(delivery));
+  }
+  return args;
+}
+
+/** The messages in the reply of RECEIVE. */
+export interface ReceiveReply {
   readonly seqs: readonly string[];
   readonly records: readonly string[];
   /** For each message that was delivered before: its index, deliveries, checkpoint. */
   readonly redelivered: readonly (number | string | null)[];
 }
 
-/** Returns the deliveries of a pull. `leaseEndsAtUs` is by the server's clock. */
-export function pulledDeliveries(
-  { seqs, records, redelivered }: PullReply,
-  nonce: string,
+/** Returns the deliveries of a receive. `leaseEndsAtUs` is by the server's clock. */
+export function receivedDeliveries(
+  { seqs, records, redelivered }: ReceiveReply,
+  receiveId: string,
   leaseEndsAtUs: number,
 ): RedisDelivery[] {
   const counts: number[] = [];
@@ -103,58 +153,47 @@ export function pulledDeliveries(
   return seqs.map((seq, i) => {
     const count = counts[i] ?? 1;
     const checkpoint = checkpoints[i] ?? null;
-    return new RedisDelivery(seq, count, records[i]!, checkpoint, nonce, leaseEndsAtUs);
+    return new RedisDelivery(seq, count, records[i]!, checkpoint, receiveId, leaseEndsAtUs);
   });
 }
 
-/** Returns the messages in the reply of PEEK. */
-export function peekedDeliveries(reply: readonly unknown[]): RedisDelivery[] {
-  const deliveries: RedisDelivery[] = [];
-  for (let i = 2; i < reply.length; i += PEEK_FIELDS) {
+/** Returns the messages in the reply of PEEK, which has four fields for each. */
+export function peekedMessages(reply: readonly unknown[]): RedisDelivery[] {
+  const messages: RedisDelivery[] = [];
+  for (let i = 2; i < reply.length; i += 4) {
     const [seq, count] = [reply[i] as string, reply[i + 1] as number];
     const [record, checkpoint] = [reply[i + 2] as string, reply[i + 3] as string | null];
-    deliveries.push(new RedisDelivery(seq, count, record, checkpoint, ""));
+    messages.push(new RedisDelivery(seq, count, record, checkpoint, ""));
   }
-  return deliveries;
-}
-
-/** Encodes the receipts of deliveries for a script: for each pull its nonce and the message numbers. */
-export function encodeReceipts(deliveries: readonly RedisDelivery[]): string {
-  const pulls: string[][] = [];
-  let nonce: string | undefined;
-  for (const delivery of deliveries) {
-    if (delivery.nonce !== nonce) pulls.push([nonce = delivery.nonce]);
-    pulls[pulls.length - 1]!.push(delivery.seq);
-  }
-  return JSON.stringify(pulls);
+  return messages;
 }
 
 /**
- * The result of a settling script: 1 when all receipts were valid, otherwise one number for each delivery.
- * 1: valid, 0: expired, 2: the message is gone.
+ * The result of a settling script: 1 when all receipt handles were valid, otherwise one number for each
+ * delivery. 1: valid, 0: expired, 2: the message is gone.
  */
-export type Settled = 1 | readonly number[] | null;
+export type HandleResults = 1 | readonly number[] | null;
 
 /** Calls that remove the message from the queue. */
 const REMOVES: readonly string[] = ["acknowledge", "dead-letter"];
-/** Calls that put the message back into the queue. */
-const REQUEUES: readonly string[] = ["nack", "release"];
+/** Calls that return the message to the queue. */
+const RETURNS: readonly string[] = ["nack", "release"];
 
 /** Returns true when this call settled the delivery, or an earlier attempt of the same call did. */
 export function isSettled(
   call: string,
-  settled: Settled,
+  results: HandleResults,
   index: number,
-  { attempted, leaseEndsAtUs }: RedisDelivery,
+  { failedCall, leaseEndsAtUs }: RedisDelivery,
   nowUs: number,
 ): boolean {
-  const result = settled === 1 ? 1 : settled?.[index];
+  const result = results === 1 ? 1 : results?.[index];
   if (result === 1) return true;
-  if (attempted !== call || nowUs >= leaseEndsAtUs) return false;
-  return REMOVES.includes(call) ? result === 2 : REQUEUES.includes(call);
+  if (failedCall !== call || nowUs >= leaseEndsAtUs) return false;
+  return REMOVES.includes(call) ? result === 2 : RETURNS.includes(call);
 }
 
 /** Records a failed call that the server may have run. */
-export function markAttempted(call: string, deliveries: readonly RedisDelivery[]): void {
-  for (const delivery of deliveries) delivery.attempted = call;
+export function markFailed(call: string, deliveries: readonly RedisDelivery[]): void {
+  for (const delivery of deliveries) delivery.failedCall = call;
 }

@@ -1,6 +1,5 @@
 import type { Log } from "../../log.ts";
-import { withoutCommand } from "./_errors.ts";
-import type { RedisClient, RedisSubscriber } from "./redis_client.ts";
+import { type RedisClient, type RedisSubscriber, withoutCommand } from "./redis_client.ts";
 
 /** By client, because mailboxes of one client have nothing but the client in common. */
 const shared = new WeakMap<RedisClient, WakeChannels>();
@@ -81,8 +80,8 @@ export class WakeChannels {
     if (!this.#listeners.has(channel) || this.#failed.has(channel)) return;
     this.#failed.add(channel);
     this.#log.warn(
-      `cannot listen for messages on the Redis channel "${channel}"; receivers poll at their poll ` +
-        "interval until it works again. Check that the user may SUBSCRIBE to it",
+      "cannot listen for messages on a Redis channel; receivers poll at their poll interval until it " +
+        "works again. Check that the user may SUBSCRIBE to it",
       { channel, error },
     );
   }
@@ -96,7 +95,7 @@ export class WakeChannels {
       this.#failed.delete(channel);
     }
     this.#connect().unsubscribe(...unused.map(([channel]) => channel)).catch((error) => {
-      this.#log.debug("could not unsubscribe from Redis channels", { error });
+      this.#log.debug("cannot unsubscribe from Redis channels", { error });
     });
   }
 

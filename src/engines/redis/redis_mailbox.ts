@@ -1,14 +1,15 @@
-import { checkCount, checkInterval, show } from "../../_checks.ts";
+import { checkCount, checkInterval } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
+import { silentLog } from "../../log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
-import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
-import { InvalidParameterError } from "../../mailbox/errors.ts";
+import type { OffThreadExtender } from "../../mailbox/engine.ts";
+import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
-import { Backend } from "./_backend.ts";
+import { parseHandle, type RedisDelivery } from "./_delivery.ts";
 import type { RedisClient } from "./redis_client.ts";
 import { RedisEngine } from "./redis_engine.ts";
-import { checkServerUrl } from "./_server_url.ts";
+import { openRedisLink, RedisLink } from "./redis_link.ts";
 
 /** Options of {@linkcode RedisMailbox.open}. */
 export interface RedisMailboxOptions extends MailboxOptions {
@@ -48,22 +49,8 @@ export interface RedisMailboxOptions extends MailboxOptions {
  * ```
  */
 export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
-  readonly #backend: Backend;
-
-  private constructor(
-    name: string,
-    backend: Backend,
-    engine: RedisEngine,
-    options: RedisMailboxOptions,
-    planLeaseKeeping: PlanLeaseKeeping,
-  ) {
-    super(name, engine, jsonCodec(options.maxBodyBytes), options, planLeaseKeeping);
-    this.#backend = backend;
-  }
-
-  /** Describes that the server has no memory left and refuses sends; undefined while it accepts them. */
-  get trouble(): string | undefined {
-    return this.#backend.memory.trouble;
+  private constructor(name: string, engine: RedisEngine, options: RedisMailboxOptions) {
+    super(name, engine, jsonCodec(options.maxBodyBytes), options);
   }
 
   /**
@@ -86,46 +73,46 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     options: RedisMailboxOptions = {},
   ): Promise<RedisMailbox<T, R>> {
     const { name = "default", clock = systemClock } = options;
-    const backend = new Backend(checkServer(server), {
+    const link = new RedisLink(server, {
       clock,
       log: safeLog(options.log),
       callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
+      random: options.random,
+    });
+    const engine = new RedisEngine(name, link, {
+      maxSize: checkCount("maxSize", options.maxSize ?? Infinity),
       pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 5_000),
     });
-    const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
-    const engine = new RedisEngine(name, backend, maxSize);
     // The constructor checks the remaining options, before the server is called.
-    const mailbox = new RedisMailbox<T, R>(name, backend, engine, options, async (queue) => {
-      const { address } = await import("./_lease_keeping.ts");
-      if (address === undefined || typeof server !== "string") return undefined;
-      const { callTimeoutMs } = backend.options;
-      return { module: address, options: { url: server, queue, callTimeoutMs } };
-    });
-    await backend.open();
+    const mailbox = new RedisMailbox<T, R>(name, engine, options);
+    await link.open();
     try {
       await engine.checkFormat();
     } catch (error) {
-      await backend.close();
+      await link.close();
       throw error;
     }
     return mailbox;
   }
 }
 
-function checkServer(server: string | RedisClient): string | RedisClient {
-  return typeof server === "string" ? checkServerUrl(server) : checkClient(server);
+/** Options of {@linkcode openExtender}, as `RedisEngine.offThread` makes them. */
+interface ExtenderOptions {
+  readonly url: string;
+  readonly queue: string;
+  readonly callTimeoutMs: number;
 }
 
-function checkClient(client: RedisClient): RedisClient {
-  if (client !== null && typeof client === "object" && "onclose" in client) {
-    throw new InvalidParameterError(
-      "Invalid client: a mailbox cannot share Bun's built-in client; pass its URL, and the mailbox " +
-        "creates a client of its own",
-    );
-  }
-  const parts = ["eval", "evalsha", "duplicate"] as const;
-  if (parts.every((part) => typeof client?.[part] === "function")) return client;
-  throw new InvalidParameterError(
-    `Invalid client: expected a URL or a client like that of ioredis, got ${show(client)}`,
-  );
+/** Connects from another thread and extends leases of a queue there. */
+export async function openExtender(options: ExtenderOptions): Promise<OffThreadExtender> {
+  const { url, queue, callTimeoutMs } = options;
+  const link = await openRedisLink(url, { clock: systemClock, log: silentLog, callTimeoutMs });
+  const engine = new RedisEngine(queue, link, { maxSize: Infinity, pollIntervalMs: Infinity });
+  return {
+    // `extend` needs only the receipt of a delivery.
+    extend: (handles, visibilityMs) => {
+      return engine.extend(handles.map((it) => parseHandle(it) as RedisDelivery), visibilityMs);
+    },
+    close: () => engine.close(),
+  };
 }

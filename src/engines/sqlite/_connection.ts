@@ -2,10 +2,16 @@ import { EventLoopYield } from "../../_event_loop_yield.ts";
 import { type Clock, nextTurn } from "../../clock.ts";
 import type { Maybe } from "../../mailbox/engine.ts";
 import { isMailboxError, MailboxClosedError } from "../../mailbox/errors.ts";
-import { retryWhileBusy } from "./_busy_retry.ts";
-import { DataVersionWatch } from "./_data_version_watch.ts";
-import { connectionError } from "./_errors.ts";
-import { type OpenFile, openFile, type OpenFileOptions } from "./_open_file.ts";
+import { systemRandom } from "../../random.ts";
+import {
+  connectionError,
+  type Durability,
+  type OpenFile,
+  openFile,
+  type OpenFileOptions,
+  retryWhileBusy,
+} from "./_file.ts";
+import { DataVersionWatch } from "./_wake_ups.ts";
 
 /** A change that waits for its transaction. */
 interface Job {
@@ -44,7 +50,12 @@ export class Connection {
     this.#options = options;
     this.#clock = options.clock;
     this.#turns = EventLoopYield.of(options.clock);
-    this.#watch = new DataVersionWatch(options.clock, pollIntervalMs, () => this.#dataVersion());
+    this.#watch = new DataVersionWatch(
+      options.clock,
+      options.random ?? systemRandom,
+      pollIntervalMs,
+      () => this.#dataVersion(),
+    );
   }
 
   /** Opens the file and creates it if it does not exist. */
@@ -55,6 +66,10 @@ export class Connection {
   /** The resolved path of the file. */
   get realPath(): string {
     return this.opened.realPath;
+  }
+
+  get durability(): Durability {
+    return this.#options.durability;
   }
 
   get opened(): OpenFile {
@@ -75,7 +90,7 @@ export class Connection {
   read<T>(work: () => T): Maybe<T> {
     try {
       this.#checkFile();
-      const result = retryWhileBusy(this.#clock, work);
+      const result = retryWhileBusy(this.#options, work);
       return result instanceof Promise ? result.catch((error) => this.#fail(error)) : result;
     } catch (error) {
       return this.#fail(error);
@@ -115,7 +130,7 @@ export class Connection {
     while (this.#jobs.length > 0) {
       await this.#turns.next();
       try {
-        await retryWhileBusy(this.#clock, () => this.#transact());
+        await retryWhileBusy(this.#options, () => this.#transact());
       } catch (error) {
         this.#reject(this.#jobs.splice(0), error);
       }

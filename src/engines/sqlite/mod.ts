@@ -4,9 +4,14 @@
  * @module
  */
 
-export type { SqliteDatabase, SqliteDriver, SqliteStatement, SqliteValue } from "./database.ts";
-export type { Durability } from "./_open_file.ts";
-export { betterSqlite3 } from "./drivers/better_sqlite3.ts";
-export { bunSqlite } from "./drivers/bun_sqlite.ts";
-export { nodeSqlite } from "./drivers/node_sqlite.ts";
+export {
+  betterSqlite3,
+  bunSqlite,
+  nodeSqlite,
+  type SqliteDatabase,
+  type SqliteDriver,
+  type SqliteStatement,
+  type SqliteValue,
+} from "./drivers.ts";
+export type { Durability } from "./_file.ts";
 export { SqliteMailbox, type SqliteMailboxOptions } from "./sqlite_mailbox.ts";

@@ -1,14 +1,16 @@
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
-import { EngineMailbox, type PlanLeaseKeeping } from "../../mailbox/engine_mailbox.ts";
+import type { OffThreadExtender } from "../../mailbox/engine.ts";
+import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
+import { systemRandom } from "../../random.ts";
 import { Connection } from "./_connection.ts";
-import type { SqliteDriver } from "./database.ts";
-import { anyDriver } from "./drivers/mod.ts";
-import type { Durability } from "./_open_file.ts";
-import { SqliteEngine } from "./sqlite_engine.ts";
+import { anyDriver, type SqliteDriver } from "./drivers.ts";
+import type { Durability } from "./_file.ts";
+import type { SqliteDelivery } from "./_schema.ts";
+import { type ExtenderOptions, SqliteEngine } from "./sqlite_engine.ts";
 
 /** Options of {@linkcode SqliteMailbox.open}. */
 export interface SqliteMailboxOptions extends MailboxOptions {
@@ -50,14 +52,8 @@ export interface SqliteMailboxOptions extends MailboxOptions {
  * ```
  */
 export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
-  private constructor(
-    connection: Connection,
-    options: SqliteMailboxOptions,
-    planLeaseKeeping: PlanLeaseKeeping,
-  ) {
-    const { name = "default", clock = systemClock, maxSize = Infinity, maxBodyBytes } = options;
-    const engine = new SqliteEngine(name, connection, clock, checkCount("maxSize", maxSize));
-    super(name, engine, jsonCodec(maxBodyBytes), options, planLeaseKeeping);
+  private constructor(name: string, engine: SqliteEngine, options: SqliteMailboxOptions) {
+    super(name, engine, jsonCodec(options.maxBodyBytes), options);
   }
 
   /**
@@ -72,27 +68,44 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     path: string,
     options: SqliteMailboxOptions = {},
   ): Promise<SqliteMailbox<T, R>> {
-    const {
-      clock = systemClock,
-      driver = (path: string) => anyDriver(path),
-      durability = "normal",
-      pollIntervalMs = 50,
-    } = options;
+    const { name = "default", clock = systemClock, random = systemRandom } = options;
+    const { driver, durability = "normal" } = options;
     const connection = new Connection(
       checkPath(path),
-      { clock, driver, durability: checkDurability(durability) },
-      checkInterval("pollIntervalMs", pollIntervalMs),
+      { clock, random, driver: driver ?? anyDriver, durability: checkDurability(durability) },
+      checkInterval("pollIntervalMs", options.pollIntervalMs ?? 50),
     );
-    // The constructor checks the remaining options, before the file is opened.
-    const mailbox = new SqliteMailbox<T, R>(connection, options, async (queue) => {
-      const { address } = await import("./_lease_keeping.ts");
-      // A driver of the caller is a function, which cannot be copied to another thread.
-      if (address === undefined || options.driver !== undefined) return undefined;
-      return { module: address, options: { path: connection.realPath, queue, durability } };
+    const engine = new SqliteEngine(name, connection, {
+      clock,
+      random,
+      maxSize: checkCount("maxSize", options.maxSize ?? Infinity),
+      offThread: driver === undefined, // a function cannot be copied to another thread
     });
+    // The constructor checks the remaining options, before the file is opened.
+    const mailbox = new SqliteMailbox<T, R>(name, engine, options);
     await connection.open();
     return mailbox;
   }
+}
+
+/** Opens the existing file on another thread, and extends leases of the queue there. */
+export async function openExtender(options: ExtenderOptions): Promise<OffThreadExtender> {
+  const { path, queue, durability } = options;
+  const shared = { clock: systemClock, random: systemRandom };
+  const file = { ...shared, driver: anyDriver, durability, create: false };
+  const connection = new Connection(path, file, Infinity);
+  await connection.open();
+  const engine = new SqliteEngine(queue, connection, { ...shared, maxSize: Infinity });
+  return {
+    extend: (handles, visibilityMs) => engine.extend(handles.map(deliveryOf), visibilityMs),
+    close: () => engine.close(),
+  };
+}
+
+/** Returns the part of a delivery that `extend` needs. */
+function deliveryOf(receiptHandle: string): SqliteDelivery {
+  const [seq, nonce] = receiptHandle.split("-").map(Number);
+  return { seq, nonce } as SqliteDelivery;
 }
 
 function checkPath(path: string): string {

@@ -50,7 +50,7 @@ export const options: { readonly skip: string | false } = {
   skip: url === undefined ? missing(kind) : false,
 };
 
-/** A schema that nobody else uses; it is dropped after the tests of the file. */
+/** Returns the name of a new schema; it is dropped after the tests of the file. */
 export function ownSchema(): string {
   const schema = `lastcall_${randomUUID().replaceAll("-", "")}`;
   after(async () => {

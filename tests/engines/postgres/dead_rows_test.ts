@@ -2,7 +2,7 @@ import { after, before, describe, it } from "node:test";
 import { assert, assertEquals, assertLess } from "@std/assert";
 import type postgres from "postgres";
 import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
-import { PLANNING } from "../../../src/engines/postgres/_server.ts";
+import { PLANNING } from "../../../src/engines/postgres/client.ts";
 import { type Statements, statementsFor } from "../../../src/engines/postgres/_statements.ts";
 import { silentLog } from "../../../src/log.ts";
 import { privateOptions, PrivatePostgres } from "./_private.ts";
@@ -84,7 +84,7 @@ describe(
     }
 
     for (const [who, settings] of [["of its own", PLANNING], ["of the program", {}]] as const) {
-      it(`finds messages by their key and the line by its index, on connections ${who}`, async () => {
+      it(`statements find messages by key and the queue by its index, on connections ${who}`, async () => {
         const sql = observer(server.url, { ...settings, plan_cache_mode: "force_generic_plan" });
         const [{ reltuples }] = await sql`select reltuples from pg_class
         where oid = ${`${SCHEMA}.messages`}::regclass` as unknown as [{ reltuples: number }];
@@ -105,7 +105,7 @@ describe(
           const explain = async (name: keyof Statements, ...values: readonly string[]) => {
             plans.push([name, await run(inside, name, ...values)]);
           };
-          await explain("take", "jobs", `${BATCH}`, "60000", nonce, "true");
+          await explain("receive", "jobs", `${BATCH}`, "60000", nonce, "true");
           const rows = await inside.unsafe(
             `select id from ${SCHEMA}.messages where receipt = ${nonce}`,
           );
@@ -114,16 +114,16 @@ describe(
           const nonces = `{${rows.map(() => nonce)}}`;
           await explain("extend", keys, nonces, "60000");
           await explain("checkpoint", keys, nonces, "1");
-          await explain("receipts", keys);
-          await explain("retry", keys, nonces, "60000", "0");
+          await explain("nonces", keys);
+          await explain("nack", keys, nonces, "60000", "0");
           await inside.unsafe(`update ${SCHEMA}.messages set receipt = ${nonce}`);
           await explain("release", keys, nonces);
           await inside.unsafe(
             `update ${SCHEMA}.messages set receipt = ${nonce}, visible_at = now() + interval '1 h'`,
           );
-          await explain("remove", keys, nonces);
+          await explain("acknowledge", keys, nonces);
         });
-        for (const name of ["nextDue", "surface"] as const) await explain(name, "jobs");
+        for (const name of ["nextDue", "makeDueReady"] as const) await explain(name, "jobs");
         await explain("peek", "jobs", "10");
 
         for (const [name, steps] of plans) {

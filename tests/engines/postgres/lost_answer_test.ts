@@ -28,7 +28,7 @@ const settlements: readonly (readonly [
   ["acknowledge", /^delete/, (message) => message.acknowledge()],
   ["nack", /^update.*attempts - \$4/s, (message) => message.nack({ delayMs: 60_000 })],
   ["release", /^update.*releases \+ 1/s, (message) => message.release()],
-  ["dead-letter", /^with gone/, (message) => message.deadLetter({ reason: "bad" })],
+  ["dead-letter", /^with removed/, (message) => message.deadLetter({ reason: "bad" })],
 ];
 
 describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
@@ -70,7 +70,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
   };
 
   for (const [name, statement, settle] of settlements) {
-    it(`answers a repeated ${name} by what the lost call did`, async () => {
+    it(`a repeated ${name} returns what the lost call did`, async () => {
       await using mailbox = await open(`repeated.${name}`);
       await mailbox.sendMany([1, 2]);
       const [message, other] = await mailbox.receive({ maxMessages: 2 });
@@ -88,7 +88,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     });
   }
 
-  it("says that a message is lost whose lease passed while the connection was cut", async () => {
+  it("a message whose lease expired while the connection was cut cannot be acknowledged", async () => {
     await using mailbox = await open("lost");
     await mailbox.send(1);
     const [message] = await mailbox.receive({ visibilityTimeoutMs: 300 });
@@ -100,7 +100,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     await again!.acknowledge();
   });
 
-  it("counts a message as acknowledged although the answer to its acknowledgement was lost", async () => {
+  it("a message counts as acknowledged although the reply to its acknowledgement was lost", async () => {
     const count = 200;
     await using mailbox = await open("counted");
     await mailbox.sendMany(Array.from({ length: count }, (_, i) => i));
@@ -130,9 +130,9 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     assertEquals([done, await mailbox.approximateCount()], [count, 0]);
   });
 
-  it("closes at once after a connection was cut", async () => {
+  it("close is immediate after a connection was cut", async () => {
     const mailbox = await open("closed");
-    cut("reply", /^with taken/, once());
+    cut("reply", /^with oldest/, once());
     await assertRejects(() => mailbox.receive(), MailboxConnectionError);
     assertEquals(await mailbox.receive(), []);
     const from = performance.now();
@@ -142,7 +142,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
   });
 
   for (const moment of ["command", "reply"] as const) {
-    it(`loses nothing and repeats nothing with 100 cuts before the ${moment}`, async () => {
+    it(`100 cuts before the ${moment} lose and repeat nothing`, async () => {
       const from = performance.now();
       const cutsBefore = proxy.cuts;
       const calls = new Map<string, number>();

@@ -47,7 +47,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     return [...done].sort((a, b) => a - b);
   }
 
-  it("goes on after its connections were ended", async () => {
+  it("a mailbox continues after the server has ended its connections", async () => {
     const server = await start();
     const sql = observer(server.url);
     const mailbox = await open(server, { name: "ended" });
@@ -62,7 +62,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await sql.end();
   });
 
-  it("does and counts each message once, however often its connections are ended", async () => {
+  it("a loop handles and counts each message once, however often its connections end", async () => {
     const server = await start();
     const sql = observer(server.url);
     await using mailbox = await open(server, { name: "ended.often" });
@@ -99,7 +99,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     });
   });
 
-  it("is not ready while its table is locked, then goes on with nothing lost or repeated", async () => {
+  it("a loop is not ready while its table is locked, then continues with nothing lost or repeated", async () => {
     const server = await start();
     const sql = observer(server.url);
     const options = { name: "locked", schema: "locked" };
@@ -148,7 +148,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     assertEquals(await sender.approximateCount(), 0);
   });
 
-  it("goes on after a restart", async () => {
+  it("a mailbox continues after a restart of the server", async () => {
     const server = await start();
     const mailbox = await open(server, { name: "restarted" });
     const bodies = Array.from({ length: 300 }, (_, i) => i);
@@ -162,7 +162,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await mailbox.close();
   });
 
-  it("hears notifications again after a restart", async () => {
+  it("a receiver gets notifications again after a restart of the server", async () => {
     const server = await start();
     const options = { name: "heard", pollIntervalMs: 3_600_000 };
     const mailbox = await open(server, options);
@@ -186,7 +186,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await sql.end();
   });
 
-  it("fails in time while the server is frozen, and strands nothing", async () => {
+  it("calls to a frozen server fail in time, and no message stays hidden", async () => {
     const server = await start();
     const mailbox = await open(server, { name: "frozen", callTimeoutMs: 2_000 });
     await mailbox.sendMany([1, 2, 3]);
@@ -219,7 +219,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     await mailbox.close();
   });
 
-  it("closes in time while the server is frozen", async () => {
+  it("close ends in time while the server is frozen", async () => {
     const server = await start();
     const mailbox = await open(server, { name: "closing", callTimeoutMs: 2_000 });
     const received = mailbox.receive({ waitTimeMs: 60_000 }).catch(() => []);

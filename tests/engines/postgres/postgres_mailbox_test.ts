@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
-import { PLANNING } from "../../../src/engines/postgres/_server.ts";
+import { PLANNING } from "../../../src/engines/postgres/client.ts";
 import { statementsFor } from "../../../src/engines/postgres/_statements.ts";
 import { openMailbox } from "../../../src/engines/open_mailbox.ts";
 import {
@@ -14,7 +14,7 @@ import { observer, options, ownSchema, url } from "./_shared.ts";
 describe("PostgresMailbox on a server", options, () => {
   const schema = ownSchema();
 
-  it("gives no message to two pools", async () => {
+  it("two pools never receive the same message", async () => {
     const clients = [observer(), observer()];
     const targets = [url!, ...clients];
     const mailboxes = await Promise.all(
@@ -35,7 +35,7 @@ describe("PostgresMailbox on a server", options, () => {
     await Promise.all(clients.map((client) => client.end()));
   });
 
-  it("takes what is due before what is younger, by its place", async () => {
+  it("a message that is due again is received before younger ones", async () => {
     const mailbox = await PostgresMailbox.open<string>(url!, { schema, name: "places" });
     await mailbox.sendMany(["a", "b", "c"]);
     const [a, b] = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 0 });
@@ -45,7 +45,7 @@ describe("PostgresMailbox on a server", options, () => {
     await mailbox.close();
   });
 
-  it("never holds more than `maxSize`, whoever sends", async () => {
+  it("concurrent senders never exceed `maxSize`", async () => {
     const client = observer();
     const limits = { schema, name: "small", maxSize: 25 };
     const mailboxes = await Promise.all([
@@ -60,7 +60,7 @@ describe("PostgresMailbox on a server", options, () => {
     await client.end();
   });
 
-  it("stores what is sent in one breath with one statement, in order", async () => {
+  it("sends of one turn share a statement and keep their order", async () => {
     const client = observer();
     const inserts: string[] = [];
     const counting: SqlClient = {
@@ -80,14 +80,14 @@ describe("PostgresMailbox on a server", options, () => {
     await client.end();
   });
 
-  it("finds the front of a line by its index, without statistics", async () => {
+  it("a receive finds the oldest messages by the index, without statistics", async () => {
     const sql = observer(url, PLANNING);
     const mailbox = await PostgresMailbox.open<number>(url!, { schema, name: "plan" });
     const bodies = Array.from({ length: 1_000 }, (_, i) => i);
     for (let i = 0; i < 5; i++) await mailbox.sendMany(bodies);
-    const { take } = statementsFor(schema);
+    const { receive } = statementsFor(schema);
     const parameters = ["plan", "10", "1000", "1", "false"];
-    const rows = await sql.unsafe(`explain ${take}`, parameters);
+    const rows = await sql.unsafe(`explain ${receive}`, parameters);
     const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
     assertStringIncludes(plan, "Scan using messages_line");
     assertStringIncludes(plan, "Scan using messages_pkey");
@@ -96,11 +96,11 @@ describe("PostgresMailbox on a server", options, () => {
     await sql.end();
   });
 
-  it("looks receipts up in a table, also with a plan for any number of them", async () => {
+  it("settlements hash the receipt handles, also in a generic plan", async () => {
     const sql = observer(url, { ...PLANNING, plan_cache_mode: "force_generic_plan" });
     const mailbox = await PostgresMailbox.open<number>(url!, { schema, name: "plan" });
-    const { remove, extend, release } = statementsFor(schema);
-    for (const [name, statement] of Object.entries({ remove, extend, release })) {
+    const { acknowledge, extend, release } = statementsFor(schema);
+    for (const [name, statement] of Object.entries({ acknowledge, extend, release })) {
       const values = statement === extend ? "'{1}', '{2}', '1000'" : "'{1}', '{2}'";
       const [, rows] = await sql.unsafe(
         `prepare plan_${name} as ${statement}; explain execute plan_${name} (${values})`,
@@ -113,7 +113,7 @@ describe("PostgresMailbox on a server", options, () => {
     await sql.end();
   });
 
-  it("is opened by its URL, which may carry parameters of the client", async () => {
+  it("openMailbox opens a PostgreSQL URL and passes other parameters to the client", async () => {
     for (const scheme of ["postgres", "postgresql"]) {
       const place = url!.replace(/^\w+/, scheme);
       const mailbox = await openMailbox<number>(
@@ -128,7 +128,7 @@ describe("PostgresMailbox on a server", options, () => {
     }
   });
 
-  it("leaves a client open that was handed in", async () => {
+  it("close does not end a client that the caller passed", async () => {
     const client = observer();
     const mailbox = await PostgresMailbox.open(client, { schema });
     await mailbox.receive({ waitTimeMs: 10 });
@@ -137,7 +137,7 @@ describe("PostgresMailbox on a server", options, () => {
     await client.end();
   });
 
-  it("leaves no connection behind", async () => {
+  it("close leaves no connection open", async () => {
     const sql = observer();
     const name = `lastcall_${crypto.randomUUID()}`;
     const connections = async () => {
@@ -160,7 +160,7 @@ describe("PostgresMailbox on a server", options, () => {
     await sql.end();
   });
 
-  it("refuses names that would have to be quoted, and ids that cannot be stored", async () => {
+  it("names that need quoting and ids that cannot be stored are refused", async () => {
     for (const name of ["it's", 'a"b', "a;b", ""]) {
       await assertRejects(
         () => PostgresMailbox.open(url!, { schema, name }),
@@ -176,7 +176,7 @@ describe("PostgresMailbox on a server", options, () => {
     await mailbox.close();
   });
 
-  it("names no credentials when it fails", async () => {
+  it("errors contain no credentials", async () => {
     const secret = "hush-hush";
     const bad = [`postgres://me:${secret}@127.0.0.1:1/db`, `postgres://me:${secret}@@/:x`];
     for (const target of [...bad, `mysql://me:${secret}@127.0.0.1/db`]) {

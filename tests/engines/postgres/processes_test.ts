@@ -67,7 +67,7 @@ async function stop(child: ChildProcess): Promise<number | null> {
 describe("processes that share a PostgresMailbox", options, () => {
   after(() => alive.forEach((child) => child.kill("SIGKILL")));
 
-  it("lose nothing and do nothing twice when one of them is replaced", async () => {
+  it("processes on one queue lose and repeat nothing when one of them is replaced", async () => {
     const schema = ownSchema();
     await using jobs = await PostgresMailbox.open<number>(url!, { name: "jobs", schema });
     const ledger = new Ledger();

@@ -1,8 +1,8 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
-import { serverOf } from "../../../src/engines/postgres/_server.ts";
-import { Wakes } from "../../../src/engines/postgres/_wakes.ts";
+import { serverOf } from "../../../src/engines/postgres/client.ts";
+import { WakeUps } from "../../../src/engines/postgres/_wake_ups.ts";
 import { silentLog } from "../../../src/log.ts";
 import { VirtualClock } from "../../../src/testing/mod.ts";
 import { observer, options, ownSchema, url } from "./_shared.ts";
@@ -13,7 +13,7 @@ const never = { pollIntervalMs: 3_600_000 };
 describe("a waiting receiver", options, () => {
   const schema = ownSchema();
 
-  it("is woken by what comes through another connection", async () => {
+  it("a send through another connection wakes a receiver", async () => {
     const sql = observer();
     const listening = async () => {
       const [row] = await sql`select count(*)::int as count from pg_stat_activity
@@ -35,7 +35,7 @@ describe("a waiting receiver", options, () => {
     await sql.end();
   });
 
-  it("listens anew when not even its own notifications come back", async () => {
+  it("a process listens again when its own notifications do not come back", async () => {
     const clock = new VirtualClock();
     const events: string[] = [];
     const deaf: SqlClient = {
@@ -48,18 +48,18 @@ describe("a waiting receiver", options, () => {
       },
     };
     const notify = () => Promise.resolve(events.push("notify"));
-    const wakes = new Wakes(serverOf(deaf, 1_000), "channel", clock, silentLog, notify);
-    wakes.add("orders", () => {});
+    const wakeUps = new WakeUps(serverOf(deaf, 1_000), "channel", clock, silentLog, notify);
+    wakeUps.add("orders", () => {});
     await clock.advance(15_000);
     assertEquals(events, ["listen", "notify"]);
     await clock.advance(15_000);
     assertEquals(events, ["listen", "notify", "listen", "notify", "unlisten"]);
-    await wakes.close();
+    await wakeUps.close();
     assertEquals(clock.pending, 0);
   });
 
-  it("is woken by a neighbour, and by what was given back", async () => {
-    const options = { schema, name: "neighbours", ...never };
+  it("a send and a release of another mailbox in this process wake a receiver", async () => {
+    const options = { schema, name: "shared", ...never };
     const [one, two] = await Promise.all([
       PostgresMailbox.open<string>(url!, options),
       PostgresMailbox.open<string>(url!, options),
@@ -73,7 +73,7 @@ describe("a waiting receiver", options, () => {
     await Promise.all([one!.close(), two!.close()]);
   });
 
-  it("finds by itself what nobody has told it of", async () => {
+  it("a receiver finds a message without a notification by polling", async () => {
     const sql = observer();
     const mailbox = await PostgresMailbox.open<string>(url!, {
       schema,

@@ -3,10 +3,10 @@ import type { Redis } from "ioredis";
 import { eventually, PrivateServer, redis, type ServerKind } from "../_servers.ts";
 import { look } from "./_redis.ts";
 
-/** A port for the nodes to talk to one another, which the server would not find where ports are high. */
+/** Returns the port between nodes. The default, 10 000 above, does not exist for high ports. */
 const busPort = (port: number) => port > 55_000 ? port - 10_000 : port + 10_000;
 
-/** A server that is part of a cluster: it refuses scripts whose keys are not in one slot. */
+/** A node of a cluster, which refuses scripts whose keys are not in one slot. */
 const clustered: ServerKind = {
   ...redis,
   args: (port, folder) => [
@@ -18,7 +18,7 @@ const clustered: ServerKind = {
 
 const SLOTS = 16_384;
 
-/** A cluster of our own, every node with its share of the slots. */
+/** A cluster of a test, each node with its share of the slots. */
 export class PrivateCluster implements AsyncDisposable {
   readonly #servers: readonly PrivateServer[];
   readonly #looks: readonly ReturnType<typeof look>[];
@@ -28,7 +28,7 @@ export class PrivateCluster implements AsyncDisposable {
     this.#looks = servers.map(({ url }) => look(url));
   }
 
-  /** Starts so many nodes and has them meet. */
+  /** Starts nodes and joins them to a cluster. */
   static async start(size: number): Promise<PrivateCluster> {
     const starting = Array.from({ length: size }, () => PrivateServer.start(clustered));
     const cluster = new PrivateCluster(await Promise.all(starting));
@@ -64,12 +64,12 @@ export class PrivateCluster implements AsyncDisposable {
     return this.#servers.map(({ port }) => port);
   }
 
-  /** What programs name it by: one node is enough. */
+  /** The URL of the cluster; it names one node. */
   get url(): string {
     return `redis+cluster://127.0.0.1:${this.ports[0]}`;
   }
 
-  /** Which node has the slot of a mailbox. */
+  /** Returns the index of the node that has the slot of a mailbox. */
   async ownerOf(name: string): Promise<number> {
     const slot = await this.#slotOf(name);
     const ranges = await this.nodes[0]!.cluster("SLOTS");

@@ -1,27 +1,30 @@
 import { Redis } from "ioredis";
-import { keysOf } from "../../../src/engines/redis/_keys.ts";
+import { systemClock } from "../../../src/clock.ts";
 import { RedisMailbox, type RedisMailboxOptions } from "../../../src/engines/redis/mod.ts";
+import { RedisEngine } from "../../../src/engines/redis/redis_engine.ts";
+import { openRedisLink } from "../../../src/engines/redis/redis_link.ts";
+import { keysOf } from "../../../src/engines/redis/scripts/script.ts";
 import { silentLog } from "../../../src/log.ts";
 import { findServer, missing, redis } from "../_servers.ts";
 
 const found = await findServer(redis);
 
-/** The server that tests share. Nothing is done there but on keys of the test's own. */
+/** The server that tests share. A test touches only its own keys there. */
 export const url: string = found?.url ?? "";
 
-/** Options of a test or a suite: skipped, and why, where there is no server. */
+/** The options of a test or a suite: it is skipped without a server, and says why. */
 export const gate: { readonly skip: string | false } = { skip: found ? false : missing(redis) };
 if (found === undefined) console.warn(`skipped: ${missing(redis)}`);
 
-/** A name that no other test and no other run has. */
+/** Returns a name that no other test and no other run has. */
 export function uniqueName(): string {
   return `test-${crypto.randomUUID()}`;
 }
 
-/** A connection to look behind the scenes. */
+/** Opens a connection for commands beside those of the mailbox. */
 export function look(at: string = url): { readonly redis: Redis } & AsyncDisposable {
   const client = new Redis(at);
-  client.on("error", () => {}); // a test may have ended the server
+  client.on("error", () => {}); // a test may end the server
   return {
     redis: client,
     [Symbol.asyncDispose]() {
@@ -31,13 +34,20 @@ export function look(at: string = url): { readonly redis: Redis } & AsyncDisposa
   };
 }
 
-/** Removes everything that a mailbox of this name has on the server. */
+/** Deletes all keys of a mailbox and its dead letters. */
 export async function cleanUp(name: string, at: string = url): Promise<void> {
   await using behind = look(at);
   await behind.redis.unlink(...keysOf(name), ...keysOf(`${name}.dead`));
 }
 
-/** Opens a mailbox of a new name for a test, and removes it with all it has. */
+/** Opens the engine of a queue on a connection of its own, which `close` closes. */
+export async function openEngine(name: string): Promise<RedisEngine> {
+  const options = { clock: systemClock, log: silentLog, callTimeoutMs: 5_000 };
+  const link = await openRedisLink(url, options);
+  return new RedisEngine(name, link, { maxSize: Infinity, pollIntervalMs: 5_000 });
+}
+
+/** Opens a mailbox with a new name for a test. Its disposal closes it and deletes its keys. */
 export async function openForTest(
   at: string,
   options: RedisMailboxOptions = {},

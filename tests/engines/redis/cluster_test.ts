@@ -14,7 +14,7 @@ import { eventually, hasBinary, missing, PrivateServer, redis } from "../_server
 import { fire, hire } from "../_workers.ts";
 import { PrivateCluster } from "./_cluster.ts";
 
-describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(redis) }, () => {
+describe("RedisMailbox on a cluster", { skip: hasBinary(redis) ? false : missing(redis) }, () => {
   let cluster: PrivateCluster;
   before(async () => {
     cluster = await PrivateCluster.start(3);
@@ -23,7 +23,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     await cluster[Symbol.asyncDispose]();
   });
 
-  /** Waits until so many connections listen, on whatever node. */
+  /** Waits until so many connections listen, on all nodes together. */
   const listening = (name: string, count: number) =>
     eventually(async () => {
       const found = await Promise.all(cluster.nodes.map(async (node) => {
@@ -33,7 +33,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
       assertEquals(found.reduce((sum, here) => sum + here, 0), count);
     });
 
-  /** All that a mailbox does, with its dead letters, and a wake by a notification. */
+  /** Uses every call of a mailbox and its dead letters, with a wake-up by notification. */
   const useAll = async (mailbox: RedisMailbox<string>) => {
     const waiting = mailbox.receive({ waitTimeMs: 60_000 });
     await listening(mailbox.name, 1);
@@ -50,7 +50,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     assertEquals(await mailbox.purge(), 0);
   };
 
-  it("takes mailboxes by a URL, whatever node has them", async () => {
+  it("a cluster URL opens a mailbox on any node", async () => {
     const owners = new Set<number>();
     for (let i = 0; i < 50 && owners.size < 3; i++) {
       const name = `orders-${i}`;
@@ -66,7 +66,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     assertEquals(owners.size, 3);
   });
 
-  it("takes a mailbox by a client that is handed in", async () => {
+  it("a Cluster client of the caller opens a mailbox", async () => {
     const client = new Cluster([{ host: "127.0.0.1", port: cluster.ports[0]! }], {
       retryDelayOnFailover: 0,
     });
@@ -79,7 +79,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     client.disconnect();
   });
 
-  it("is found by any of its nodes, also when the first of the URL is away", async () => {
+  it("a cluster URL works while its first node is down", async () => {
     await using away = await PrivateServer.start(redis);
     await away.kill();
     const url = `redis+cluster://127.0.0.1:${away.port},127.0.0.1:${cluster.ports[2]}?queue=found`;
@@ -88,7 +88,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     assertEquals((await mailbox.receive()).map(({ body }) => body), ["work"]);
   });
 
-  it("is named by the error when only one node is asked", async () => {
+  it("a single-server URL of a cluster node fails and names the cluster URL", async () => {
     const name = "elsewhere";
     const other = (await cluster.ownerOf(name) + 1) % 3;
     const error = await assertRejects(
@@ -98,14 +98,14 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     assertStringIncludes(error.message, "redis+cluster://");
   });
 
-  it("has a board of agents", async () => {
+  it("a board works on a cluster", async () => {
     const board = await openRedisBoard(cluster.url, { log: silentLog });
     await board.setState("worker-1", "running");
     assertEquals((await board.list()).map(({ agentId }) => agentId), ["worker-1"]);
     await board.close();
   });
 
-  it("moves the slot of a mailbox under load: nothing is lost or done twice", async () => {
+  it("moving the slot of a mailbox under load loses no message and repeats none", async () => {
     const name = "moving";
     const options = { name, log: silentLog };
     await using mailbox = await RedisMailbox.open<number>(cluster.url, options);
@@ -120,7 +120,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     let sent = 0;
     let moving = true;
     const sending = (async () => {
-      // A send that fails may have been stored: with an id it is not stored again.
+      // A failed send may have been stored: with an id it is not stored again.
       while (moving) {
         const body = sent++;
         await eventually(() => mailbox.send(body, { id: `id-${body}` }));
@@ -140,7 +140,7 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
     assertEquals(loop.counts.acknowledged, sent);
   });
 
-  it("is worked off by a process that is given the URL", async () => {
+  it("a worker process with a cluster URL handles all messages", async () => {
     await using mailbox = await RedisMailbox.open<number>(cluster.url);
     await using worker = await hire(cluster.url);
     await mailbox.sendMany([1, 2, 3]);
@@ -149,8 +149,8 @@ describe("a cluster of three nodes", { skip: hasBinary(redis) ? false : missing(
   });
 });
 
-describe("the URL of a cluster", { skip: hasBinary(redis) ? false : missing(redis) }, () => {
-  it("is refused where it names nothing or a database, and shows no password", async () => {
+describe("Redis cluster URLs", { skip: hasBinary(redis) ? false : missing(redis) }, () => {
+  it("an invalid cluster URL is refused without showing the password", async () => {
     for (
       const bad of ["redis+cluster://", "redis+cluster://u:secret@h:1/2", "redis+cluster://h:x"]
     ) {
@@ -159,7 +159,7 @@ describe("the URL of a cluster", { skip: hasBinary(redis) ? false : missing(redi
     }
   });
 
-  it("fails in time where no node answers, or the server is no cluster, and says why", async () => {
+  it("opening a cluster that does not answer, or is none, fails in time and says why", async () => {
     const at = (port: number) => `redis+cluster://user:secret@127.0.0.1:${port}`;
     const options = { log: silentLog, callTimeoutMs: 2_000 };
     await using server = await PrivateServer.start(redis);

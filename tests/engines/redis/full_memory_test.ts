@@ -1,4 +1,4 @@
-// A server that has reached its `maxmemory` and evicts nothing: sends are refused, and all else goes on.
+// A server that has reached its `maxmemory` and evicts nothing refuses sends only.
 
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
@@ -14,7 +14,7 @@ import { look } from "./_redis.ts";
 
 const gate = { skip: hasBinary(redis) ? false : missing(redis) };
 
-/** A server whose memory can be full from one moment to the next, and a mailbox on it. */
+/** Starts a server whose memory can be filled and freed, with a mailbox on it. */
 async function startSite(options: RedisMailboxOptions = {}): Promise<
   & {
     readonly mailbox: RedisMailbox<unknown>;
@@ -41,8 +41,8 @@ async function startSite(options: RedisMailboxOptions = {}): Promise<
   };
 }
 
-describe("a Redis server without memory", gate, () => {
-  it("refuses sends, and everything else goes on", async () => {
+describe("RedisMailbox on a server without memory", gate, () => {
+  it("a server without memory refuses sends, and every other call works", async () => {
     await using site = await startSite();
     const { mailbox } = site;
     await mailbox.sendMany(Array.from({ length: 9 }, (_, i) => i));
@@ -81,7 +81,7 @@ describe("a Redis server without memory", gate, () => {
     await mailbox.send("more");
   });
 
-  it("gives back what a lost answer took", async () => {
+  it("a server without memory releases the messages of a lost receive", async () => {
     await using site = await startSite();
     const { admin } = site;
     let losing = false;
@@ -105,7 +105,7 @@ describe("a Redis server without memory", gate, () => {
     assertEquals([held?.body, again?.body, again?.deliveryCount], ["a", "b", 1]);
   });
 
-  it("keeps leases, so that long work is done once; readiness and one warning tell", async () => {
+  it("a server without memory extends leases; readiness turns off and one warning is logged", async () => {
     const warnings: string[] = [];
     const log = { ...silentLog, warn: (text: string) => void warnings.push(text) };
     await using site = await startSite({ log, pollIntervalMs: 20 });

@@ -1,4 +1,4 @@
-// Acknowledgements whose answer never came: the next attempt tells "done by us" from "lost".
+// Settlements whose answer was lost: the repetition tells whether the first call was run.
 
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
@@ -14,13 +14,13 @@ const own = { skip: hasBinary(redis) ? false : missing(redis) };
 
 type Trouble = "none" | "never sent" | "answer lost";
 
-/** A mailbox whose calls can fail before they reach the server, or after they have done their work. */
+/** Opens a mailbox whose calls can fail before they reach the server, or after they were run. */
 async function openTroubled(): Promise<
   & {
     readonly mailbox: RedisMailbox<unknown>;
     readonly other: RedisMailbox<unknown>;
     trouble: Trouble;
-    /** How many calls work before the trouble begins. */
+    /** How many calls succeed before the failures begin. */
     spared: number;
   }
   & AsyncDisposable
@@ -58,8 +58,8 @@ async function openTroubled(): Promise<
   });
 }
 
-describe("an acknowledgement on Redis whose answer was lost", gate, () => {
-  it("is told as done when it is made again", async () => {
+describe("RedisMailbox with lost answers", gate, () => {
+  it("an acknowledgement whose answer was lost succeeds when repeated", async () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.send("work", { id: "chosen" });
@@ -73,7 +73,7 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("is done by the next attempt when it never got there", async () => {
+  it("an acknowledgement that never reached the server succeeds when repeated", async () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.send("work");
@@ -85,7 +85,7 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("is told for each when some of many have failed", async () => {
+  it("many acknowledgements of which some answers were lost succeed when repeated", async () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.sendMany(Array.from({ length: 1_500 }, (_, i) => i));
@@ -95,14 +95,14 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     ];
     const [late, ...rest] = messages;
     await late!.release();
-    [site.trouble, site.spared] = ["answer lost", 1]; // the first thousand are told
+    [site.trouble, site.spared] = ["answer lost", 1]; // the answer for the first thousand arrives
     await assertRejects(() => mailbox.acknowledgeMany(rest), MailboxConnectionError);
     site.trouble = "none";
     assertEquals(new Set(await mailbox.acknowledgeMany(rest)), new Set([true]));
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("is told as done when it travelled with a receive", async () => {
+  it("an acknowledgement that a lost receive carried succeeds when repeated", async () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.sendMany(["a", "b"]);
@@ -116,7 +116,7 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     assertEquals([results, b?.body, b?.deliveryCount], [[true], "b", 1]);
   });
 
-  it("is lost when another has the message, or has done it meanwhile", async () => {
+  it("a repeated acknowledgement fails when another worker has received the message since", async () => {
     await using site = await openTroubled();
     const { mailbox, other } = site;
     await mailbox.sendMany(["held", "done"]);
@@ -133,7 +133,7 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     assertEquals(await other.acknowledgeMany([theirs[0]!]), [true]);
   });
 
-  it("is told as done after its lease was extended beyond the first", async () => {
+  it("a repeated acknowledgement succeeds within an extended lease", async () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.send("work");
@@ -146,7 +146,7 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     await message!.acknowledge();
   });
 
-  it("is told as done when it was a burial, which happened once", async () => {
+  it("a repeated deadLetter succeeds and stores one dead letter", async () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.send("work");
@@ -158,23 +158,23 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     assertEquals(await mailbox.deadLetters.approximateCount(), 1);
   });
 
-  it("is told as done when the message was given back, and is another's by now", async () => {
+  it("a repeated release or nack succeeds although another worker has the message", async () => {
     await using site = await openTroubled();
     const { mailbox, other } = site;
-    for (const giveBack of ["release", "nack"] as const) {
-      await mailbox.send(giveBack);
+    for (const call of ["release", "nack"] as const) {
+      await mailbox.send(call);
       const [message] = await mailbox.receive();
       site.trouble = "answer lost";
-      await assertRejects(() => message![giveBack](), MailboxConnectionError);
+      await assertRejects(() => message![call](), MailboxConnectionError);
       const [theirs] = await other.receive();
-      assertEquals(theirs?.body, giveBack);
+      assertEquals(theirs?.body, call);
       site.trouble = "none";
-      await message![giveBack]();
-      assertEquals(await other.acknowledgeMany([theirs!]), [true], "it is theirs all the same");
+      await message![call]();
+      assertEquals(await other.acknowledgeMany([theirs!]), [true], "the other worker keeps it");
     }
   });
 
-  it("does not make another call look done", async () => {
+  it("a lost acknowledgement makes no other call succeed", async () => {
     await using site = await openTroubled();
     const { mailbox } = site;
     await mailbox.send("work");
@@ -188,7 +188,7 @@ describe("an acknowledgement on Redis whose answer was lost", gate, () => {
     await message!.acknowledge();
   });
 
-  it("leaves the figures of a loop true, however often answers are cut off", own, async () => {
+  it("the counts of a loop are right although answers are cut off", own, async () => {
     await using server = await PrivateServer.start(redis);
     await using proxy = await BreakingProxy.before(server.port);
     await using mailbox = await RedisMailbox.open<number>(`redis://127.0.0.1:${proxy.port}`, {

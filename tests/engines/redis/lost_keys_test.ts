@@ -1,4 +1,4 @@
-// Keys that another program removed, an emptied server, and a server that removes keys by itself.
+// Keys that another program deleted, an emptied server, and a server that evicts keys.
 
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -7,18 +7,18 @@ import { type Log, silentLog } from "../../../src/log.ts";
 import { eventually, hasBinary, missing, PrivateServer, redis } from "../_servers.ts";
 import { cleanUp, gate, look, openForTest, uniqueName, url } from "./_redis.ts";
 
-/** A log that keeps what is warned of, and worse. */
-function keeping(): { readonly log: Log; readonly said: string[] } {
-  const said: string[] = [];
-  const say = (text: string) => void said.push(text);
-  return { log: { ...silentLog, warn: say, error: say }, said };
+/** Returns a log that collects warnings and errors. */
+function collecting(): { readonly log: Log; readonly logged: string[] } {
+  const logged: string[] = [];
+  const add = (text: string, fields?: object) => void logged.push(text + JSON.stringify(fields));
+  return { log: { ...silentLog, warn: add, error: add }, logged };
 }
 
 const bodiesOf = (messages: readonly { readonly body: unknown }[]) => messages.map((it) => it.body);
 
-describe("a mailbox on Redis whose keys were removed by others", gate, () => {
-  it("delivers the messages again that stood in the removed line, and says so once", async () => {
-    const { log, said } = keeping();
+describe("RedisMailbox with deleted keys", gate, () => {
+  it("messages whose list was deleted are delivered, and one error is logged", async () => {
+    const { log, logged } = collecting();
     await using it = await openForTest(url, { log });
     await using behind = look();
     const { mailbox, name } = it;
@@ -27,11 +27,12 @@ describe("a mailbox on Redis whose keys were removed by others", gate, () => {
     assertEquals(bodiesOf(await mailbox.receive({ maxMessages: 2 })), ["a", "b"]);
     assertEquals(bodiesOf(await mailbox.receive({ maxMessages: 2 })), ["c"]);
     assertEquals(await mailbox.receive(), []);
-    assertEquals(said.length, 1, said.join("\n"));
-    assertStringIncludes(said[0]!, `3 messages of "${name}"`);
+    assertEquals(logged.length, 1, logged.join("\n"));
+    assertStringIncludes(logged[0]!, "orphaned messages queued again");
+    assertStringIncludes(logged[0]!, `{"mailbox":"${name}","count":3}`);
   });
 
-  it("wakes who waits with what it finds, and keeps counts and checkpoints", async () => {
+  it("a waiting receive gets orphaned messages with their delivery counts and checkpoints", async () => {
     await using it = await openForTest(url, { log: silentLog, pollIntervalMs: 20 });
     await using behind = look();
     const { mailbox, name } = it;
@@ -55,10 +56,14 @@ describe("a mailbox on Redis whose keys were removed by others", gate, () => {
       ["delayed", 1, undefined],
     ]);
     assertEquals(await mailbox.approximateCount(), 0);
-    assertEquals(await mailbox.acknowledgeMany([held!]), [false], "another delivery had it");
+    assertEquals(
+      await mailbox.acknowledgeMany([held!]),
+      [false],
+      "a later delivery has settled it",
+    );
   });
 
-  it("finds thousands, beside what is delayed and in flight", async () => {
+  it("thousands of orphaned messages are found beside delayed and leased ones", async () => {
     await using it = await openForTest(url, { log: silentLog });
     await using behind = look();
     const { mailbox, name } = it;
@@ -76,7 +81,7 @@ describe("a mailbox on Redis whose keys were removed by others", gate, () => {
     assertEquals(found, bodies.slice(2_500));
   });
 
-  it("gives no new message the number of one that is there", async () => {
+  it("a deleted counter never gives a new message the number of a stored one", async () => {
     await using it = await openForTest(url, { log: silentLog });
     await using behind = look();
     const { mailbox, name } = it;
@@ -89,9 +94,9 @@ describe("a mailbox on Redis whose keys were removed by others", gate, () => {
     assertEquals(await mailbox.approximateCount(), 3);
   });
 
-  it("says that messages are lost when it was emptied, to who receives and to who sends", async () => {
+  it("an emptied server is logged as lost messages by receivers and senders", async () => {
     const name = uniqueName();
-    const [receiver, sender] = [keeping(), keeping()];
+    const [receiver, sender] = [collecting(), collecting()];
     {
       await using behind = look();
       await using receiving = await RedisMailbox.open<string>(url, { name, log: receiver.log });
@@ -106,38 +111,39 @@ describe("a mailbox on Redis whose keys were removed by others", gate, () => {
       await sending.sendMany(["d"]);
       await sending.sendMany(["e"]);
       assertEquals(bodiesOf(await receiving.receive({ maxMessages: 10 })), ["d", "e"]);
-      for (const { said } of [receiver, sender]) {
-        assertEquals(said.length, 1, said.join("\n"));
-        assertStringIncludes(said[0]!, `Redis has lost messages of "${name}"`);
+      for (const { logged } of [receiver, sender]) {
+        assertEquals(logged.length, 1, logged.join("\n"));
+        assertStringIncludes(logged[0]!, "messages lost: the server restarted without its data");
+        assertStringIncludes(logged[0]!, `"mailbox":"${name}"`);
       }
     }
     await cleanUp(name);
   });
 
-  it("says nothing of the kind after a purge", async () => {
-    const { log, said } = keeping();
+  it("a purge is not logged as lost messages", async () => {
+    const { log, logged } = collecting();
     await using it = await openForTest(url, { log });
     await it.mailbox.sendMany(["a", "b"]);
     await it.mailbox.receive();
     await it.mailbox.purge();
     await it.mailbox.receive();
     await it.mailbox.send("c");
-    assertEquals(said, []);
+    assertEquals(logged, []);
   });
 });
 
 const own = { skip: hasBinary(redis) ? false : missing(redis) };
 
-describe("a Redis server that loses messages", own, () => {
+describe("RedisMailbox on a server that loses messages", own, () => {
   const open = (server: PrivateServer, options: RedisMailboxOptions) =>
     RedisMailbox.open<unknown>(server.url, { pollIntervalMs: 20, ...options });
 
-  it("is restarted without its data: who waits says so and gets what comes next", async () => {
+  it("a restart without data is logged, and the mailbox works with new messages", async () => {
     await using server = await PrivateServer.start({
       ...redis,
       args: (port) => ["--port", `${port}`, "--bind", "127.0.0.1", "--save", ""],
     });
-    const { log, said } = keeping();
+    const { log, logged } = collecting();
     await using mailbox = await open(server, { log });
     await mailbox.sendMany(["a", "b"]);
     const [held] = await mailbox.receive();
@@ -148,29 +154,33 @@ describe("a Redis server that loses messages", own, () => {
     const [next] = await eventually(() => mailbox.receive({ waitTimeMs: 5_000 }));
     assertEquals(next?.body, "c");
     assertEquals(await mailbox.acknowledgeMany([held!]), [false]);
-    assertEquals(await mailbox.approximateCount(), 1, "a late receipt removes nothing of the new");
-    assertEquals(said.filter((text) => /has lost messages/.test(text)).length, 1, said.join("\n"));
+    assertEquals(
+      await mailbox.approximateCount(),
+      1,
+      "an old receipt handle removes no new message",
+    );
+    assertEquals(logged.filter((text) => /messages lost/.test(text)).length, 1, logged.join("\n"));
   });
 
-  it("may evict messages: a warning at the opening, and whenever some are missing", async () => {
+  it("an eviction policy that deletes messages is logged when opening and when messages are lost", async () => {
     await using server = await PrivateServer.start(redis);
     await using behind = look(server.url);
     const admin = behind.redis;
     for (const policy of ["noeviction", "volatile-lru"]) {
       await admin.config("SET", "maxmemory-policy", policy);
-      const { log, said } = keeping();
+      const { log, logged } = collecting();
       await using _mailbox = await open(server, { log });
-      assertEquals(said, [], policy);
+      assertEquals(logged, [], policy);
     }
-    const early = keeping();
+    const early = collecting();
     await using mailbox = await open(server, { log: early.log });
     await mailbox.sendMany(["a", "b"]);
     await admin.config("SET", "maxmemory-policy", "allkeys-random");
-    const late = keeping();
+    const late = collecting();
     await using _late = await open(server, { log: late.log });
-    assertEquals(late.said.length, 1, late.said.join("\n"));
-    assertStringIncludes(late.said[0]!, "maxmemory-policy is allkeys-random");
-    // All that it can evict are the keys of the mailbox.
+    assertEquals(late.logged.length, 1, late.logged.join("\n"));
+    assertStringIncludes(late.logged[0]!, '"policy":"allkeys-random"');
+    // The server can evict nothing but the keys of the mailbox.
     await admin.config("SET", "maxmemory", "1");
     await eventually(async () => {
       await admin.call("SET", "other", "x").catch(() => {});
@@ -178,22 +188,22 @@ describe("a Redis server that loses messages", own, () => {
     });
     await admin.config("SET", "maxmemory", "0");
     assertEquals(await mailbox.receive(), []);
-    assert(early.said.some((text) => /maxmemory-policy is allkeys-random/.test(text)), "told");
-    assert(early.said.some((text) => /has lost messages/.test(text)), early.said.join("\n"));
+    assert(early.logged.some((text) => /"policy":"allkeys-random"/.test(text)), "warned");
+    assert(early.logged.some((text) => /messages lost/.test(text)), early.logged.join("\n"));
   });
 
-  it("does not let its user ask for the policy: the mailbox opens all the same", async () => {
+  it("a user without the permission to read the eviction policy opens a mailbox", async () => {
     await using server = await PrivateServer.start(redis);
     await using behind = look(server.url);
     await behind.redis.call("ACL", "SETUSER", "w", "on", ">pw", "~*", "&*", "+@all", "-info");
     await behind.redis.config("SET", "maxmemory-policy", "allkeys-lru");
-    const { log, said } = keeping();
+    const { log, logged } = collecting();
     const options = { log, pollIntervalMs: 20 };
-    // The client asks by itself whether the server is loading, and complains.
+
     const at = `redis://w:pw@127.0.0.1:${server.port}`;
     await using mailbox = await RedisMailbox.open<string>(at, options);
     await mailbox.send("work");
     assertEquals(bodiesOf(await mailbox.receive()), ["work"]);
-    assertEquals(said, []);
+    assertEquals(logged, []);
   });
 });

@@ -9,7 +9,7 @@ import { look } from "./_redis.ts";
 
 const gate = { skip: hasBinary(redis) ? false : missing(redis) };
 
-/** A server that may be hurt, a mailbox on it, and a way behind the scenes. */
+/** Starts a server that the test may kill or freeze, with a mailbox on it. */
 async function startSite(
   callTimeoutMs = 5_000,
 ): Promise<
@@ -24,7 +24,7 @@ async function startSite(
   const server = await PrivateServer.start(redis);
   const opened: RedisMailbox<unknown>[] = [];
   const open = async () => {
-    // No poll: whoever is woken is woken by what the test is about.
+    // No poll: only what the test does can wake a receive.
     const options = { name: "orders", callTimeoutMs, pollIntervalMs: 600_000, log: silentLog };
     const mailbox = await RedisMailbox.open<unknown>(server.url, options);
     opened.push(mailbox);
@@ -47,16 +47,16 @@ async function startSite(
 
 const takeOne = async (mailbox: RedisMailbox<unknown>) => {
   const [message] = await mailbox.receive({ visibilityTimeoutMs: 600_000 });
-  assert(message !== undefined, "a message is there to receive");
+  assert(message !== undefined, "a message is available");
   return message;
 };
 
-/** A receive that looks at the very moment of the trouble fails, and is made again. */
+/** Repeats a receive that fails during the outage, as a loop does. */
 const receiveLikeALoop = (mailbox: RedisMailbox<unknown>) =>
   eventually(() => mailbox.receive({ waitTimeMs: 60_000 }));
 
-describe("Redis in trouble", gate, () => {
-  it("does not know the scripts any more: they are sent again", async () => {
+describe("RedisMailbox during outages", gate, () => {
+  it("scripts that the server has flushed are sent again", async () => {
     await using site = await startSite();
     const { mailbox, admin } = site;
     for (const body of ["first", "second"]) {
@@ -71,7 +71,7 @@ describe("Redis in trouble", gate, () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("is killed and comes back: calls fail meanwhile, and go on with what was there", async () => {
+  it("calls fail while the server is down and work after its restart", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
     await mailbox.sendMany(["a", "b"]);
@@ -86,7 +86,7 @@ describe("Redis in trouble", gate, () => {
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("is killed and comes back while somebody waits: the wait goes on", async () => {
+  it("a waiting receive continues after a restart of the server", async () => {
     await using site = await startSite();
     const { server, mailbox, admin } = site;
     const waiting = receiveLikeALoop(mailbox);
@@ -99,7 +99,7 @@ describe("Redis in trouble", gate, () => {
     assertEquals((await waiting).map(({ body }) => body), ["work"]);
   });
 
-  it("is killed while somebody waits: the wait fails then, and does not look as if all were quiet", async () => {
+  it("a waiting receive fails when the server is killed", async () => {
     await using site = await startSite();
     const { server, mailbox, admin } = site;
     const waiting = mailbox.receive({ waitTimeMs: 60_000 });
@@ -110,7 +110,7 @@ describe("Redis in trouble", gate, () => {
     await server.start();
   });
 
-  it("drops connections: whoever waits is woken all the same", async () => {
+  it("a waiting receive gets messages after its connections were dropped", async () => {
     await using site = await startSite();
     const { mailbox, admin } = site;
     const waiting = receiveLikeALoop(mailbox);
@@ -124,7 +124,7 @@ describe("Redis in trouble", gate, () => {
     assertEquals((await takeOne(mailbox)).body, "more");
   });
 
-  it("freezes: calls fail in time, have no effect later, and work resumes", async () => {
+  it("calls to a frozen server time out and have no effect later", async () => {
     await using site = await startSite(2_000);
     const { server, mailbox } = site;
     await mailbox.send("before");
@@ -142,14 +142,14 @@ describe("Redis in trouble", gate, () => {
     const bodies = [];
     for (let i = 0; i < 2; i++) {
       const message = await takeOne(mailbox);
-      assertEquals(message.deliveryCount, 1, "the receive that failed has spent nothing");
+      assertEquals(message.deliveryCount, 1, "the failed receive counts no attempt");
       bodies.push(message.body);
     }
     assertEquals(bodies, ["before", "after"]);
     assertEquals(await mailbox.approximateCount(), 2);
   });
 
-  it("is frozen when the mailbox closes: the close does not wait for it", async () => {
+  it("closing a mailbox does not wait for a frozen server", async () => {
     await using site = await startSite(600_000);
     const { server, mailbox } = site;
     server.freeze();
@@ -161,7 +161,7 @@ describe("Redis in trouble", gate, () => {
     server.thaw();
   });
 
-  it("loses the answer to a receive: what was taken comes back with the next one", async () => {
+  it("messages of a receive whose answer was lost are released by the next receive or close", async () => {
     await using server = await PrivateServer.start(redis);
     await using behind = look(server.url);
     const client = behind.redis;
@@ -193,7 +193,11 @@ describe("Redis in trouble", gate, () => {
       losing = false;
     }
     await using later = await RedisMailbox.open<unknown>(client, { name: "orders" });
-    assertEquals((await later.receive({ maxMessages: 10 })).length, 2, "given back by the close");
+    assertEquals(
+      (await later.receive({ maxMessages: 10 })).length,
+      2,
+      "the close has released them",
+    );
   });
 });
 

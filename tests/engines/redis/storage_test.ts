@@ -11,8 +11,8 @@ import {
 } from "../../../mod.ts";
 import { cleanUp, gate, look, openForTest, uniqueName, url } from "./_redis.ts";
 
-describe("what is on a Redis server", gate, () => {
-  it("is all under one hash tag, dead letters too, and never ends by itself", async () => {
+describe("the storage of RedisMailbox", gate, () => {
+  it("all keys of a mailbox and its dead letters share a hash tag and never expire", async () => {
     await using it = await openForTest(url);
     await using behind = look();
     const { mailbox, name } = it;
@@ -32,7 +32,7 @@ describe("what is on a Redis server", gate, () => {
     for (const key of keys) assertEquals(await behind.redis.ttl(key), -1, `${key} has no end`);
   });
 
-  it("is nothing but the last number when all is done", async () => {
+  it("only the last number remains when all messages are acknowledged", async () => {
     await using it = await openForTest(url);
     await using behind = look();
     await it.mailbox.sendMany(["a", "b"]);
@@ -43,11 +43,11 @@ describe("what is on a Redis server", gate, () => {
     assertEquals(await behind.redis.keys(`*${it.name}*`), [`{lastcall:${it.name}}:meta`]);
   });
 
-  it("takes no acknowledgement for a message that stands in line again", async () => {
+  it("a message whose lease ended cannot be acknowledged by the old receipt handle", async () => {
     await using it = await openForTest(url);
     await it.mailbox.sendMany(["a", "b"]);
     const late = await it.mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 20 });
-    // This one takes the first, and has put the second in line by then.
+    // This receive delivers the first message, and makes the second one ready.
     const [first] = await it.mailbox.receive({ waitTimeMs: 5_000 });
     assertEquals(first?.body, "a");
     assertEquals(await it.mailbox.acknowledgeMany!(late), [false, false]);
@@ -55,7 +55,7 @@ describe("what is on a Redis server", gate, () => {
     assertEquals([second?.body, second?.deliveryCount], ["b", 2]);
   });
 
-  it("opens the dead letters by their name", async () => {
+  it("dead letters open as a mailbox by their name", async () => {
     await using it = await openForTest(url);
     await it.mailbox.send("work");
     await (await it.mailbox.receive())[0]!.deadLetter({ reason: "test" });
@@ -65,9 +65,10 @@ describe("what is on a Redis server", gate, () => {
     assertEquals((await letters.receive())[0]?.body.body, "work");
   });
 
-  it("passes over messages whose body is gone, and says so", async () => {
-    const errors: string[] = [];
-    const log = { ...silentLog, error: (text: string) => void errors.push(text) };
+  it("messages without body are skipped and logged", async () => {
+    const errors: unknown[] = [];
+    const error = (text: string, fields: unknown) => void errors.push([text.slice(0, 13), fields]);
+    const log = { ...silentLog, error };
     await using it = await openForTest(url, { log });
     await using behind = look();
     const { mailbox, name } = it;
@@ -76,14 +77,13 @@ describe("what is on a Redis server", gate, () => {
     await mailbox.send("d");
     await behind.redis.hdel(`{lastcall:${name}}:messages`, "1", "3");
     assertEquals((await mailbox.receive({ maxMessages: 2 })).map(({ body }) => body), ["b", "d"]);
-    assertEquals(errors.length, 1);
-    assertStringIncludes(errors[0]!, `2 messages of "${name}" are lost`);
+    assertEquals(errors, [["messages lost", { mailbox: name, count: 2 }]]);
     await mailbox.send("c again", { id: "chosen" });
     assertEquals((await mailbox.receive()).map(({ body }) => body), ["c again"]);
     assertEquals(await mailbox.approximateCount(), 3);
   });
 
-  it("knows an empty id from none", async () => {
+  it("an empty chosen id is an id", async () => {
     await using it = await openForTest(url);
     for (const body of ["first", "again"]) await it.mailbox.send(body, { id: "" });
     const messages = await it.mailbox.receive({ maxMessages: 10 });
@@ -93,7 +93,7 @@ describe("what is on a Redis server", gate, () => {
     assertEquals(await it.mailbox.approximateCount(), 1);
   });
 
-  it("can be acknowledged though the body is gone meanwhile", async () => {
+  it("a leased message can be acknowledged after its body was deleted", async () => {
     await using it = await openForTest(url);
     await using behind = look();
     await it.mailbox.send("work");
@@ -103,23 +103,20 @@ describe("what is on a Redis server", gate, () => {
     assertEquals(await it.mailbox.receive(), []);
   });
 
-  it("is left alone when something else has written it", async () => {
+  it("keys of another program are refused and left unchanged", async () => {
     const name = uniqueName();
     await using behind = look();
     await behind.redis.set(`{lastcall:${name}}:ready`, "mine");
     const error = await assertRejects(() => RedisMailbox.open(url, { name }));
     assertStringIncludes(
       String(error),
-      `MailboxConnectionError: Mailbox "${name}" cannot be opened`,
+      `MailboxConnectionError: Cannot open mailbox "${name}": the key "{lastcall:${name}}:ready"`,
     );
     assertEquals(await behind.redis.get(`{lastcall:${name}}:ready`), "mine");
-    await behind.redis.del(`{lastcall:${name}}:ready`);
-    await behind.redis.hset(`{lastcall:${name}}:meta`, "format", "2");
-    await assertRejects(() => RedisMailbox.open(url, { name }), MailboxConnectionError, "format");
     await cleanUp(name);
   });
 
-  it("is pushed back above maxSize, all or nothing", async () => {
+  it("sends above maxSize store nothing", async () => {
     await using it = await openForTest(url, { maxSize: 3 });
     await it.mailbox.sendMany([1, 2]);
     await it.mailbox.send(3, { id: "chosen" });
@@ -130,7 +127,7 @@ describe("what is on a Redis server", gate, () => {
     await it.mailbox.send(4);
   });
 
-  it("takes thousands in one step", async () => {
+  it("sendMany stores 10 000 messages and refuses more", async () => {
     await using it = await openForTest(url);
     const bodies = Array.from({ length: 10_000 }, (_, i) => i);
     await it.mailbox.sendMany(bodies);
@@ -146,7 +143,7 @@ describe("what is on a Redis server", gate, () => {
     await assertRejects(() => it.mailbox.sendMany(tooMany), InvalidParameterError, "at most 10000");
   });
 
-  it("keeps the order of all that comes back in between", async () => {
+  it("returned messages keep their order among others", async () => {
     await using it = await openForTest(url);
     const { mailbox } = it;
     await mailbox.sendMany([1, 2, 3, 4]);
@@ -159,7 +156,7 @@ describe("what is on a Redis server", gate, () => {
     assertEquals(order, [1, 3, 4, 5, 6]);
   });
 
-  it("is taken in the order it was sent, also what was delayed in between", async () => {
+  it("delayed messages keep their order among others", async () => {
     await using it = await openForTest(url);
     const { mailbox } = it;
     await mailbox.sendMany([1, 2]);
@@ -171,7 +168,7 @@ describe("what is on a Redis server", gate, () => {
     assertEquals((await mailbox.receive({ maxMessages: 4 })).map(({ body }) => body), [5]);
   });
 
-  it("is shared by mailboxes on one client, which outlives them", async () => {
+  it("mailboxes share a client of the caller and leave it open", async () => {
     const names = [uniqueName(), uniqueName()] as const;
     await using behind = look();
     const client = behind.redis;
@@ -190,7 +187,7 @@ describe("what is on a Redis server", gate, () => {
     for (const name of names) await cleanUp(name);
   });
 
-  it("is opened by a URL from the configuration", async () => {
+  it("openMailbox opens a Redis mailbox by URL", async () => {
     const name = uniqueName();
     {
       await using mailbox = await openMailbox<string>(`${url}?queue=${name}&maxSize=1`);
@@ -203,8 +200,11 @@ describe("what is on a Redis server", gate, () => {
 });
 
 describe("RedisMailbox.open", () => {
-  it("refuses what is no server, and shows no password", async () => {
-    for (const bad of ["http://user:secret@host", "", {} as never, undefined as never]) {
+  it("RedisMailbox.open refuses an invalid server or option without showing the password", async () => {
+    const urls = ["@host", "?x@host", "#x@host", "/x@host"].map((rest) =>
+      `http://user:secret${rest}`
+    );
+    for (const bad of [...urls, "", {} as never, undefined as never]) {
       const error = await assertRejects(() => RedisMailbox.open(bad), InvalidParameterError);
       assertEquals(/secret/.test(error.message), false, error.message);
     }
@@ -215,7 +215,7 @@ describe("RedisMailbox.open", () => {
     await assertRejects(() => RedisMailbox.open("redis://h", { callTimeoutMs: 0 }), RangeError);
   });
 
-  it("refuses clients of another kind, and says what to do instead", async () => {
+  it("RedisMailbox.open refuses other clients and says what to pass", async () => {
     const act = () => Promise.resolve();
     const ofBun = { eval: act, evalsha: act, duplicate: act, send: act, onclose: null };
     await assertRejects(
@@ -231,7 +231,7 @@ describe("RedisMailbox.open", () => {
     );
   });
 
-  it("fails in time where no server is, and shows no password", async () => {
+  it("RedisMailbox.open fails without a server, without showing the password", async () => {
     const error = await assertRejects(
       () => RedisMailbox.open("redis://user:secret@127.0.0.1:1", { log: silentLog }),
       MailboxConnectionError,
@@ -240,8 +240,8 @@ describe("RedisMailbox.open", () => {
     assertEquals(/secret/.test(`${error.message}${JSON.stringify(error.cause)}`), false);
   });
 
-  it("says why it is refused, and shows no password", gate, async () => {
-    const at = url.replace("redis://", "redis://nobody:secret@");
+  it("RedisMailbox.open says that the password is wrong without showing it", gate, async () => {
+    const at = url.replace("redis://", "redis://unknown:secret@");
     const error = await assertRejects(
       () => RedisMailbox.open(at, { log: silentLog }),
       MailboxConnectionError,

@@ -19,8 +19,8 @@ async function connections(redis: Redis, connectionName: string): Promise<number
   return list.split("\n").filter((line) => line.includes(`name=${connectionName} `)).length;
 }
 
-describe("a receiver that waits on Redis", gate, () => {
-  it("is woken by a send, a release, a nack and a delayed message that falls due", async () => {
+describe("waiting receives on Redis", gate, () => {
+  it("a waiting receive is woken by a send, a release, a nack and the end of a delay", async () => {
     await using it = await openForTest(url, BY_NOTIFICATION);
     await using behind = look();
     const { mailbox, name } = it;
@@ -33,10 +33,10 @@ describe("a receiver that waits on Redis", gate, () => {
     await (await sent)[0]!.acknowledge();
 
     await other.send("work");
-    for (const giveBack of ["release", "nack"] as const) {
+    for (const call of ["release", "nack"] as const) {
       const [held] = await other.receive();
       const waiting = mailbox.receive(WAIT);
-      await held![giveBack]();
+      await held![call]();
       const [message] = await waiting;
       assertEquals(message?.body, "work");
       await message!.release();
@@ -48,7 +48,7 @@ describe("a receiver that waits on Redis", gate, () => {
     assertEquals((await due)[0]?.body, "late");
   });
 
-  it("is woken by the end of a lease that another process took meanwhile", async () => {
+  it("a waiting receive is woken by the end of another's lease", async () => {
     await using it = await openForTest(url, BY_NOTIFICATION);
     await using other = await RedisMailbox.open<unknown>(url, {
       name: it.name,
@@ -60,7 +60,7 @@ describe("a receiver that waits on Redis", gate, () => {
     assertEquals(held?.deliveryCount, 1);
   });
 
-  it("is one of many: all of them get something", async () => {
+  it("many waiting receives all get messages", async () => {
     await using it = await openForTest(url, BY_NOTIFICATION);
     await using other = await RedisMailbox.open<unknown>(url, { name: it.name });
     const waiting = Array.from({ length: 20 }, () => it.mailbox.receive(WAIT));
@@ -70,12 +70,12 @@ describe("a receiver that waits on Redis", gate, () => {
     assertEquals(bodies.sort((a, b) => a - b), Array.from({ length: 20 }, (_, i) => i));
   });
 
-  it("finds what no notification has told of", async () => {
+  it("a waiting receive finds messages by polling when notifications are lost", async () => {
     const name = uniqueName();
     await using behind = look();
     const client = behind.redis;
-    // Its notifications go astray.
-    const deaf = {
+    // Its notifications are lost.
+    const withoutNotifications = {
       evalsha: client.evalsha.bind(client),
       eval: client.eval.bind(client),
       duplicate: () => ({
@@ -86,7 +86,7 @@ describe("a receiver that waits on Redis", gate, () => {
       }),
     };
     {
-      await using mailbox = await RedisMailbox.open<string>(deaf as never, {
+      await using mailbox = await RedisMailbox.open<string>(withoutNotifications as never, {
         name,
         pollIntervalMs: 20,
       });
@@ -98,7 +98,7 @@ describe("a receiver that waits on Redis", gate, () => {
     await cleanUp(name);
   });
 
-  it("needs one connection more, and a closed mailbox none", async () => {
+  it("waiting receives share one more connection, and a closed mailbox has none", async () => {
     const name = uniqueName();
     await using behind = look();
     const at = `${url}?connectionName=${name}`;
@@ -114,7 +114,7 @@ describe("a receiver that waits on Redis", gate, () => {
     await cleanUp(name);
   });
 
-  it("stops listening when its mailbox closes, though the client goes on", async () => {
+  it("a closed mailbox unsubscribes, and the shared client stays open", async () => {
     const [name, other] = [uniqueName(), uniqueName()];
     await using behind = look();
     const staying = await RedisMailbox.open<unknown>(behind.redis, { name: other });

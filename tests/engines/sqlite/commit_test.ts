@@ -32,7 +32,7 @@ function watched(before: (sql: string) => void): SqliteDriver {
 }
 
 describe("changes of a SQLite file", () => {
-  it("share a commit when they are asked for in the same breath", async () => {
+  it("changes of one turn of the event loop share a commit", async () => {
     using folder = new TempFolder();
     let commits = 0;
     const driver = watched((sql) => void (sql === "COMMIT" && commits++));
@@ -46,7 +46,7 @@ describe("changes of a SQLite file", () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("are confirmed after the commit, for whoever looks", async () => {
+  it("a send resolves after its commit, and other connections see the message then", async () => {
     using folder = new TempFolder();
     await using mailbox = await SqliteMailbox.open<number>(folder.file());
     await using other = await SqliteMailbox.open<number>(folder.file());
@@ -56,7 +56,7 @@ describe("changes of a SQLite file", () => {
     assertEquals(await other.approximateCount(), 1);
   });
 
-  it("are refused one by one when there is no room, whoever shares the commit", async () => {
+  it("a full queue refuses each send by itself, also within a shared commit", async () => {
     using folder = new TempFolder();
     await using mailbox = await SqliteMailbox.open<number>(folder.file(), { maxSize: 2 });
     await using other = await SqliteMailbox.open<number>(folder.file(), { maxSize: 2 });
@@ -80,7 +80,7 @@ describe("changes of a SQLite file", () => {
   });
 
   for (const failing of ["INSERT INTO message", "COMMIT"]) {
-    it(`are undone together when ${failing} fails, and the next ones are made`, async () => {
+    it(`a failing ${failing} rolls back all changes of the commit, and the next commit succeeds`, async () => {
       using folder = new TempFolder();
       let broken = false;
       const driver = watched((sql) => {
@@ -107,7 +107,7 @@ describe("changes of a SQLite file", () => {
     });
   }
 
-  it("wait for another connection that holds the file, and fail when it never ends", async () => {
+  it("a change waits while another connection locks the file, and fails after 5 s", async () => {
     using folder = new TempFolder();
     const clock = new VirtualClock();
     await using mailbox = await SqliteMailbox.open<number>(folder.file(), { clock });
@@ -130,7 +130,7 @@ describe("changes of a SQLite file", () => {
     assertEquals(await mailbox.approximateCount(), 2);
   });
 
-  it("are made before the file is closed, also when another connection holds it", async () => {
+  it("close waits for pending changes, also while another connection locks the file", async () => {
     using folder = new TempFolder();
     const clock = new VirtualClock();
     const mailbox = await SqliteMailbox.open<number>(folder.file(), { clock });
@@ -147,7 +147,7 @@ describe("changes of a SQLite file", () => {
     assertEquals(await again.approximateCount(), 1);
   });
 
-  it("let timers in, however fast they follow one another", async () => {
+  it("sends in quick succession do not starve timers", async () => {
     using folder = new TempFolder();
     await using mailbox = await SqliteMailbox.open<number>(folder.file());
     let rang = false;
@@ -157,7 +157,7 @@ describe("changes of a SQLite file", () => {
     assert(rang, `${sent} messages were sent before the timer`);
   });
 
-  it("that were asked for before a close are made, and later ones are refused", async () => {
+  it("close completes earlier changes and refuses later ones", async () => {
     using folder = new TempFolder();
     const mailbox = await SqliteMailbox.open<number>(folder.file());
     await mailbox.send(1);

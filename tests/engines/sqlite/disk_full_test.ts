@@ -19,7 +19,7 @@ function noSmallDisk(): string | false {
 }
 
 describe("a SQLite file on a disk that is full", { skip: noSmallDisk() }, () => {
-  it("refuses sends and says why, keeps what was confirmed, and goes on when there is room", async () => {
+  it("a full disk refuses sends with the reason, keeps confirmed messages, and recovers when there is space", async () => {
     using folder = new TempFolder();
     await using child = Child.start("../../engines/sqlite/fixtures/disk_full", {
       wrapper: onSmallDisk(folder.path),

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
-import { anyDriver } from "../../../src/engines/sqlite/drivers/mod.ts";
+import { anyDriver } from "../../../src/engines/sqlite/drivers.ts";
 import { nodeSqlite, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import { MailboxConnectionError } from "../../../src/mailbox/errors.ts";
 import { TempFolder } from "./_folder.ts";
@@ -12,14 +12,14 @@ const missing = ["node:no_such_module", "no-such:scheme", "no-such-package"].map
 );
 
 describe("a SQLite driver", () => {
-  it("is looked for until one is there", async () => {
+  it("anyDriver uses the first available driver", async () => {
     using folder = new TempFolder();
     const database = await anyDriver(folder.file(), [...missing, nodeSqlite]);
     assertEquals(Object.values(database.prepare("SELECT 7").get() as object), [7]);
     database.close();
   });
 
-  it("that is nowhere makes an error that says what to install", async () => {
+  it("the error without a driver says what to install", async () => {
     using folder = new TempFolder();
     await assertRejects(
       () => SqliteMailbox.open(folder.file(), { driver: (path) => anyDriver(path, missing) }),
@@ -29,7 +29,7 @@ describe("a SQLite driver", () => {
     assertEquals(readdirSync(folder.path), []);
   });
 
-  it("that fails is not passed over", async () => {
+  it("anyDriver reports a driver that fails and does not try the next one", async () => {
     const broken = () => Promise.reject(new Error("wrong version of the module"));
     await assertRejects(() => anyDriver("jobs.db", [broken, nodeSqlite]), Error, "wrong version");
   });

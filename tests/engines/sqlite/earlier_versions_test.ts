@@ -1,57 +1,58 @@
 import { globSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { MIGRATIONS } from "../../../src/engines/sqlite/_schema.ts";
-import { anyDriver } from "../../../src/engines/sqlite/drivers/mod.ts";
-import { SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
-import type { DeadLetter } from "../../../src/mailbox/mailbox.ts";
+import { anyDriver } from "../../../src/engines/sqlite/drivers.ts";
+import { type SqliteDatabase, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import { VirtualClock } from "../../../src/testing/virtual_clock.ts";
+import { workOff } from "../_kept_data.ts";
 import { TempFolder } from "./_folder.ts";
 
 const fixtures = new URL("./fixtures/", import.meta.url);
 
-/** Some seconds after the files were written: what was taken then has fallen due. */
-const NOW = 1_794_935_400_000;
+/** Some seconds after the files were written: all leases and delays have passed. */
+const NOW = 1_794_986_900_000;
 
-/** Makes a file as a version has left it. */
-async function fileOf(version: number, folder: TempFolder): Promise<string> {
+/** Restores the file of a version, and returns it open. */
+async function fileOf(version: number, folder: TempFolder): Promise<SqliteDatabase> {
   const database = await anyDriver(folder.file());
   database.exec(readFileSync(new URL(`schema_${version}.sql`, fixtures), "utf8"));
-  database.close();
-  return folder.file();
+  return database;
 }
 
-describe("a SQLite file of an earlier version", () => {
-  it("is kept for every version of the schema", () => {
+describe("SQLite files of earlier versions", () => {
+  it("a file is kept for every version of the schema", () => {
     assertEquals(globSync("schema_*.sql", { cwd: fixtures }).length, MIGRATIONS.length);
   });
 
   for (const version of MIGRATIONS.map((_, index) => index + 1)) {
-    it(`of version ${version} gives back all that is in it`, async () => {
+    it(`a file with schema version ${version} is worked off`, async () => {
       using folder = new TempFolder();
-      const options = { name: "orders", clock: new VirtualClock(NOW) };
-      await using orders = await SqliteMailbox.open(await fileOf(version, folder), options);
-      assertEquals(await orders.send({ dish: "tea again" }, { id: "own-1" }), "own-1");
-      const messages = await orders.receive({ maxMessages: 10 });
-      assertEquals(
-        messages.map(({ id, body, deliveryCount, replyTo, checkpoint }) => {
-          return [id, body, deliveryCount, replyTo, checkpoint];
-        }),
-        [
-          ["6c497930-1", { dish: "soup", n: 1 }, 1, undefined, undefined],
-          ["own-1", { dish: "tea 🫖", n: 2 }, 2, "bills", { poured: true }],
-          ["6c497930-3", { dish: "bread" }, 2, undefined, undefined],
-          ["6c497930-4", { dish: "later" }, 1, undefined, undefined],
-        ],
-      );
-      for (const message of messages) await message.acknowledge();
-      assertEquals(await orders.approximateCount(), 0);
-
-      const letters = await orders.deadLetters!.receive({ maxMessages: 10 });
-      const told: readonly DeadLetter<unknown>[] = letters.map(({ body }) => body);
-      assertEquals(told.map(({ id, body, reason, error }) => [id, body, reason, error]), [
-        ["6c497930-2", "poison", "handler_error", "TypeError: no dish"],
-      ]);
+      (await fileOf(version, folder)).close();
+      const clock = new VirtualClock(NOW);
+      const options = { name: "orders", clock };
+      await using orders = await SqliteMailbox.open<unknown>(folder.file(), options);
+      await workOff(orders, clock);
     });
   }
+
+  it("a worker of 0.1 that has the file open can settle after the migration, but not send or receive", async () => {
+    using folder = new TempFolder();
+    const worker = await fileOf(1, folder);
+    const send = worker.prepare(
+      `INSERT INTO message (queue, due_at, chosen, id, enqueued_at, reply_to, checkpoint, body)
+        VALUES ('orders', 0, 0, 'a', 1, NULL, NULL, '1')`,
+    );
+    const receive = worker.prepare("SELECT seq, id, reply_to, body FROM message");
+    const acknowledge = worker.prepare("DELETE FROM message WHERE seq = ? AND nonce = ?");
+    const find = worker.prepare("SELECT seq, nonce FROM message WHERE id = 'own-1'");
+    const { seq, nonce } = find.get() as { readonly seq: number; readonly nonce: number };
+    await (await SqliteMailbox.open(folder.file(), { name: "orders" })).close();
+    assertThrows(() => send.run(), Error, "reply_to");
+    assertThrows(() => receive.all(), Error, "reply_to");
+    assertEquals(Number(acknowledge.run(seq, nonce).changes), 1);
+    const version = worker.prepare("PRAGMA user_version").get();
+    assertEquals(Object.values(version as object), [MIGRATIONS.length], "0.1 refuses to open it");
+    worker.close();
+  });
 });

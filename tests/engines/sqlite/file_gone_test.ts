@@ -3,8 +3,7 @@ import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { LoopGroup, MailboxConnectionError, MailboxLoop, silentLog } from "../../../mod.ts";
-import { openExtender } from "../../../src/engines/sqlite/_lease_keeping.ts";
-import { SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
+import { openExtender, SqliteMailbox } from "../../../src/engines/sqlite/sqlite_mailbox.ts";
 import { TempFolder } from "./_folder.ts";
 
 /** The file is looked at once in a millisecond at the most. */
@@ -26,7 +25,7 @@ async function until(condition: () => boolean, what: string): Promise<void> {
 }
 
 describe("a SQLite file that goes away under its process", () => {
-  it("was deleted: nothing is confirmed any more, and the error says what to do", async () => {
+  it("a deleted file confirms nothing any more, and the error says what to do", async () => {
     using folder = new TempFolder();
     const path = folder.file();
     await using mailbox = await SqliteMailbox.open<number>(path, { log: silentLog });
@@ -47,7 +46,7 @@ describe("a SQLite file that goes away under its process", () => {
     ) assertEquals(await refusal(act), text);
   });
 
-  it("was renamed, and works again when it is back, with all that was confirmed", async () => {
+  it("a renamed file works again when it is moved back, with all confirmed messages", async () => {
     using folder = new TempFolder();
     const [path, other] = [folder.file(), folder.file("other.db")];
     await using mailbox = await SqliteMailbox.open<number>(path, { log: silentLog });
@@ -61,7 +60,7 @@ describe("a SQLite file that goes away under its process", () => {
     assertEquals(messages.map(({ body }) => body), [1, 3]);
   });
 
-  it("was replaced: the old one is not used any more, and the new one is left alone", async () => {
+  it("a replaced file is not used any more, and the new file is not changed", async () => {
     using folder = new TempFolder();
     const path = folder.file();
     await using mailbox = await SqliteMailbox.open<number>(path, { log: silentLog });
@@ -77,7 +76,7 @@ describe("a SQLite file that goes away under its process", () => {
     assertEquals((await fresh.receive({ maxMessages: 10 })).map(({ body }) => body), [2]);
   });
 
-  it("was renamed under loops: readiness is red until it is back, also of an idle one", async () => {
+  it("loops on a renamed file are not ready until it is moved back, also idle loops", async () => {
     using folder = new TempFolder();
     const [path, other] = [folder.file(), folder.file("other.db")];
     await using busy = await SqliteMailbox.open<number>(path, { name: "busy", log: silentLog });
@@ -104,7 +103,7 @@ describe("a SQLite file that goes away under its process", () => {
     await running;
   });
 
-  it("is not made anew by the thread that keeps its leases", async () => {
+  it("the thread that extends leases does not create a missing file", async () => {
     using folder = new TempFolder();
     const path = folder.file();
     const options = { path, queue: "default", durability: "normal" } as const;

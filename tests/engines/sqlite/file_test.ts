@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { APPLICATION_ID, migrate, MIGRATIONS } from "../../../src/engines/sqlite/_schema.ts";
+import { APPLICATION_ID } from "../../../src/engines/sqlite/_file_identity.ts";
+import { migrate, MIGRATIONS } from "../../../src/engines/sqlite/_schema.ts";
 import { nodeSqlite, type SqliteDatabase, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../../src/mailbox/errors.ts";
 import { TempFolder } from "./_folder.ts";
@@ -27,7 +28,7 @@ async function foreignDatabase(path: string, ...statements: string[]) {
 }
 
 describe("a SQLite file", () => {
-  it("is as durable as asked for", async () => {
+  it("a SQLite file has the requested durability", async () => {
     using folder = new TempFolder();
     const path = folder.file();
     assertEquals(await settingOf(path, "normal", "synchronous"), 1);
@@ -35,7 +36,7 @@ describe("a SQLite file", () => {
     assertEquals(await settingOf(path, "normal", "journal_mode"), "wal");
   });
 
-  it("holds several queues that know nothing of one another", async () => {
+  it("the queues of one file are independent", async () => {
     using folder = new TempFolder();
     await using a = await SqliteMailbox.open<string>(folder.file(), { name: "a" });
     await using b = await SqliteMailbox.open<string>(folder.file(), { name: "b" });
@@ -54,7 +55,7 @@ describe("a SQLite file", () => {
     assertEquals((await dead.receive())[0]?.body.body, "b1");
   });
 
-  it("is refused, and made by nobody, when an option makes no sense", async () => {
+  it("invalid options are refused before the file is created", async () => {
     using folder = new TempFolder();
     const open = (options: object) => SqliteMailbox.open(folder.file(), options);
     await assertRejects(() => open({ name: "it's" }), InvalidParameterError, `got "it's"`);
@@ -66,7 +67,7 @@ describe("a SQLite file", () => {
     assertEquals(readdirSync(folder.path), []);
   });
 
-  it("is made by several that open it at once", async () => {
+  it("several mailboxes can create the same file at the same time", async () => {
     using folder = new TempFolder();
     const open = () => SqliteMailbox.open<number>(folder.file());
     const mailboxes = await Promise.all(Array.from({ length: 8 }, open));
@@ -75,7 +76,7 @@ describe("a SQLite file", () => {
     await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
   });
 
-  it("goes on where it stopped", async () => {
+  it("messages, attempts and checkpoints survive a close", async () => {
     using folder = new TempFolder();
     {
       await using mailbox = await SqliteMailbox.open<number>(folder.file());
@@ -94,7 +95,7 @@ describe("a SQLite file", () => {
     );
   });
 
-  it("is closed with its mailbox: nothing is left beside it", async () => {
+  it("close leaves no file beside the database", async () => {
     using folder = new TempFolder();
     const mailbox = await SqliteMailbox.open<number>(folder.file());
     const unread = mailbox.receive({ waitTimeMs: 60_000 });
@@ -105,7 +106,7 @@ describe("a SQLite file", () => {
     assertEquals(readdirSync(folder.path), ["jobs.db"]);
   });
 
-  it("is refused in a folder that is not there, and where it is one", async () => {
+  it("a missing folder and a folder as path are refused", async () => {
     using folder = new TempFolder();
     const open = (name: string) => SqliteMailbox.open(folder.file(name));
     await assertRejects(() => open("no/jobs.db"), MailboxConnectionError, "create the folder");
@@ -113,7 +114,7 @@ describe("a SQLite file", () => {
     await assertRejects(() => open("jobs.db"), MailboxConnectionError, "jobs.db");
   });
 
-  it("is left as it is when it is no database", async () => {
+  it("a file that is no database is refused and not changed", async () => {
     using folder = new TempFolder();
     for (
       const content of ["not a database, by any means. ".repeat(200), "tiny", "\0".repeat(512)]
@@ -135,7 +136,7 @@ describe("a SQLite file", () => {
     ["tables and a journal", "PRAGMA journal_mode = WAL", "CREATE TABLE diary (entry)"],
   ];
   for (const [what, ...statements] of foreign) {
-    it(`is left as it is when it is a database with ${what} of somebody else`, async () => {
+    it(`a database with ${what} of another program is refused and not changed`, async () => {
       using folder = new TempFolder();
       const database = await foreignDatabase(folder.file(), ...statements);
       const files = () => readdirSync(folder.path).map((it) => [it, readFileSync(folder.file(it))]);
@@ -153,7 +154,7 @@ describe("a SQLite file", () => {
     });
   }
 
-  it("is refused when it is damaged, and left as it is", async () => {
+  it("a damaged file is refused and not changed", async () => {
     using folder = new TempFolder();
     await (await SqliteMailbox.open<number>(folder.file())).close();
     const damaged = readFileSync(folder.file()).fill(0xff, 100, 4_096);
@@ -166,7 +167,7 @@ describe("a SQLite file", () => {
     assert(readFileSync(folder.file()).equals(damaged));
   });
 
-  it("is refused when it is of a later version, and left as it is", async () => {
+  it("a file of a later version is refused and not changed", async () => {
     using folder = new TempFolder();
     await (await SqliteMailbox.open(folder.file())).close();
     const database = await nodeSqlite(folder.file());
@@ -177,11 +178,11 @@ describe("a SQLite file", () => {
       () => SqliteMailbox.open(folder.file()),
       MailboxConnectionError,
     );
-    assertStringIncludes(error.message, "has version 99 of the schema and this package knows 1");
+    assertStringIncludes(error.message, "has version 99 of the schema and this package knows 2");
     assert(readFileSync(folder.file()).equals(before));
   });
 
-  it("is brought from version to version, and keeps what it holds", async () => {
+  it("migrations run in order and keep the messages", async () => {
     using folder = new TempFolder();
     const mailbox = await SqliteMailbox.open<number>(folder.file());
     await mailbox.send(1);
@@ -201,7 +202,7 @@ describe("a SQLite file", () => {
     database.close();
   });
 
-  it("stays at its version when a step to the next one fails", async () => {
+  it("a failed migration leaves the file at its version", async () => {
     using folder = new TempFolder();
     await (await SqliteMailbox.open(folder.file())).close();
     const database = await nodeSqlite(folder.file());

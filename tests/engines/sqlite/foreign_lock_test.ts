@@ -10,7 +10,7 @@ import { TempFolder } from "./_folder.ts";
 const COUNT = 30;
 
 describe("a loop on a SQLite file that another program has locked for 12 s", () => {
-  it("is not ready meanwhile, then goes on, and does and counts each message once", async () => {
+  it("a loop on a locked file is not ready, then continues and handles each message once", async () => {
     using folder = new TempFolder();
     const clock = new VirtualClock();
     const options = { clock, log: silentLog };

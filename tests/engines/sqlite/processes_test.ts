@@ -50,7 +50,7 @@ class Site implements AsyncDisposable {
     assertGreater(await this.jobs.approximateCount(), JOBS / 10, "there is much left to do");
   }
 
-  /** Takes what nobody could acknowledge any more: nothing but jobs that are done. */
+  /** Receives the messages whose acknowledgement was lost: their jobs are done. */
   async takeBack(): Promise<void> {
     const done = new Set(this.doneJobs);
     while (await this.jobs.approximateCount() > 0) {
@@ -87,7 +87,7 @@ async function fire(worker: Child): Promise<void> {
 const all = Array.from({ length: JOBS }, (_, i) => i);
 
 describe("processes on one SQLite file", () => {
-  it("lose nothing when one of them is killed in the middle of its work", async () => {
+  it("processes on one file lose nothing when one of them is killed at work", async () => {
     await using site = await Site.open(2_000);
     const [victim, other] = [await site.hire(), await site.hire()];
     await site.until(JOBS / 4);
@@ -101,7 +101,7 @@ describe("processes on one SQLite file", () => {
     await site.takeBack();
   });
 
-  it("lose nothing and do nothing twice when they are stopped in the middle of their work", async () => {
+  it("processes on one file lose and repeat nothing when they are stopped at work", async () => {
     await using site = await Site.open(60_000);
     const [first, second] = [await site.hire(), await site.hire()];
     await site.until(JOBS / 4);
@@ -119,7 +119,7 @@ describe("processes on one SQLite file", () => {
     assertEquals(await site.jobs.approximateCount(), 0);
   });
 
-  it("wake one another", async () => {
+  it("processes on one file wake one another", async () => {
     using folder = new TempFolder();
     {
       await using jobs = await SqliteMailbox.open<string>(folder.file(), { name: "jobs" });

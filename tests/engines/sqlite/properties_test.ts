@@ -1,50 +1,58 @@
 import { it } from "node:test";
 import * as fc from "fast-check";
-import { systemClock } from "../../../src/clock.ts";
+import { type Clock, systemClock } from "../../../src/clock.ts";
 import { Connection } from "../../../src/engines/sqlite/_connection.ts";
 import { nodeSqlite } from "../../../src/engines/sqlite/mod.ts";
 import { SqliteEngine } from "../../../src/engines/sqlite/sqlite_engine.ts";
-import type { Delivery, Engine } from "../../../src/mailbox/engine.ts";
+import type { Delivery, Engine, Entry } from "../../../src/mailbox/engine.ts";
+import { systemRandom } from "../../../src/random.ts";
 import { histories } from "../../mailbox/_commands.ts";
 import { History } from "../../mailbox/_history.ts";
 import { TempFolder } from "./_folder.ts";
 
-type Stored = Delivery<string>;
-type Own = Delivery<unknown> & { readonly stored: Stored };
+type Own = Delivery<unknown> & { readonly stored: Delivery<string> };
 
-/** An engine for the histories, whose bodies are values: it writes them as text. */
-function written(engine: SqliteEngine): Engine<unknown> {
+const encode = (value: unknown) => value === undefined ? undefined : JSON.stringify(value);
+const decode = (text: string | undefined) => text === undefined ? undefined : JSON.parse(text);
+
+/** An engine for the histories, whose bodies are values: it stores them as text. */
+function encoding(engine: SqliteEngine): Engine<unknown> {
   const stored = (deliveries: readonly Delivery<unknown>[]) =>
     deliveries.map((it) => (it as Own).stored);
-  const read = (it: Stored): Own => {
-    const { id, body, receipt, deliveryCount, enqueuedAt, checkpoint } = it;
-    const progress = checkpoint === undefined ? undefined : JSON.parse(checkpoint);
-    const own = { id, receipt, deliveryCount, enqueuedAt, checkpoint: progress };
-    return { ...own, body: JSON.parse(body), stored: it };
-  };
+  const encoded = ({ body, meta, checkpoint, ...rest }: Entry<unknown>): Entry<string> => ({
+    ...rest,
+    body: JSON.stringify(body),
+    meta: encode(meta),
+    checkpoint: encode(checkpoint),
+  });
+  const decoded = (stored: Delivery<string>): Own => ({
+    id: stored.id,
+    receiptHandle: stored.receiptHandle,
+    deliveryCount: stored.deliveryCount,
+    enqueuedAt: stored.enqueuedAt,
+    body: decode(stored.body),
+    meta: decode(stored.meta),
+    checkpoint: decode(stored.checkpoint),
+    stored,
+  });
   return {
     capabilities: engine.capabilities,
-    push: (entries) =>
-      engine.push(entries.map(({ body, checkpoint, ...rest }) => ({
-        ...rest,
-        body: JSON.stringify(body),
-        checkpoint: checkpoint === undefined ? undefined : JSON.stringify(checkpoint),
-      }))),
-    async pull(max, visibilityMs) {
-      const { deliveries, nextDueMs } = await engine.pull(max, visibilityMs);
-      return { deliveries: deliveries.map(read), nextDueMs };
+    send: (entries) => engine.send(entries.map(encoded)),
+    async receive(max, visibilityMs) {
+      const { deliveries, nextDueMs } = await engine.receive(max, visibilityMs);
+      return { deliveries: deliveries.map(decoded), nextDueMs };
     },
     acknowledge: (deliveries) => engine.acknowledge(stored(deliveries)),
     extend: (deliveries, ms) => engine.extend(stored(deliveries), ms),
-    retry: (deliveries, ms, spends) => engine.retry(stored(deliveries), ms, spends),
+    nack: (deliveries, ms, countsAttempt) => engine.nack(stored(deliveries), ms, countsAttempt),
     release: (deliveries) => engine.release(stored(deliveries)),
-    bury: (delivery, letter) => engine.deadLetter(stored([delivery])[0]!, JSON.stringify(letter)),
+    deadLetter: (delivery, letter) => engine.deadLetter(stored([delivery])[0]!, encoded(letter)),
     checkpoint: (delivery, it) => engine.checkpoint(stored([delivery])[0]!, JSON.stringify(it)),
-    peek: async (max) => (await engine.peek(max)).map(read),
+    peek: async (max) => (await engine.peek(max)).map(decoded),
     count: () => engine.count(),
     purge: () => engine.purge(),
     onWake: (listener) => engine.onWake(listener),
-    deadLetters: () => written(engine.deadLetters()),
+    deadLetters: () => encoding(engine.deadLetters()),
     close: () => {},
   };
 }
@@ -57,8 +65,9 @@ it("the accounting of a SQLite file holds in random histories", async () => {
   let queues = 0;
   const property = fc.asyncProperty(histories, async (commands) => {
     const queue = `queue-${++queues}`;
-    await new History((clock) => written(new SqliteEngine(queue, connection, clock, Infinity)))
-      .run(commands);
+    const options = { random: systemRandom, maxSize: Infinity };
+    const open = (clock: Clock) => new SqliteEngine(queue, connection, { ...options, clock });
+    await new History((clock) => encoding(open(clock))).run(commands);
   });
   await fc.assert(property, { numRuns: 300, seed: 20260301 });
   await connection.close();

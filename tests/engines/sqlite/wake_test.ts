@@ -5,7 +5,7 @@ import { VirtualClock } from "../../../src/testing/mod.ts";
 import { TempFolder } from "./_folder.ts";
 
 describe("a receiver that waits at a SQLite file", () => {
-  it("is woken by another mailbox of this process at once, without a look of its own", async () => {
+  it("a send of another mailbox in this process wakes a receiver without a poll", async () => {
     using folder = new TempFolder();
     const clock = new VirtualClock();
     await using mailbox = await SqliteMailbox.open<string>(folder.file(), { clock });
@@ -16,7 +16,7 @@ describe("a receiver that waits at a SQLite file", () => {
     assertEquals((await received)[0]?.body, "tea"); // the clock stands still
   });
 
-  it("waits at the dead letters too", async () => {
+  it("a receiver can wait for dead letters", async () => {
     using folder = new TempFolder();
     const clock = new VirtualClock();
     await using mailbox = await SqliteMailbox.open<string>(folder.file(), { clock });
@@ -27,7 +27,7 @@ describe("a receiver that waits at a SQLite file", () => {
     assertEquals((await received)[0]?.body.reason, "cold");
   });
 
-  it("looks for what other processes send only as long as it waits", async () => {
+  it("a mailbox polls for changes of other processes only while a receiver waits", async () => {
     using folder = new TempFolder();
     const clock = new VirtualClock();
     let looks = 0;
@@ -62,16 +62,16 @@ describe("a receiver that waits at a SQLite file", () => {
     assertEquals([looks, clock.pending], [0, 0]);
   });
 
-  it("sees what somebody sends who knows nothing of it", async () => {
+  it("a receiver finds a message that another program has inserted", async () => {
     using folder = new TempFolder();
     const clock = new VirtualClock();
     await using mailbox = await SqliteMailbox.open<string>(folder.file(), { clock });
     const received = mailbox.receive({ waitTimeMs: 60_000 });
     await clock.settle();
-    const stranger = await nodeSqlite(folder.file());
-    stranger.exec(`INSERT INTO message (queue, due_at, chosen, id, enqueued_at, body)
+    const other = await nodeSqlite(folder.file());
+    other.exec(`INSERT INTO message (queue, due_at, chosen, id, enqueued_at, body)
       VALUES ('default', 0, 0, 'a', 1, '"tea"')`);
-    stranger.close();
+    other.close();
     const began = clock.monotonic();
     assertEquals((await clock.until(received))[0]?.body, "tea");
     assertGreater(100, clock.monotonic() - began);

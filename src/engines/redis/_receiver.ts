@@ -1,0 +1,198 @@
+import { settlesWithin } from "../../_promises.ts";
+import { nextTurn } from "../../clock.ts";
+import type { Received } from "../../mailbox/engine.ts";
+import { LostCalls } from "../_kit/calls.ts";
+import {
+  ackArguments,
+  type HandleResults,
+  isSettled,
+  markFailed,
+  receivedDeliveries,
+  type RedisDelivery,
+} from "./_delivery.ts";
+import type { CallWindow, RedisLink, Values } from "./redis_link.ts";
+import { RECEIVE, RELEASE_LOST } from "./scripts/queue.ts";
+import type { Script } from "./scripts/script.ts";
+import type { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
+
+/** A larger acknowledgement goes alone: it would delay the reply of the receive. */
+const MAX_CARRIED = 20;
+
+/** How long a close waits for the release: a frozen server must not delay a shutdown. */
+const CLOSE_TIMEOUT_MS = 1_000;
+
+/** What a {@linkcode Receiver} needs of its engine. */
+export interface ReceiverOptions {
+  readonly link: RedisLink;
+  readonly channel: string;
+  readonly memory: MemoryWatch;
+  readonly storage: StorageWatch;
+  run(verb: string, script: Script, values: Values): Promise<unknown[]>;
+  /** Acknowledges without a receive. */
+  acknowledge(deliveries: readonly RedisDelivery[]): Promise<boolean[]>;
+}
+
+/** One call of `acknowledge` that waits for its result. */
+interface PendingAck {
+  readonly deliveries: readonly RedisDelivery[];
+  resolve(results: boolean[]): void;
+  reject(error: unknown): void;
+}
+
+/** A receive that may have leased messages. The window is that of the ends of its leases. */
+interface LostReceive extends CallWindow {
+  readonly receiveId: string;
+}
+
+type Reply = Received<string> & { readonly acknowledged: HandleResults; readonly nowUs: number };
+
+/**
+ * Receives messages.
+ *
+ * A receive carries the acknowledgements of its turn of the event loop. A worker that handles one message at
+ * a time acknowledges it and asks for the next in the same turn; one call for both costs half as much.
+ * Acknowledgements that find no receive by the end of the turn go alone.
+ *
+ * When the reply of a receive is lost, because the connection broke or the call timed out, its messages would
+ * stay hidden until their visibility timeout passes. They are released as soon as the server answers again,
+ * and repeatedly while such a receive may still reach the server.
+ */
+export class Receiver {
+  readonly #options: ReceiverOptions;
+  readonly #lost: LostCalls<LostReceive>;
+  readonly #idPrefix: string;
+  #lastId = 0;
+  /** Receives that run at the end of this turn. */
+  #starting = 0;
+  #pendingAcks: PendingAck[] = [];
+
+  constructor(options: ReceiverOptions) {
+    this.#options = options;
+    const { clock, callTimeoutMs, random } = options.link.options;
+    this.#lost = new LostCalls(clock, callTimeoutMs); // the script refuses later calls
+    this.#idPrefix = random.id().slice(0, 13);
+  }
+
+  /** Acknowledges with the next receive of this turn, or alone. Resolves with one result per delivery. */
+  acknowledge(deliveries: readonly RedisDelivery[]): Promise<boolean[]> {
+    if (deliveries.length > MAX_CARRIED) return this.#options.acknowledge(deliveries);
+    return new Promise((resolve, reject) => {
+      this.#pendingAcks.push({ deliveries, resolve, reject });
+      if (this.#pendingAcks.length === 1) void this.#acknowledgeAlone();
+    });
+  }
+
+  /** Receives at the end of this turn, and acknowledges what is pending by then. */
+  async receive(max: number, visibilityUs: number): Promise<Received<string>> {
+    if (this.#lost.nextLookMs === 0) await this.#releaseLost();
+    this.#starting++;
+    await nextTurn();
+    this.#starting--;
+    const acks = this.#pendingAcks.splice(0);
+    try {
+      const reply = await this.#call(max, visibilityUs, acks.flatMap((it) => it.deliveries));
+      const { acknowledged, nowUs } = reply;
+      let first = 0;
+      for (const { deliveries, resolve } of acks) {
+        const isAcknowledged = (it: RedisDelivery, i: number) => {
+          return isSettled("acknowledge", acknowledged, first + i, it, nowUs);
+        };
+        resolve(deliveries.map(isAcknowledged));
+        first += deliveries.length;
+      }
+      return reply;
+    } catch (error) {
+      for (const { deliveries, reject } of acks) {
+        markFailed("acknowledge", deliveries);
+        reject(error);
+      }
+      throw error;
+    }
+  }
+
+  /** Releases a last time. If it fails, the messages reappear when their visibility timeout passes. */
+  async close(): Promise<void> {
+    if (this.#lost.nextLookMs === Infinity) return;
+    await settlesWithin(
+      this.#releaseLost(true),
+      CLOSE_TIMEOUT_MS,
+      this.#options.link.options.clock,
+    );
+  }
+
+  /** Calls the server with a new receive id, which is kept when the call fails. */
+  async #call(
+    max: number,
+    visibilityUs: number,
+    acks: readonly RedisDelivery[],
+  ): Promise<Reply> {
+    const { link, run } = this.#options;
+    const receiveId = `${this.#idPrefix}-${++this.#lastId}`;
+    const { fromUs, untilUs } = link.window;
+    try {
+      const values = [max, visibilityUs, receiveId, ...ackArguments(acks)];
+      return await this.#read(await run("receive", RECEIVE, values), visibilityUs, receiveId);
+    } catch (error) {
+      // The estimate of the server's clock may have changed since: use both.
+      const lateUs = link.window.untilUs;
+      this.#lost.add({
+        receiveId,
+        fromUs: fromUs + visibilityUs,
+        untilUs: Math.max(untilUs, lateUs) + visibilityUs,
+      });
+      throw error;
+    }
+  }
+
+  async #read(reply: unknown[], visibilityUs: number, receiveId: string): Promise<Reply> {
+    const { memory, storage } = this.#options;
+    const [nowUs, nextDueUs, notes, acknowledged, seqs = [], records = [], redelivered = []] =
+      reply as [
+        number,
+        number,
+        number[],
+        HandleResults,
+        string[]?,
+        string[]?,
+        (string | null)[]?,
+      ];
+    const [full, bodiless = 0, orphaned = 0, last] = notes;
+    memory.update(full === 1);
+    const highest = Number(seqs.at(-1) ?? 0);
+    const reporting = storage.note(nowUs, { bodiless, orphaned, last, highest });
+    if (reporting !== undefined) await reporting;
+    const found = { seqs, records, redelivered };
+    return {
+      deliveries: receivedDeliveries(found, receiveId, nowUs + visibilityUs),
+      nextDueMs: Math.min(nextDueUs < 0 ? Infinity : nextDueUs / 1_000, this.#lost.nextLookMs),
+      acknowledged,
+      nowUs,
+    };
+  }
+
+  /** Releases the messages of lost receives that are due for it, or of all. */
+  async #releaseLost(all = false): Promise<void> {
+    const { channel, run } = this.#options;
+    await this.#lost.look(async (receives) => {
+      for (const { receiveId, fromUs, untilUs } of receives) {
+        const values = [channel, receiveId, fromUs, untilUs];
+        await run("release the messages of a lost receive", RELEASE_LOST, values);
+      }
+    }, all);
+  }
+
+  async #acknowledgeAlone(): Promise<void> {
+    await nextTurn();
+    if (this.#starting > 0) return; // a receive of this turn carries them
+    const acks = this.#pendingAcks.splice(0);
+    try {
+      const deliveries = acks.flatMap((it) => it.deliveries);
+      const results = await this.#options.acknowledge(deliveries);
+      for (const { deliveries, resolve } of acks) {
+        resolve(results.splice(0, deliveries.length));
+      }
+    } catch (error) {
+      for (const { reject } of acks) reject(error);
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { globSync, readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import type postgres from "postgres";
+import { systemClock } from "../../../src/clock.ts";
+import { SCHEMA_VERSION } from "../../../src/engines/postgres/_schema.ts";
+import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
+import { workOff } from "../_kept_data.ts";
+import { observer, options as server, ownSchema, url } from "./_shared.ts";
+
+const fixtures = new URL("./fixtures/", import.meta.url);
+
+/** Some seconds after the dumps were made: all leases and delays have passed. */
+const DUMPED_AT = "2026-11-18 07:28:00+00";
+
+/** Restores the dump of a version, as if it was made just now, whatever the clock of the server is. */
+async function restore(sql: postgres.Sql, version: number, schema: string): Promise<void> {
+  const dump = readFileSync(new URL(`schema_${version}.sql`, fixtures), "utf8");
+  await sql.unsafe(dump.replaceAll("lastcall_kept", schema));
+  await sql.unsafe(`update "${schema}".messages
+    set visible_at = visible_at + (now() - '${DUMPED_AT}'::timestamptz)
+    where visible_at > '-infinity'`);
+}
+
+describe("PostgreSQL schemas of earlier versions", server, () => {
+  it("a dump is kept for every version of the schema", () => {
+    assertEquals(globSync("schema_*.sql", { cwd: fixtures }).length, SCHEMA_VERSION);
+  });
+
+  for (let version = 1; version <= SCHEMA_VERSION; version++) {
+    it(`a schema of version ${version} is migrated and worked off`, async () => {
+      const schema = ownSchema();
+      const sql = observer();
+      await restore(sql, version, schema);
+      await using orders = await PostgresMailbox.open<unknown>(url!, { name: "orders", schema });
+      const [index] = await sql`select indexdef from pg_indexes
+        where schemaname = ${schema} and indexname = 'messages_line'`;
+      const columns = await sql`select column_name from information_schema.columns
+        where table_schema = ${schema} and table_name = 'messages'
+          and column_name in ('meta', 'reply_to')`;
+      await sql.end();
+      assertStringIncludes(index!.indexdef, "(queue, visible_at, ((id + 0)))");
+      assertEquals(columns.map(({ column_name }) => column_name), ["meta"]);
+      await workOff(orders, systemClock);
+    });
+  }
+
+  it("a worker of 0.1 that is connected can settle after the migration, but not send or receive", async () => {
+    const schema = ownSchema();
+    const sql = observer();
+    await restore(sql, 2, schema);
+    const send = () =>
+      sql`insert into ${sql(schema)}.messages
+        (queue, message_id, chosen, body, visible_at, reply_to, checkpoint)
+        values ('orders', 'a', false, '1', '-infinity', null, null)`;
+    const receive = () =>
+      sql`update ${sql(schema)}.messages set attempts = attempts + 1
+        where queue = 'orders' returning id, reply_to as address`;
+    const [tea] = await sql`select id, receipt from ${sql(schema)}.messages
+      where message_id = 'own-1'`;
+    await (await PostgresMailbox.open(url!, { name: "orders", schema })).close();
+    await assertRejects(async () => await send(), Error, "reply_to");
+    await assertRejects(async () => await receive(), Error, "reply_to");
+    const acknowledged = await sql`delete from ${sql(schema)}.messages
+      where id = ${tea!.id} and receipt = ${tea!.receipt}`;
+    assertEquals(acknowledged.count, 1);
+    const [{ version }] = await sql`select max(version) as version
+      from ${sql(schema)}.migrations` as unknown as [{ readonly version: number }];
+    assertEquals(version, SCHEMA_VERSION, "0.1 refuses to open it");
+    await sql.end();
+  });
+});

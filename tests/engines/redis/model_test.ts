@@ -1,0 +1,138 @@
+// Random commands to the engine of Redis and to the engine in memory, which is the model: both must answer
+// the same. A run takes fresh seeds and prints them; LASTCALL_SEED=<number> replays one.
+
+import process from "node:process";
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { systemClock } from "../../../src/clock.ts";
+import type { Delivery, Engine, Entry, StoredMessage } from "../../../src/mailbox/engine.ts";
+import { MemoryEngine } from "../../../src/mailbox/in_memory_mailbox.ts";
+import { seededRandom, systemRandom } from "../../../src/random.ts";
+import { cleanUp, gate, openEngine, uniqueName } from "./_redis.ts";
+
+const LONG_MS = 600_000;
+const COMMANDS = 400;
+
+const replayed = process.env["LASTCALL_SEED"];
+const seeds = replayed === undefined
+  ? Array.from({ length: 5 }, () => Math.floor(systemRandom.number() * 2 ** 32))
+  : [Number(replayed)];
+
+/** Returns the part of a message that is the same in both engines. */
+function comparable({ id, body, meta, deliveryCount, checkpoint }: StoredMessage<string>): unknown {
+  return { id, body, meta, deliveryCount, checkpoint };
+}
+
+/** Two engines that get the same commands. */
+class Pair {
+  readonly #engines: readonly Engine<string>[];
+  readonly #below: (limit: number) => number;
+  /** The deliveries of both, in pairs, settled or not. */
+  readonly #deliveries: (readonly Delivery<string>[])[] = [];
+  #sent = 0;
+
+  constructor(engines: readonly Engine<string>[], below: (limit: number) => number) {
+    this.#engines = engines;
+    this.#below = below;
+  }
+
+  /** Runs a random command. */
+  async step(): Promise<void> {
+    const below = this.#below;
+    const some = Array.from({ length: 1 + below(3) }, () => below(this.#deliveries.length))
+      .filter((at, i, all) => at < this.#deliveries.length && all.indexOf(at) === i);
+    const [flag, count] = [below(4) === 0, 1 + below(5)];
+    switch (below(11)) {
+      case 0:
+      case 1: {
+        const entries = Array.from({ length: flag ? 1 : count }, () => this.#entry(flag));
+        return await this.compare((engine) => engine.send(entries));
+      }
+      case 2:
+      case 3:
+        return await this.#receive(count);
+      case 4:
+        return await this.#settle(some, (engine, of) => engine.acknowledge(of));
+      case 5:
+        return await this.#settle(some, (engine, of) => engine.release(of));
+      case 6:
+        return await this.#settle(some, (engine, of) => engine.nack(of, 0, flag));
+      case 7:
+        return await this.#settle(some, (engine, of) => engine.extend(of, LONG_MS));
+      case 8:
+        return await this.#settle(some.slice(0, 1), async (engine, [of]) => {
+          return of && await engine.checkpoint(of, `checkpoint-${count}`);
+        });
+      case 9: {
+        const letter = { ...this.#entry(false), delayMs: 0 };
+        return await this.#settle(some.slice(0, 1), async (engine, [of]) => {
+          return of && await engine.deadLetter(of, letter);
+        });
+      }
+      default:
+        if (below(10) === 0) await this.compare((engine) => engine.purge());
+        await this.compare((engine) => engine.count());
+        await this.compare(async (engine) => (await engine.peek(count)).map(comparable));
+    }
+  }
+
+  /** Runs a command on both engines and compares the answers. */
+  async compare(act: (engine: Engine<string>, i: number) => unknown): Promise<void> {
+    const [ours, model] = await Promise.all(this.#engines.map((engine, i) => act(engine, i)));
+    assertEquals(ours, model);
+  }
+
+  #entry(dedup: boolean): Entry<string> {
+    const below = this.#below;
+    return {
+      id: dedup ? `chosen-${below(3)}` : `id-${++this.#sent}`,
+      body: `body-${this.#sent}`,
+      meta: below(2) === 0 ? undefined : `meta \n "${this.#sent}"`,
+      delayMs: below(6) === 0 ? LONG_MS : 0,
+      dedup,
+      checkpoint: below(4) === 0 ? `sent checkpoint-${this.#sent}` : undefined,
+    };
+  }
+
+  async #receive(max: number): Promise<void> {
+    const received = await Promise.all(
+      this.#engines.map((engine) => engine.receive(max, LONG_MS)),
+    );
+    const [ours, model] = received.map(({ deliveries }) => deliveries);
+    assertEquals(ours!.map(comparable), model!.map(comparable));
+    ours!.forEach((delivery, i) => this.#deliveries.push([delivery, model![i]!]));
+  }
+
+  async #settle(
+    which: readonly number[],
+    act: (engine: Engine<string>, deliveries: readonly Delivery<string>[]) => unknown,
+  ): Promise<void> {
+    if (which.length === 0) return;
+    await this.compare((engine, i) => act(engine, which.map((at) => this.#deliveries[at]![i]!)));
+  }
+}
+
+describe("RedisEngine and its model", gate, () => {
+  for (const seed of seeds) {
+    it(`Redis answers random commands as the engine in memory does (seed ${seed})`, async () => {
+      const name = uniqueName();
+      const engine = await openEngine(name);
+      const model = new MemoryEngine<string>(name, Infinity, systemClock);
+      const random = seededRandom(seed);
+      const below = (limit: number) => Math.floor(random.number() * limit);
+      try {
+        const pair = new Pair([engine, model], below);
+        const deadLetters = new Pair([engine.deadLetters(), model.deadLetters()], below);
+        for (let i = 0; i < COMMANDS; i++) await pair.step();
+        await pair.compare((engine) => engine.count());
+        await deadLetters.compare((engine) => engine.count());
+        await deadLetters.compare(async (engine) => {
+          return (await engine.receive(1_000, LONG_MS)).deliveries.map(comparable);
+        });
+      } finally {
+        await engine.close();
+        await cleanUp(name);
+      }
+    });
+  }
+});
