@@ -71,6 +71,7 @@ const CLI_MAY_IMPORT = /^(cli\/|src\/|mod\.ts$|deno\.json$)/;
 const RUNTIME_GLOBAL =
   /^(?:Deno|Bun|process|globalThis\s*(?:\?\.)?\[.*|globalThis\s*\??\.\s*process)$/s;
 const NAMED_RUNTIME = /^(?:Deno|Bun)$/;
+const RAW_RANDOM = /^(?:Math\.random|randomUUID|getRandomValues)$/;
 const RAW_TIMER = /set(?:Timeout|Interval|Immediate)$/;
 /** Deno KV is a part of Deno, so one file uses the API of Deno. */
 const KNOWS_RUNTIME = "src/engines/deno_kv/_open_kv.ts";
@@ -167,6 +168,8 @@ function codeViolations(source: Source): readonly string[] {
   if (known) found.push(`${path} runs on all runtimes and must not know one: ${known}`);
   const timer = core && path !== "src/clock.ts" ? use(RAW_TIMER) : undefined;
   if (timer) found.push(`${path} must take its time from a Clock: ${timer}`);
+  const random = core && path !== "src/random.ts" ? use(RAW_RANDOM) : undefined;
+  if (random) found.push(`${path} must take random values from a Random: ${random}`);
   const [computed] = LOADS_ANY.includes(path) ? [] : computedImports;
   if (computed) found.push(`${path} must name the module that it imports: ${computed}`);
   if (path === "mod.ts" && exportsUnnamed) found.push(`${path} must export by name`);

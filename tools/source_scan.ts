@@ -26,8 +26,8 @@ interface Node {
   readonly [field: string]: unknown;
 }
 
-/** Names of runtimes: every use counts, also as a property. */
-const RUNTIMES: readonly string[] = ["Deno", "Bun"];
+/** Names of runtimes and of random sources: every use counts, also as a property. */
+const DISTINCT: readonly string[] = ["Deno", "Bun", "randomUUID", "getRandomValues"];
 /** Globals whose names properties may have. */
 const GLOBALS: readonly string[] = ["process", "setTimeout", "setInterval", "setImmediate"];
 
@@ -59,6 +59,8 @@ export function scan(path: string, text: string): Source {
     } else if (isMember(node) && (node.object as Node).name === "globalThis") {
       const name = (node.property as Node).name as string;
       if (node.computed || GLOBALS.includes(name)) globals.push(source(node));
+    } else if (isMember(node) && /\bMath\s*\??\.\s*random$/.test(source(node))) {
+      globals.push("Math.random");
     } else if (type === "StringLiteral" && parent?.source !== node) {
       strings.push(node.value as string);
     } else if (type === "RegExpLiteral") {
@@ -67,7 +69,7 @@ export function scan(path: string, text: string): Source {
       strings.push((node.value as { readonly cooked: string }).cooked);
     } else if (type === "Identifier") {
       const name = node.name as string;
-      if (RUNTIMES.includes(name)) globals.push(name);
+      if (DISTINCT.includes(name)) globals.push(name);
       else if (GLOBALS.includes(name) && !namesProperty(node, parent)) globals.push(name);
     }
     if (/^(Import|ExportNamed|ExportAll)Declaration$/.test(type) && node.source) {
