@@ -64,15 +64,20 @@ export function encodeEnvelope<B>(codec: Codec<B>, envelope: Envelope, body: B):
   return codec.encodeMeta(envelope);
 }
 
-/** Returns the envelope and the encoded body of a stored message. */
+/**
+ * Returns the envelope and the encoded body of a stored message. An engine returns a message of version 0.1
+ * without meta, or with a meta of its reply address alone: its body may have a trace.
+ */
 export function openEnvelope<B>(
   codec: Codec<B>,
   { body, meta }: { readonly body: B; readonly meta?: B | undefined },
 ): { readonly envelope: Envelope; readonly body: B } {
-  if (meta !== undefined) return { envelope: readEnvelope(codec.decodeMeta(meta)), body };
+  const fields = meta === undefined ? EMPTY : codec.decodeMeta(meta);
+  const envelope = fields === EMPTY ? EMPTY : readEnvelope(fields);
+  if (meta !== undefined && "headers" in fields) return { envelope, body };
   const traced = codec.readTraced?.(body);
-  if (traced === undefined) return { envelope: EMPTY, body };
-  return { envelope: { headers: traced.headers }, body: traced.body };
+  if (traced === undefined) return { envelope, body };
+  return { envelope: { ...envelope, headers: traced.headers }, body: traced.body };
 }
 
 /** Picks the fields of an envelope from an object that has them: stored meta, or a dead letter. */

@@ -60,6 +60,15 @@ describe("data of version 0.1", () => {
     ]);
   });
 
+  it("a body with a trace is read beside a reply address, which its engine returns as meta", async () => {
+    const { mailbox, engine } = onStore();
+    const body = `{"lastcall:trace":${JSON.stringify(trace)},"body":{"n":1}}`;
+    const meta = JSON.stringify({ replyTo: "replies" });
+    engine.send([{ id: "a", body, meta, delayMs: 0, dedup: false }]);
+    const [message] = await mailbox.receive();
+    assertEquals([message?.body, message?.headers, message?.replyTo], [{ n: 1 }, trace, "replies"]);
+  });
+
   it("a body that only looks like one with a trace is read as it is", async () => {
     const { mailbox, store } = onStore();
     const bodies = [

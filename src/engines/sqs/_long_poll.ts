@@ -1,7 +1,7 @@
 import { settlesWithin } from "../../_promises.ts";
 import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
-import type { SqsDelivery } from "./_delivery.ts";
+import type { SqsDelivery } from "./_message.ts";
 
 /** How long messages stay buffered after the last listener has left. */
 const GRACE_MS = 500;

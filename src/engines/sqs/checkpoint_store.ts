@@ -1,7 +1,7 @@
 import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
-import type { SqsDelivery } from "./_delivery.ts";
+import type { SqsDelivery } from "./_message.ts";
 
 /**
  * Stores the checkpoints of messages. SQS cannot change a stored message, so checkpoints need a table, a
