@@ -1,8 +1,6 @@
-import { chunksOf } from "./_chunks.ts";
-import type { KvDelivery } from "./_delivery.ts";
-import type { Keys } from "./_keys.ts";
 import type { KvAtomic } from "./kv.ts";
-import type { Store } from "./_store.ts";
+import { type Keys, type KvDelivery, weightOf } from "./_record.ts";
+import { chunksOf, type Store } from "./_store.ts";
 
 /** A change of deliveries. */
 export interface Change {
@@ -26,7 +24,7 @@ export class Settler {
     this.#keys = keys;
   }
 
-  /** Returns for each delivery whether its receipt was valid. */
+  /** Returns for each delivery whether its receipt handle was valid. */
   change(deliveries: readonly KvDelivery[], change: Change): Promise<boolean[]> {
     const before = Promise.all(deliveries.map((it) => it.lastChange));
     const changed = before.then(() => this.#change(deliveries, change));
@@ -38,16 +36,17 @@ export class Settler {
   async #change(deliveries: readonly KvDelivery[], change: Change): Promise<boolean[]> {
     const now = this.#store.clock.now();
     const open = deliveries.filter(({ leaseEndsAt }) => leaseEndsAt > now);
-    const chunks = chunksOf(open, ({ message: { body, id, dedup } }) => ({
-      keyBytes: 4 * this.#keys.bytes + (dedup ? 3 * id.length : 0),
-      bytes: 3 * body.length + 300,
+    const chunks = chunksOf(open, ({ message }) => ({
+      keyBytes: (4 + message.parts) * this.#keys.bytes +
+        (message.dedup ? 3 * message.id.length : 0),
+      bytes: weightOf(message),
     }));
     const results = await Promise.all(chunks.map((chunk) => this.#changeChunk(chunk, change)));
     const valid = new Set(results.flat());
     return deliveries.map((it) => valid.has(it));
   }
 
-  /** Returns the deliveries whose receipt was valid. */
+  /** Returns the deliveries whose receipt handle was valid. */
   #changeChunk(chunk: readonly KvDelivery[], change: Change): Promise<readonly KvDelivery[]> {
     let open = chunk;
     return this.#store.retryConflicts(change.action, async () => {

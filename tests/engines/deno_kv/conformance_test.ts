@@ -5,6 +5,7 @@ import { DenoKvEngine } from "../../../src/engines/deno_kv/deno_kv_engine.ts";
 import { DenoKvMailbox } from "../../../src/engines/deno_kv/mod.ts";
 import { Store } from "../../../src/engines/deno_kv/_store.ts";
 import { silentLog } from "../../../src/log.ts";
+import { systemRandom } from "../../../src/random.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
 import { hostMailboxCases, realTime } from "../../mailbox/_hosts.ts";
 import { gate, openStore, TempFolder } from "./_kv.ts";
@@ -21,10 +22,12 @@ const make: MakeMailbox = async (options) => {
     pass: realTime,
     sibling: open,
     async sendRaw(body) {
-      const store = new Store(await openStore(path), true, systemClock, 5_000);
-      const parts = { store, log: silentLog, maxSize: Infinity, pollIntervalMs: 5_000 };
-      const engine = new DenoKvEngine(name, parts);
-      await engine.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
+      const store = new Store(await openStore(path), {
+        ...{ clock: systemClock, random: systemRandom, log: silentLog },
+        ...{ callTimeoutMs: 5_000, ownsKv: true },
+      });
+      const engine = new DenoKvEngine(name, { store, maxSize: Infinity, pollIntervalMs: 5_000 });
+      await engine.send([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
       await engine.close();
     },
     maxBodyBytes,

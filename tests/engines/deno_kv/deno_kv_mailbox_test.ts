@@ -159,7 +159,7 @@ describe("DenoKvMailbox", gate, () => {
     const long = () => mailbox.send("work", { id: "x".repeat(513) });
     await assertRejects(long, InvalidParameterError, "512 bytes");
     const tooLong = () => mailbox.send("work", { replyTo: "x".repeat(66_000) });
-    await assertRejects(tooLong, InvalidParameterError, "with its head");
+    await assertRejects(tooLong, InvalidParameterError, "and its headers have");
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
