@@ -84,6 +84,9 @@ describe("the envelope of a message in SQS", gate, () => {
       text,
       headers,
     ]);
+    const refused = sent.filter((it) => !/^[\t\n\r -\uD7FF\uE000-\uFFFD]*$/.test(it));
+    assertEquals(refused, [], "SQS accepts all characters of what was sent");
+    real.destroy();
   });
 
   it("is refused when the dead letter of its message would be too large", async () => {
