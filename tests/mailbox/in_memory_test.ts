@@ -10,7 +10,7 @@ const make = onVirtualClock((options) => new InMemoryMailbox<unknown>("orders", 
 describe("InMemoryMailbox", () => {
   hostMailboxCases(make, { engine: "memory" });
 
-  it("shows every case that needs no second view and no codec", async () => {
+  it("a mailbox in memory has no siblings and no codec, and lacks nothing else", async () => {
     const skipped = await skippedMailboxCases(make);
     const reasons = new Set(skipped.map(({ why }) => why));
     assertEquals([...reasons].sort(), [

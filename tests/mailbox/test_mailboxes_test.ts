@@ -7,10 +7,13 @@ import {
   NullMailbox,
   VirtualClock,
 } from "../../src/testing/mod.ts";
-import { hostMailboxCases, onVirtualClock } from "./_hosts.ts";
+import { hostMailboxCases, type Lack, onVirtualClock } from "./_hosts.ts";
+
+const IN_MEMORY_LACKS: readonly Lack[] = ["sibling", "sendRaw", "maxBodyBytes"];
 
 describe("CollectingMailbox", () => {
-  hostMailboxCases(onVirtualClock((options) => new CollectingMailbox<unknown>("all", options)));
+  const make = onVirtualClock((options) => new CollectingMailbox<unknown>("all", options));
+  hostMailboxCases(make, { lacks: IN_MEMORY_LACKS });
 
   it("remembers what was sent, also once it is gone", async () => {
     const mailbox = new CollectingMailbox<string>();
@@ -56,7 +59,8 @@ describe("NullMailbox", () => {
 });
 
 describe("FaultyMailbox", () => {
-  hostMailboxCases(onVirtualClock((options) => new FaultyMailbox<unknown>("faulty", options)));
+  const make = onVirtualClock((options) => new FaultyMailbox<unknown>("faulty", options));
+  hostMailboxCases(make, { lacks: IN_MEMORY_LACKS });
 
   it("ends a lease on demand, and whoever waits gets the message", async () => {
     const mailbox = new FaultyMailbox<string>();
