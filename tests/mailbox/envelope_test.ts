@@ -41,7 +41,7 @@ describe("the stored envelope", () => {
 
   it("is dead-lettered with the message when it cannot be decoded", async () => {
     const { mailbox, engine } = onStore();
-    engine.send([{ id: "a", body: "1", meta: "{ no JSON", delayMs: 0, dedup: false }]);
+    engine.send([{ id: "a", body: "1", meta: "{ not JSON", delayMs: 0, dedup: false }]);
     assertEquals(await mailbox.receive(), []);
     const [letter] = await mailbox.deadLetters.receive();
     assertEquals([letter?.body.raw, letter?.body.reason], ["1", "unreadable"]);
@@ -93,7 +93,7 @@ describe("data of version 0.1", () => {
 
   it("a body with a trace that cannot be decoded is dead-lettered as it is", async () => {
     const { mailbox, store } = onStore();
-    const text = `{"lastcall:trace":${JSON.stringify(trace)},"body":{ no JSON}`;
+    const text = `{"lastcall:trace":${JSON.stringify(trace)},"body":{ not JSON}`;
     store(text);
     assertEquals(await mailbox.receive(), []);
     const [letter] = await mailbox.deadLetters.receive();
