@@ -64,17 +64,15 @@ export function encodeEnvelope<B>(codec: Codec<B>, envelope: Envelope, body: B):
   return codec.encodeMeta(envelope);
 }
 
-/**
- * Returns the envelope and the encoded body of a stored message. An engine returns a message of version 0.1
- * without meta, or with a meta of its reply address alone: its body may have a trace.
- */
+/** Returns the envelope and the encoded body of a stored message. */
 export function openEnvelope<B>(
   codec: Codec<B>,
   { body, meta }: { readonly body: B; readonly meta?: B | undefined },
 ): { readonly envelope: Envelope; readonly body: B } {
-  const fields = meta === undefined ? EMPTY : codec.decodeMeta(meta);
-  const envelope = fields === EMPTY ? EMPTY : readEnvelope(fields);
-  if (meta !== undefined && "headers" in fields) return { envelope, body };
+  const fields = meta === undefined ? undefined : codec.decodeMeta(meta);
+  const envelope = fields === undefined ? EMPTY : readEnvelope(fields);
+  // Version 0.1 stored no headers, but a trace with the body. Its reply address was migrated to `meta`.
+  if (fields !== undefined && "headers" in fields) return { envelope, body };
   const traced = codec.readTraced?.(body);
   if (traced === undefined) return { envelope, body };
   return { envelope: { ...envelope, headers: traced.headers }, body: traced.body };

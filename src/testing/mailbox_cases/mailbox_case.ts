@@ -211,6 +211,11 @@ export async function refused(name: MailboxErrorName, act: () => Promise<unknown
   assert(isMailboxError(error, name), `expected ${name}, got ${error}`);
 }
 
+/** Asserts that `act` rejects because no mailbox accepts one of its values. */
+export async function invalid(act: () => Promise<unknown>): Promise<void> {
+  await refused("InvalidParameterError", act);
+}
+
 /** Makes the cases of a topic that have the same requirements. */
 export function topic(
   topic: MailboxTopic,
