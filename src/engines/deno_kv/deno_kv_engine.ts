@@ -8,7 +8,7 @@ import {
 } from "../../mailbox/engine.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import { Receiver } from "./_receiver.ts";
+import { Receiver, Settler } from "./_leases.ts";
 import type { KvAtomic } from "./kv.ts";
 import {
   Keys,
@@ -19,7 +19,6 @@ import {
   unpackAll,
 } from "./_record.ts";
 import { Sender } from "./_sender.ts";
-import { Settler } from "./_settler.ts";
 import type { Store } from "./_store.ts";
 
 /** How many entries a purge deletes per commit. */

@@ -3,7 +3,7 @@
 import { type Codec, jsonCodec } from "../../mailbox/codec.ts";
 import type { Delivery, Entry } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
-import type { BatchEntry, Outcome, SqsCalls } from "./_calls.ts";
+import type { BatchEntry, Outcome, SqsCalls } from "./sqs_client.ts";
 import type { Queue } from "./_queue.ts";
 
 /** The message attributes: the engine's own data, the envelope, and the checkpoint that a message was sent with. */

@@ -2,7 +2,7 @@
 
 import { show } from "../../_checks.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import { isForbidden, isNoQueue, type SqsCalls } from "./_calls.ts";
+import { isForbidden, isNoQueue, type SqsCalls } from "./sqs_client.ts";
 
 /** A queue and where to find it. */
 export interface Target {

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts";
-import { BATCH, type Outcome, PARALLEL, type SqsCalls } from "./_calls.ts";
+import { BATCH, type Outcome, PARALLEL, type SqsCalls } from "./sqs_client.ts";
 import { LongPoll } from "./_long_poll.ts";
 import { ATTRIBUTES, type ReceivedMessage, SqsDelivery } from "./_message.ts";
 import type { Queue } from "./_queue.ts";
@@ -54,6 +54,7 @@ export class Receiver {
     this.#queue = queue;
     this.#leases = leases;
     this.#longPoll = new LongPoll({
+      mailbox: queue.name,
       clock: calls.clock,
       log,
       poll: (signal) => this.#pollLong(signal),

@@ -2,7 +2,7 @@ import type { Log } from "../../log.ts";
 import type { Delivery, Engine, Entry, Received } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_VISIBILITY_MS } from "../../mailbox/mailbox.ts";
-import { isPurging, isRefusal, type Outcome, type SqsCalls, throwFailed } from "./_calls.ts";
+import { isPurging, isRefusal, type Outcome, type SqsCalls, throwFailed } from "./sqs_client.ts";
 import { Checkpoints, type CheckpointStore } from "./checkpoint_store.ts";
 import {
   type GroupOf,

@@ -7,7 +7,6 @@ import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { systemRandom } from "../../random.ts";
-import { SqsCalls } from "./_calls.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
 import { type GroupOf, LETTER_BYTES, sqsCodec } from "./_message.ts";
 import {
@@ -18,7 +17,7 @@ import {
   parseTarget,
   type Target,
 } from "./_queue.ts";
-import type { SqsClient, SqsSdk } from "./sqs_client.ts";
+import { SqsCalls, type SqsClient, type SqsSdk } from "./sqs_client.ts";
 import { SqsEngine } from "./sqs_engine.ts";
 
 /** Not a literal, because type checks must pass without the optional peer dependency. */
@@ -127,7 +126,8 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
       const dead = await findDeadLetterQueue(calls, found, deadName, create);
       if (!dead.exists) {
         log.warn(
-          `the dead-letter queue "${deadName}" is missing or not accessible; messages cannot be dead-lettered`,
+          "dead-letter queue is missing or not accessible; messages cannot be dead-lettered",
+          { mailbox: target.name, deadLetterQueue: deadName },
         );
       }
       const { checkpoints } = options;

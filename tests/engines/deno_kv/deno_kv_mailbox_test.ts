@@ -242,13 +242,17 @@ describe("DenoKvMailbox", gate, () => {
   });
 
   describe("with a store that fails", () => {
-    /** Returns a store that can hang. */
+    /** Returns a store that can hang or answer late. */
     const hanging = async () => {
       const kv = await openStore(":memory:");
-      const state = { hangs: false };
+      const state = { hangs: false, late: false };
+      const later = () => new Promise((resolve) => setTimeout(resolve, 100));
       const never = new Promise<never>(() => {});
       const wrapped: Kv = {
-        get: (key) => state.hangs ? never : kv.get(key),
+        get: async (key) => {
+          if (state.late) await later();
+          return await (state.hangs ? never : kv.get(key));
+        },
         getMany: (keys) => state.hangs ? never : kv.getMany(keys),
         list: (selector, options) => kv.list(selector, options),
         atomic() {
@@ -287,6 +291,19 @@ describe("DenoKvMailbox", gate, () => {
       mailbox.send("never").catch(() => {});
       await mailbox.close();
       assertEquals(await waiting, []);
+      kv.close();
+    });
+
+    it("a close waits for pending calls of the dead letters, and stops their receives", async () => {
+      const { kv, wrapped, state } = await hanging();
+      const mailbox = await DenoKvMailbox.open<string>(wrapped, { log: silentLog });
+      const waiting = mailbox.deadLetters.receive({ waitTimeMs: 600_000 });
+      let counted = false;
+      state.late = true;
+      const counting = mailbox.deadLetters.approximateCount().then(() => counted = true);
+      await mailbox.close();
+      assertEquals([counted, await waiting], [true, []]);
+      await counting;
       kv.close();
     });
 

@@ -93,15 +93,18 @@ describe("a waiting receive on SQS", gate, () => {
     assertEquals(hiddenForS, [3_600], "an extension that changes nothing needs no request");
   });
 
-  it("a close ends the open request at once", async () => {
-    const { client, long } = watched();
-    await using it = await openForTest({ client });
-    const waiting = it.mailbox.receive({ waitTimeMs: 60_000 });
-    await until(() => long().length === 1);
-    const startedAt = performance.now();
-    await it.mailbox.close();
-    assertEquals(await waiting, []);
-    await until(() => long()[0]!.over);
-    assert(performance.now() - startedAt < 5_000, "before its wait time passes");
-  });
+  for (const which of ["the mailbox", "its dead letters"]) {
+    it(`a close ends the open request of ${which} at once`, async () => {
+      const { client, long } = watched();
+      await using it = await openForTest({ client });
+      const mailbox = which === "the mailbox" ? it.mailbox : it.mailbox.deadLetters;
+      const waiting = mailbox.receive({ waitTimeMs: 60_000 });
+      await until(() => long().length === 1);
+      const startedAt = performance.now();
+      await it.mailbox.close();
+      assertEquals(await waiting, []);
+      await until(() => long()[0]!.over);
+      assert(performance.now() - startedAt < 5_000, "before its wait time passes");
+    });
+  }
 });

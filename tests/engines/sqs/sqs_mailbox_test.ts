@@ -96,11 +96,13 @@ describe("SqsMailbox", gate, () => {
       const client = clientFor();
       const name = uniqueName();
       await client.send(new sdk.CreateQueueCommand({ QueueName: name }));
-      const warnings: string[] = [];
-      const log = { ...silentLog, warn: (text: string) => void warnings.push(text) };
+      const warnings: unknown[] = [];
+      const log = {
+        ...silentLog,
+        warn: (_: string, fields?: object) => void warnings.push(fields),
+      };
       await using mailbox = await SqsMailbox.open<string>(name, { client, log });
-      assertEquals(warnings.length, 1);
-      assertStringIncludes(warnings[0]!, `"${name}-dead"`);
+      assertEquals(warnings, [{ mailbox: name, deadLetterQueue: `${name}-dead` }]);
       await mailbox.send("work");
       const [message] = await mailbox.receive();
       const deadLetter = () => message!.deadLetter({ reason: "test" });
