@@ -70,12 +70,13 @@ export function openEnvelope<B>(
   { body, meta }: { readonly body: B; readonly meta?: B | undefined },
 ): { readonly envelope: Envelope; readonly body: B } {
   const fields = meta === undefined ? undefined : codec.decodeMeta(meta);
-  const envelope = fields === undefined ? EMPTY : readEnvelope(fields);
-  // Version 0.1 stored no headers, but a trace with the body. Its reply address was migrated to `meta`.
-  if (fields !== undefined && "headers" in fields) return { envelope, body };
+  if (fields !== undefined && "headers" in fields) return { envelope: readEnvelope(fields), body };
+  // Version 0.1 had no headers. An engine returns its reply address as meta; a trace is in the body.
   const traced = codec.readTraced?.(body);
-  if (traced === undefined) return { envelope, body };
-  return { envelope: { ...envelope, headers: traced.headers }, body: traced.body };
+  if (traced === undefined) {
+    return { envelope: fields === undefined ? EMPTY : readEnvelope(fields), body };
+  }
+  return { envelope: readEnvelope({ ...fields, headers: traced.headers }), body: traced.body };
 }
 
 /** Picks the fields of an envelope from an object that has them: stored meta, or a dead letter. */
