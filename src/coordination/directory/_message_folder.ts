@@ -3,7 +3,6 @@ import { basename, join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";
-import { jsonCodec } from "../../mailbox/codec.ts";
 import type { StoredMessage } from "../../mailbox/engine.ts";
 import { systemRandom } from "../../random.ts";
 import { isObject } from "../board_store.ts";
