@@ -1,27 +1,22 @@
 /**
- * 14. An engine of your own, and the proof that it is one. `_file_engine.ts` keeps messages in a JSON file;
- * here it becomes a mailbox, and every case of the conformance suite is held against it.
+ * 14. Your own engine, and its tests. `_file_engine.ts` stores messages in a JSON file. This program makes a
+ * mailbox of it and runs all cases of the mailbox contract.
  *
  *     node examples/14_custom_engine.ts
  *
- * It ends by itself, in about a second: time is a clock that is moved by hand. Break something in the
- * engine, as `extend`, and see which promise is not kept any more.
+ * It ends in about a second, because a virtual clock provides the time. Break a method of the engine, such as
+ * `extend`, and see which cases fail.
  */
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { EngineMailbox, jsonCodec } from "../mod.ts";
-import {
-  mailboxCases,
-  type MakeMailbox,
-  skippedMailboxCases,
-  VirtualClock,
-} from "../src/testing/mod.ts";
+import { EngineMailbox, jsonCodec } from "../src/engine.ts";
+import { mailboxCases, type MakeMailbox, VirtualClock } from "../src/testing/mod.ts";
 import { FileEngine } from "./_file_engine.ts";
 
-/** A fresh and empty mailbox for each case, and how time passes for it. */
+/** Creates a new, empty mailbox for each case, and a way to let time pass. */
 const make: MakeMailbox = async (options) => {
   const folder = await mkdtemp(join(tmpdir(), "lastcall-example-"));
   const clock = new VirtualClock();
@@ -32,29 +27,32 @@ const make: MakeMailbox = async (options) => {
     tickMs: 1_000,
     pass: (ms) => clock.advance(ms),
     sendRaw: async (body) =>
-      await engine.push([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]),
+      await engine.send([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]),
     maxBodyBytes,
     close: () => rm(folder, { recursive: true }),
   };
 };
 
-// A case proves nothing where the mailbox lacks what it is about. Those are known by name, and counted.
-const skipped = await skippedMailboxCases(make);
-const reason = new Map(skipped.map(({ topic, name, why }) => [`${topic}: ${name}`, why]));
-
-let failures = 0;
+let passed = 0;
+let failed = 0;
+let skipped = 0;
 for (const { topic, name, run } of mailboxCases) {
   const title = `${topic}: ${name}`;
+  let reason: string | undefined;
   try {
-    await run(make);
-    console.log(reason.has(title) ? `-   ${title} (${reason.get(title)})` : `ok  ${title}`);
+    await run(make, (why) => reason = why);
   } catch (error) {
-    failures++;
-    console.log(`NO  ${title}\n${error}`);
+    failed++;
+    console.log(`NO    ${title}\n${error}`);
+    continue;
+  }
+  if (reason === undefined) {
+    passed++;
+    console.log(`ok    ${title}`);
+  } else {
+    skipped++;
+    console.log(`skip  ${title} (${reason})`);
   }
 }
-const shown = mailboxCases.length - skipped.length;
-console.log(
-  `\n${shown - failures} of ${shown} cases hold, ${skipped.length} have nothing to prove`,
-);
-process.exitCode = failures === 0 ? 0 : 1;
+console.log(`\n${passed} of ${passed + failed} cases hold, ${skipped} are skipped`);
+process.exitCode = failed === 0 ? 0 : 1;

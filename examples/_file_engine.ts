@@ -1,43 +1,46 @@
 /**
- * The engine of example 14. All messages stand in one JSON file, which is read and written for every call:
- * slow, simple, and safe from a crash at any moment. It is for one process, since two would overwrite what
- * the other has written.
+ * The engine of example 14. It stores all messages in one JSON file, and reads and writes the file in every
+ * call. It is slow and simple, and a crash loses nothing. Use it in one process only: two processes would
+ * overwrite each other's changes.
  */
 
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import type { Clock } from "../mod.ts";
 import {
   type Capabilities,
-  type Clock,
   type Delivery,
   type Engine,
   type Entry,
+  FREE_RELEASES,
+  freshnessOf,
   FULL_CAPABILITIES,
-  type Pulled,
-} from "../mod.ts";
+  type Received,
+} from "../src/engine.ts";
 
-/** A message as it stands in the file. Its place in the list is its place in line. */
+/** A message in the file. Its position in the list is its position in the queue. */
 interface Row {
   readonly id: string;
   readonly body: string;
-  /** The sender chose the id: it must not be there twice. */
+  /** The envelope. An engine stores it unchanged and does not read it. */
+  readonly meta?: string | undefined;
+  /** True when the sender chose the id: the mailbox has it once. */
   readonly dedup: boolean;
-  readonly replyTo?: string | undefined;
   readonly enqueuedAt: number;
-  /** The end of its delay, or of its lease. */
+  /** The end of its delay or of its lease. */
   visibleAt: number;
-  /** That of the one delivery that has a say. */
-  receipt: string;
+  /** Identifies the last delivery. It is valid until `visibleAt`. */
+  receiptHandle: string;
   deliveryCount: number;
   releases: number;
   checkpoint?: string | undefined;
 }
 
-/** The queues of the file by name. Dead letters are beside, so that burying is one write. */
+/** The queues of the file by name. Dead letters are in the same file, so that one write moves a message. */
 type Queues = Record<string, Row[]>;
 
-/** Stores and hands over. Waiting, checks, replies and settling once are done by `EngineMailbox`. */
+/** Stores and delivers. `EngineMailbox` checks arguments, waits, settles each delivery once and replies. */
 export class FileEngine implements Engine<string> {
-  // Each flag is a promise that the cases ask for. What an engine cannot do is false here.
+  // Turn off what an engine cannot do. The cases test every flag that is true.
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly #path: string;
   readonly #queue: string;
@@ -51,26 +54,22 @@ export class FileEngine implements Engine<string> {
     this.#clock = clock;
   }
 
-  push(entries: readonly Entry<string>[]): boolean[] {
-    const stored = this.#change((rows, now) =>
-      entries.map(({ id, body, delayMs, replyTo, dedup, checkpoint }) => {
-        if (dedup && rows.some((row) => row.dedup && row.id === id)) return false;
-        const address = typeof replyTo === "object" ? replyTo.name : replyTo;
-        const state = { visibleAt: now + delayMs, receipt: "", deliveryCount: 0, releases: 0 };
-        rows.push({ id, body, dedup, replyTo: address, enqueuedAt: now, checkpoint, ...state });
-        return true;
-      })
-    );
+  send(entries: readonly Entry<string>[]): boolean[] {
+    const stored = this.#change((rows, now) => {
+      const isFresh = freshnessOf(entries, (id) => rows.some((row) => row.dedup && row.id === id));
+      rows.push(...entries.filter((_, i) => isFresh[i]).map((entry) => newRow(entry, now)));
+      return isFresh;
+    });
     this.#wake();
     return stored;
   }
 
-  pull(max: number, visibilityMs: number): Pulled<string> {
+  receive(max: number, visibilityMs: number): Received<string> {
     return this.#change((rows, now) => {
       const deliveries = rows.filter(({ visibleAt }) => visibleAt <= now).slice(0, max);
       for (const row of deliveries) {
         row.deliveryCount++;
-        row.receipt = crypto.randomUUID();
+        row.receiptHandle = crypto.randomUUID();
         row.visibleAt = now + visibilityMs;
       }
       const nextDueAt = Math.min(...rows.map(({ visibleAt }) => visibleAt));
@@ -79,7 +78,7 @@ export class FileEngine implements Engine<string> {
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): boolean[] {
-    return this.#settle(deliveries, (row, _, rows) => void rows.splice(rows.indexOf(row), 1));
+    return this.#settle(deliveries, (row, _, rows) => remove(rows, row));
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): boolean[] {
@@ -88,13 +87,13 @@ export class FileEngine implements Engine<string> {
     });
   }
 
-  retry(
+  nack(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
     countsAttempt: boolean,
   ): boolean[] {
     return this.#settle(deliveries, (row, now) => {
-      row.receipt = "";
+      row.receiptHandle = "";
       row.visibleAt = now + delayMs;
       if (!countsAttempt) row.deliveryCount--;
     });
@@ -102,26 +101,23 @@ export class FileEngine implements Engine<string> {
 
   release(deliveries: readonly Delivery<string>[]): boolean[] {
     return this.#settle(deliveries, (row, now) => {
-      row.receipt = "";
+      row.receiptHandle = "";
       row.visibleAt = now;
-      if (row.releases++ < 5) row.deliveryCount--; // five times it costs no attempt
+      if (row.releases++ < FREE_RELEASES) row.deliveryCount--;
     });
   }
 
-  bury(delivery: Delivery<string>, letter: string): boolean {
-    const [buried = false] = this.#settle([delivery], (row, now, rows, queues) => {
-      rows.splice(rows.indexOf(row), 1);
-      const fresh = { visibleAt: now, receipt: "", deliveryCount: 0, releases: 0 };
-      const { id, replyTo } = row;
-      (queues[`${this.#queue}.dead`] ??= [])
-        .push({ id, body: letter, dedup: false, replyTo, enqueuedAt: now, ...fresh });
+  deadLetter(delivery: Delivery<string>, letter: Entry<string>): boolean {
+    const [moved = false] = this.#settle([delivery], (row, now, rows, queues) => {
+      remove(rows, row);
+      (queues[`${this.#queue}.dead`] ??= []).push(newRow(letter, now));
     });
     this.deadLetters().#wake();
-    return buried;
+    return moved;
   }
 
-  checkpoint(delivery: Delivery<string>, progress: string): boolean {
-    const [saved = false] = this.#settle([delivery], (row) => void (row.checkpoint = progress));
+  checkpoint(delivery: Delivery<string>, checkpoint: string): boolean {
+    const [saved = false] = this.#settle([delivery], (row) => void (row.checkpoint = checkpoint));
     return saved;
   }
 
@@ -146,16 +142,17 @@ export class FileEngine implements Engine<string> {
     return this.#dead ??= new FileEngine(this.#path, `${this.#queue}.dead`, this.#clock);
   }
 
+  // There is no connection to close.
   close(): void {}
 
-  /** Only a delivery whose lease lasts has a say. Whoever is late changes nothing, and hears so. */
+  /** Changes the messages of active leases. Returns false for each stale delivery. */
   #settle(
     deliveries: readonly Delivery<string>[],
     settle: (row: Row, now: number, rows: Row[], queues: Queues) => void,
   ): boolean[] {
     const results = this.#change((rows, now, queues) =>
-      deliveries.map(({ receipt }) => {
-        const row = rows.find((it) => it.receipt === receipt && it.visibleAt > now);
+      deliveries.map(({ receiptHandle }) => {
+        const row = rows.find((it) => it.receiptHandle === receiptHandle && it.visibleAt > now);
         if (row !== undefined) settle(row, now, rows, queues);
         return row !== undefined;
       })
@@ -164,7 +161,7 @@ export class FileEngine implements Engine<string> {
     return results;
   }
 
-  /** Reads, changes, writes. Nothing is awaited, so that it is one step for everybody here. */
+  /** Reads, changes and writes the file. Without an await in between, the call is atomic in this process. */
   #change<R>(change: (rows: Row[], now: number, queues: Queues) => R): R {
     const text = existsSync(this.#path) ? readFileSync(this.#path, "utf8") : "{}";
     const queues: Queues = JSON.parse(text);
@@ -172,7 +169,7 @@ export class FileEngine implements Engine<string> {
     const changed = JSON.stringify(queues);
     if (changed !== text) {
       writeFileSync(`${this.#path}.new`, changed);
-      renameSync(`${this.#path}.new`, this.#path); // all of it, or nothing
+      renameSync(`${this.#path}.new`, this.#path); // all changes, or none
     }
     return result;
   }
@@ -180,4 +177,13 @@ export class FileEngine implements Engine<string> {
   #wake(): void {
     for (const listener of this.#listeners) listener();
   }
+}
+
+function newRow({ id, body, meta, dedup, delayMs, checkpoint }: Entry<string>, now: number): Row {
+  const state = { receiptHandle: "", deliveryCount: 0, releases: 0, checkpoint };
+  return { id, body, meta, dedup, enqueuedAt: now, visibleAt: now + delayMs, ...state };
+}
+
+function remove(rows: Row[], row: Row): void {
+  rows.splice(rows.indexOf(row), 1);
 }

@@ -7,14 +7,14 @@ import type {
   Terminal,
 } from "../runtime.ts";
 
-/** Thrown by {@linkcode FakeRuntime.exit}, because a fake process cannot really end. */
+/** Thrown by {@linkcode FakeRuntime.exit}, because a fake process does not end. */
 export class ExitError extends Error {
-  /** What a test tells it by. */
+  /** The name of the error. */
   override readonly name = "ExitError";
-  /** The code the process would have ended with. */
+  /** The exit code. */
   readonly code: number;
 
-  /** With the code the process would have ended with. */
+  /** Makes an error with the exit code. */
   constructor(code: number) {
     super(`The process ended with exit code ${code}`);
     this.code = code;
@@ -22,7 +22,7 @@ export class ExitError extends Error {
 }
 
 /**
- * A runtime for tests: the test sends the signals, and exits are only recorded.
+ * A runtime for tests. The test sends the signals, and exits are recorded.
  *
  * @example
  * ```ts
@@ -38,32 +38,32 @@ export class ExitError extends Error {
  * ```
  */
 export class FakeRuntime implements Runtime {
-  /** What tells it from a real one. */
+  /** The name of the runtime. */
   readonly name = "fake";
-  /** Whether it says that a person sits in front of it. */
+  /** Whether the process has an interactive terminal. */
   readonly interactive: boolean;
-  /** Those that a coordinator listens to unless told. */
+  /** The signals that a coordinator listens to by default. */
   readonly stopSignals: readonly SignalName[] = ["SIGTERM", "SIGINT"];
-  /** What the process would have ended with, first to last. */
+  /** The codes of all exits, first to last. */
   readonly exitCodes: number[] = [];
-  /** How often the process was killed. */
+  /** How often `kill` was called. */
   kills = 0;
-  /** How many hold the process open. */
+  /** How many callers keep the process alive. */
   held = 0;
-  /** The beats the watching thread got, or undefined when there is no such thread. */
+  /** The options and the beats of the watching thread; undefined while there is none. */
   thread: (EventLoopWatchOptions & { readonly beats: (readonly BeatRecord[])[] }) | undefined;
-  /** What the fake process writes for people, if it has a terminal. */
+  /** The terminal, if the options have one. */
   readonly terminal?: Terminal;
   readonly #exitListeners = new Set<() => void>();
   readonly #listeners = new Set<readonly [SignalName, () => void]>();
 
-  /** Without listeners and without a terminal, and not interactive unless told. */
+  /** Creates a runtime without listeners. It is not interactive by default. */
   constructor(options: { readonly interactive?: boolean; readonly terminal?: Terminal } = {}) {
     this.interactive = options.interactive ?? false;
     if (options.terminal !== undefined) this.terminal = options.terminal;
   }
 
-  /** How many signal listeners there are. */
+  /** The number of signal listeners. */
   get listening(): number {
     return this.#listeners.size;
   }
@@ -73,38 +73,38 @@ export class FakeRuntime implements Runtime {
     for (const [name, listener] of this.#listeners) if (name === signal) listener();
   }
 
-  /** Has the listener called by `send`; returns the remover. */
+  /** Calls `listener` for every `send` of the signal. Returns the remover. */
   onSignal(signal: SignalName, listener: () => void): () => void {
     const entry = [signal, listener] as const;
     this.#listeners.add(entry);
     return () => void this.#listeners.delete(entry);
   }
 
-  /** Counts as `held` until the returned function is called. */
+  /** Counts in `held` until the returned function is called. */
   keepAlive(): () => void {
     this.held++;
     return () => void this.held--;
   }
 
-  /** Has `listener` called by `exit`. */
+  /** Calls `listener` for every `exit`. Returns the remover. */
   onExit(listener: () => void): () => void {
     this.#exitListeners.add(listener);
     return () => void this.#exitListeners.delete(listener);
   }
 
-  /** Notes the code down and throws an {@linkcode ExitError}. */
+  /** Records the code and throws an {@linkcode ExitError}. */
   exit(code: number): never {
     this.exitCodes.push(code);
     for (const listener of [...this.#exitListeners]) listener();
     throw new ExitError(code);
   }
 
-  /** Counts; the test goes on. */
+  /** Counts the call in `kills`. */
   kill(): void {
     this.kills++;
   }
 
-  /** Notes down what the thread would be told, as `thread`. */
+  /** Records the options and the beats in `thread`. */
   watchEventLoop(options: EventLoopWatchOptions): EventLoopWatch {
     const thread = this.thread = { ...options, beats: [] as (readonly BeatRecord[])[] };
     return {

@@ -2,26 +2,26 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Runnable } from "../lifecycle/runnable.ts";
 import type { VirtualClock } from "./virtual_clock.ts";
 
-/** A fresh runnable that would run until it is told to stop, and the clock it was given. */
+/** A new runnable that runs until it is stopped, and its clock. */
 export interface LifecycleFixture {
-  /** What the case is about. */
+  /** The runnable to test. */
   readonly runnable: Runnable;
-  /** The one that the runnable lives by. */
+  /** The clock of the runnable. */
   readonly clock: VirtualClock;
-  /** Counts whatever else it may leave behind: listeners, connections, threads. */
+  /** Returns the number of listeners, connections or threads that are left after a run. */
   readonly leftovers?: () => number;
 }
 
-/** One named case; any test runner can host it. */
+/** A named test case for any test runner. */
 export interface LifecycleCase {
-  /** What it shows, as a sentence. */
+  /** The behaviour that it tests, as a sentence. */
   readonly name: string;
-  /** Resolves when the case holds, rejects when it does not. */
+  /** Resolves when the case passes, and rejects when it fails. */
   readonly run: (make: () => LifecycleFixture) => Promise<void>;
 }
 
 /**
- * What every {@linkcode Runnable} has to pass.
+ * The test cases that every {@linkcode Runnable} has to pass.
  *
  * @example
  * ```ts
@@ -38,18 +38,18 @@ export interface LifecycleCase {
  * ```
  */
 export const lifecycleCases: readonly LifecycleCase[] = [
-  lifecycleCase("runs until it is told to stop", async ({ runnable, clock }) => {
+  lifecycleCase("a runnable runs until it is stopped", async ({ runnable, clock }) => {
     assertEquals(runnable.running, false);
     const run = runnable.run();
-    assertEquals(runnable.running, true, "running from the call of run()");
+    assertEquals(runnable.running, true, "running as soon as run() is called");
     await clock.advance(100);
     assertEquals(runnable.running, true, "still running");
     assertEquals(await clock.until(runnable.shutdown()), true);
-    assertEquals(runnable.running, false, "stopped once shutdown() has resolved");
+    assertEquals(runnable.running, false, "stopped when shutdown() resolves");
     await run;
   }),
 
-  lifecycleCase("stopping twice is stopping once", async ({ runnable, clock }) => {
+  lifecycleCase("a second shutdown has no effect", async ({ runnable, clock }) => {
     const run = runnable.run();
     await clock.settle();
     assertEquals(await clock.until(runnable.shutdown()), true);
@@ -57,21 +57,21 @@ export const lifecycleCases: readonly LifecycleCase[] = [
     await run;
   }),
 
-  lifecycleCase("a stop before the start ends that run at once", async ({ runnable, clock }) => {
+  lifecycleCase("a shutdown before a run ends that run at once", async ({ runnable, clock }) => {
     assertEquals(await clock.until(runnable.shutdown()), true);
     const before = clock.monotonic();
     await clock.until(runnable.run());
-    assertEquals(clock.monotonic(), before, "no time has passed");
+    assertEquals(clock.monotonic(), before, "no time passed");
     assertEquals(runnable.running, false);
   }),
 
-  lifecycleCase("a stop ends one run, not the runs after it", async ({ runnable, clock }) => {
+  lifecycleCase("a shutdown ends one run, not the runs after it", async ({ runnable, clock }) => {
     await clock.until(runnable.shutdown());
     await clock.until(runnable.run());
     await runAndStop({ runnable, clock });
   }),
 
-  lifecycleCase("concurrent stops share one stop", async ({ runnable, clock }) => {
+  lifecycleCase("concurrent shutdowns share one stop", async ({ runnable, clock }) => {
     const run = runnable.run();
     await clock.settle();
     const stops = [
@@ -83,19 +83,19 @@ export const lifecycleCases: readonly LifecycleCase[] = [
     await run;
   }),
 
-  lifecycleCase("it runs again after a stop", async ({ runnable, clock }) => {
+  lifecycleCase("a runnable can run again after a shutdown", async ({ runnable, clock }) => {
     for (let round = 0; round < 3; round++) await runAndStop({ runnable, clock });
   }),
 
-  lifecycleCase("a second run while one is under way is refused", async ({ runnable, clock }) => {
+  lifecycleCase("a second run at the same time is refused", async ({ runnable, clock }) => {
     const run = runnable.run();
     await assertRejects(() => runnable.run(), Error, "already running");
-    assertEquals(runnable.running, true, "the first run goes on");
+    assertEquals(runnable.running, true, "the first run continues");
     await clock.until(runnable.shutdown());
     await run;
   }),
 
-  lifecycleCase("an aborted signal stops it", async ({ runnable, clock }) => {
+  lifecycleCase("an aborted signal stops the run", async ({ runnable, clock }) => {
     const controller = new AbortController();
     const run = runnable.run({ signal: controller.signal });
     await clock.settle();
@@ -105,7 +105,7 @@ export const lifecycleCases: readonly LifecycleCase[] = [
     await clock.until(runnable.run({ signal: controller.signal }));
   }),
 
-  lifecycleCase("nothing stays attached to the caller's signal", async ({ runnable, clock }) => {
+  lifecycleCase("run leaves no listener on the caller's signal", async ({ runnable, clock }) => {
     const { signal } = new AbortController();
     let listening = 0;
     const { addEventListener, removeEventListener } = signal;
@@ -124,25 +124,31 @@ export const lifecycleCases: readonly LifecycleCase[] = [
     assertEquals(listening, 0, "listeners left on the signal");
   }),
 
-  lifecycleCase("the end of a block stops it", async ({ runnable, clock }) => {
-    const run = runnable.run();
-    await clock.settle();
-    await clock.until(Promise.resolve(runnable[Symbol.asyncDispose]()));
-    assertEquals(runnable.running, false);
-    await run;
-  }),
+  lifecycleCase(
+    "await using stops the run at the end of its block",
+    async ({ runnable, clock }) => {
+      const run = runnable.run();
+      await clock.settle();
+      await clock.until(Promise.resolve(runnable[Symbol.asyncDispose]()));
+      assertEquals(runnable.running, false);
+      await run;
+    },
+  ),
 
-  lifecycleCase("a senseless timeout is refused and stops nothing", async ({ runnable, clock }) => {
-    const run = runnable.run();
-    await clock.settle();
-    for (const timeoutMs of [-1, NaN]) {
-      await assertRejects(() => runnable.shutdown({ timeoutMs }), RangeError, String(timeoutMs));
-    }
-    await clock.advance(100);
-    assertEquals(runnable.running, true);
-    await clock.until(runnable.shutdown());
-    await run;
-  }),
+  lifecycleCase(
+    "an invalid timeout is refused, and the run continues",
+    async ({ runnable, clock }) => {
+      const run = runnable.run();
+      await clock.settle();
+      for (const timeoutMs of [-1, NaN]) {
+        await assertRejects(() => runnable.shutdown({ timeoutMs }), RangeError, String(timeoutMs));
+      }
+      await clock.advance(100);
+      assertEquals(runnable.running, true);
+      await clock.until(runnable.shutdown());
+      await run;
+    },
+  ),
 ];
 
 async function runAndStop({ runnable, clock }: LifecycleFixture): Promise<void> {
@@ -153,7 +159,7 @@ async function runAndStop({ runnable, clock }: LifecycleFixture): Promise<void> 
   await run;
 }
 
-/** Every case ends with the check that nothing was left behind. */
+/** Makes a case that ends with the check that nothing is left behind. */
 function lifecycleCase(
   name: string,
   check: (fixture: LifecycleFixture) => Promise<void>,

@@ -6,8 +6,7 @@ interface Timer {
 }
 
 /**
- * A clock that stands still until it is told to move, so that tests run hours in a moment and always
- * in the same order.
+ * A clock that a test moves. Hours pass at once, and timers always run in the same order.
  *
  * @example
  * ```ts
@@ -27,22 +26,22 @@ export class VirtualClock implements Clock {
   #elapsed = 0;
   #wallOffset: number;
 
-  /** `now` is the wall clock's first reading. */
+  /** `now` is the initial time of the wall clock. */
   constructor(now: number = Date.UTC(2030, 0, 1)) {
     this.#wallOffset = now;
   }
 
-  /** Wall-clock time in milliseconds since the Unix epoch; stands still until `advance`. */
+  /** Returns the wall-clock time in milliseconds since the Unix epoch. It changes with `advance`. */
   now(): number {
     return this.#wallOffset + this.#elapsed;
   }
 
-  /** Milliseconds since the clock was made. */
+  /** Returns the milliseconds since the clock was created. */
   monotonic(): number {
     return this.#elapsed;
   }
 
-  /** Resolves when enough time was advanced; rejects when `signal` aborts. */
+  /** Resolves when `ms` milliseconds were advanced. Rejects when `signal` aborts. */
   async sleep(ms: number, { signal }: SleepOptions = {}): Promise<void> {
     signal?.throwIfAborted();
     await new Promise<void>((resolve, reject) => {
@@ -58,21 +57,21 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** Has the task called once enough time was advanced; returns what takes it back. */
+  /** Calls `task` when `ms` milliseconds were advanced. Returns the function that cancels it. */
   schedule(ms: number, task: () => void): Cancel {
     const timer = { at: this.#elapsed + Math.max(0, ms), task };
     this.#timers.add(timer);
-    // What is due already needs no advance.
+    // A timer that is due needs no advance.
     if (timer.at <= this.#elapsed) queueMicrotask(() => this.#fire(timer));
     return () => void this.#timers.delete(timer);
   }
 
-  /** How many timers wait. A test that left nothing behind ends with 0. */
+  /** The number of waiting timers. It is 0 at the end of a test that leaves none behind. */
   get pending(): number {
     return this.#timers.size;
   }
 
-  /** Moves time on by `ms`; every timer that falls due runs at its own moment, in order. */
+  /** Advances time by `ms` milliseconds. Timers run in the order of their due times. */
   async advance(ms: number): Promise<void> {
     const end = this.#elapsed + ms;
     await nextTurn();
@@ -84,7 +83,11 @@ export class VirtualClock implements Clock {
     this.#elapsed = end;
   }
 
-  /** Moves time on from timer to timer until `promise` settles, and returns what it gives. */
+  /**
+   * Advances time from timer to timer until `promise` settles, and returns its value.
+   *
+   * @throws {Error} when no timer is left and the promise is pending.
+   */
   async until<T>(promise: Promise<T>): Promise<T> {
     let open = true;
     const close = () => void (open = false);
@@ -92,7 +95,9 @@ export class VirtualClock implements Clock {
     for (await nextTurn(); open; await nextTurn()) {
       const timer = this.#next(Infinity);
       if (timer === undefined || timer.at === Infinity) {
-        throw new Error("The promise cannot settle: no timer is left to move the time on");
+        throw new Error(
+          "The promise cannot settle: it is pending, and no timer is left. Check what it waits for",
+        );
       }
       this.#elapsed = timer.at;
       this.#fire(timer);
@@ -100,18 +105,18 @@ export class VirtualClock implements Clock {
     return await promise;
   }
 
-  /** Lets everything run that needs no time to pass. */
+  /** Runs everything that is due now. */
   async settle(): Promise<void> {
     await this.advance(0);
   }
 
-  /** Suspends the process, as SIGSTOP does: time passes, and timers run late. */
+  /** Advances time without timers, as if the process was suspended by SIGSTOP. Then runs what is due. */
   async suspend(ms: number): Promise<void> {
     this.#elapsed += ms;
     await this.advance(0);
   }
 
-  /** Sets the wall clock by `ms`, as an administrator or NTP does. Durations do not notice. */
+  /** Adjusts the wall clock by `ms` milliseconds, as NTP does. Durations do not change. */
   stepWallClock(ms: number): void {
     this.#wallOffset += ms;
   }

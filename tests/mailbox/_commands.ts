@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 
-/** One thing that happens to a mailbox. `pick` chooses one of all deliveries so far, also stale ones. */
+/** One call of a mailbox. `pick` selects one of all deliveries so far, also stale ones. */
 export type Command =
   | { readonly do: "send"; readonly ms: number; readonly key: number | null }
   | { readonly do: "sendMany"; readonly count: number; readonly ms: number }
@@ -20,18 +20,18 @@ const SETTLING = [
   "extend",
   "save",
 ] as const;
-/** What is done with one delivery; `nackFree` is a nack that counts no attempt. */
+/** A call of one delivery. `nackFree` is a nack that does not count as an attempt. */
 export type Settling = typeof SETTLING[number];
 
 const ms = fc.integer({ min: 0, max: 12 });
 const count = fc.integer({ min: 1, max: 4 });
-/** Most of what is done is done to a recent delivery. */
+/** Selects recent deliveries more often. */
 const pick = fc.oneof(
   { weight: 4, arbitrary: fc.integer({ min: 0, max: 3 }) },
   fc.nat({ max: 40 }),
 );
 
-/** Whatever can happen to a mailbox, in any order. */
+/** All calls of a mailbox, in any order. */
 export const histories: fc.Arbitrary<Command[]> = fc.array(
   fc.oneof(
     { weight: 4, arbitrary: fc.record({ do: fc.constant("send"), ms: delays(), key: keys() }) },

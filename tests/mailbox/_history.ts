@@ -7,14 +7,14 @@ import { isMailboxError } from "../../src/mailbox/errors.ts";
 import type { Message } from "../../src/mailbox/mailbox.ts";
 import type { Command, Settling } from "./_commands.ts";
 import { ManualClock } from "./_manual_clock.ts";
-import { Model, type ModelDelivery, type Verdict } from "./_model.ts";
+import { Model, type ModelDelivery, type Result } from "./_model.ts";
 
-/** Lets a history happen to a mailbox and to the model, and compares them after every command. */
+/** Runs a history on a mailbox and on the model, and compares them after every command. */
 export class History {
   readonly #clock = new ManualClock();
   readonly #model = new Model();
   readonly #mailbox: EngineMailbox<number, unknown, unknown>;
-  /** Every delivery so far, the newest first. */
+  /** All deliveries so far, the newest first. */
   readonly #deliveries: { readonly real: Message<number>; readonly model: ModelDelivery }[] = [];
   #lastSerial = 0;
 
@@ -28,7 +28,7 @@ export class History {
       await this.#do(command);
       await this.#compare();
     }
-    // In the end every lease and every delay is over, and everything that is there can be received.
+    // When all leases and delays have ended, every message can be received.
     await this.#do({ do: "pass", ms: 1_000 });
     await this.#receive(1_000, 1_000);
   }
@@ -47,7 +47,7 @@ export class History {
           this.#model.redrive(command.count),
         );
       case "bounce":
-        // As a worker does that is stopped again and again.
+        // A worker that is stopped repeatedly does this.
         for (let i = 0; i < command.count; i++) {
           await this.#receive(1, 5);
           await this.#settle("release", 0, 0);
@@ -75,7 +75,7 @@ export class History {
       serial,
       { delayMs, onDuplicate, ...(id === undefined ? {} : { id }) },
     );
-    same(isStored, this.#model.send(serial, sentAs, delayMs), "a duplicate is told");
+    same(isStored, this.#model.send(serial, sentAs, delayMs), "a duplicate is reported");
   }
 
   async #sendMany(count: number, delayMs: number): Promise<void> {
@@ -99,7 +99,7 @@ export class History {
       const { receiptHandle } = message;
       assert(
         this.#deliveries.every((it) => it.real.receiptHandle !== receiptHandle),
-        "new receipt",
+        "a new receipt handle",
       );
       this.#deliveries.unshift({ real: message, model: model[i]! });
     }
@@ -109,7 +109,7 @@ export class History {
     const delivery = this.#deliveries[pick];
     if (delivery === undefined) return;
     const { real, model } = delivery;
-    const acts: Record<Settling, readonly [() => Promise<void>, () => Verdict]> = {
+    const acts: Record<Settling, readonly [() => Promise<void>, () => Result]> = {
       acknowledge: [() => real.acknowledge(), () => this.#model.acknowledge(model)],
       nack: [
         () => real.nack({ delayMs: ms }),
@@ -125,7 +125,7 @@ export class History {
       save: [() => real.saveCheckpoint(ms), () => this.#model.checkpoint(model, ms)],
     };
     const [act, expected] = acts[what];
-    same(await verdict(act()), expected(), what);
+    same(await resultOf(act()), expected(), what);
     same(real.finalized, model.final, `finalized after ${what}`);
   }
 
@@ -140,21 +140,21 @@ export class History {
     same(real, open.map(({ model }) => this.#model[single](model) === "done"), what);
   }
 
-  /** The accounting: every message is in exactly one place, and it is the right one. */
+  /** Asserts that every message is in exactly one place, and in the right one. */
   async #compare(): Promise<void> {
     const model = this.#model;
-    const there = await this.#mailbox.peek(1_000);
+    const stored = await this.#mailbox.peek(1_000);
     const dead = await this.#mailbox.deadLetters.peek!(1_000);
-    same(await this.#mailbox.approximateCount(), there.length);
+    same(await this.#mailbox.approximateCount(), stored.length);
     same(
-      there.map(({ body, deliveryCount }) => [body, deliveryCount]),
+      stored.map(({ body, deliveryCount }) => [body, deliveryCount]),
       model.messages.map(({ serial, deliveryCount }) => [serial, deliveryCount]),
     );
-    const buried = dead.map(({ body }) => body.body!);
-    same(buried, model.dead.map(({ serial }) => serial));
+    const letters = dead.map(({ body }) => body.body!);
+    same(letters, model.dead.map(({ serial }) => serial));
     const places = [
-      ...there.map(({ body }) => body),
-      ...buried,
+      ...stored.map(({ body }) => body),
+      ...letters,
       ...model.acknowledged,
       ...model.purged,
     ];
@@ -162,7 +162,7 @@ export class History {
     same(
       places.sort(byNumber),
       [...model.confirmed].sort(byNumber),
-      "nothing is there that was not sent",
+      "every message was sent",
     );
   }
 }
@@ -171,17 +171,17 @@ function byNumber(a: number, b: number): number {
   return a - b;
 }
 
-/** Tells the difference only where there is one: looking for it is what takes long. */
+/** Calls the slow assertion only when the values differ. */
 function same(actual: unknown, expected: unknown, message?: string): void {
   if (JSON.stringify(actual) !== JSON.stringify(expected)) assertEquals(actual, expected, message);
 }
 
-async function verdict(act: Promise<void>): Promise<Verdict> {
+async function resultOf(act: Promise<void>): Promise<Result> {
   try {
     await act;
     return "done";
   } catch (error) {
     assert(isMailboxError(error), String(error));
-    return error.name as Verdict;
+    return error.name as Result;
   }
 }

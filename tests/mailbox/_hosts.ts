@@ -7,30 +7,26 @@ import { deferred } from "../../src/_promises.ts";
 import { jsonCodec } from "../../src/mailbox/codec.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
-import type { Mailbox } from "../../src/mailbox/mailbox.ts";
-import type { MailboxOptions } from "../../src/mailbox/mailbox.ts";
+import type { Capabilities, Mailbox, MailboxOptions } from "../../src/mailbox/mailbox.ts";
 import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { skipReason } from "../../src/testing/mailbox_cases/mod.ts";
 import {
   type MailboxCase,
   mailboxCases,
+  type MailboxPart,
   type MakeMailbox,
-  type SkippedMailboxCase,
-  skippedMailboxCases,
   VirtualClock,
 } from "../../src/testing/mod.ts";
 import { type CaseRecord, CONFORMANCE_FILE } from "../../tools/conformance.ts";
 import type { RuntimeName } from "../../tools/runtimes.ts";
 
-/**
- * Lets real time pass, by the clock of whoever keeps the messages: a timer may end up to a millisecond
- * before that has gone as far.
- */
+/** Lets real time pass. Waits a little longer: a timer can end a millisecond early by the engine's clock. */
 export async function realTime(ms: number): Promise<void> {
   await systemClock.sleep(ms === 0 ? 0 : ms + 2);
 }
 
-/** A fixture on the virtual clock, for any mailbox that takes a clock. */
+/** Returns a fixture on the virtual clock, for any mailbox with a clock option. */
 export function onVirtualClock(
   open: (options: MailboxOptions & { readonly clock: Clock }) => Mailbox<unknown>,
 ): MakeMailbox {
@@ -45,7 +41,7 @@ export function onVirtualClock(
   };
 }
 
-/** A fixture with everything: bodies as JSON, and storage that several share. */
+/** Returns a fixture that lacks nothing: bodies are JSON, and several mailboxes share the storage. */
 export function onSharedEngine(wrap: (engine: Engine<string>) => Engine<string>): MakeMailbox {
   return (options) => {
     const clock = new VirtualClock();
@@ -73,43 +69,74 @@ export function onSharedEngine(wrap: (engine: Engine<string>) => Engine<string>)
   };
 }
 
-/** How the cases are hosted. */
+/** What an engine lacks: capabilities and parts of the mailbox or its fixture. */
+export type Lack = keyof Capabilities | MailboxPart;
+
+/** What engines lack by design. Tests that name their engine need not repeat it. */
+const LACKS: Readonly<Record<string, readonly Lack[]>> = {
+  NATS: ["fifo", "fencedAck"],
+  SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek"],
+  memory: ["sibling", "sendRaw", "maxBodyBytes"],
+};
+
+/** Options of {@linkcode hostMailboxCases}. */
 export interface HostOptions {
   /** The engine's name in the table at the end of the whole run. */
   readonly engine?: string | undefined;
+  /** What the mailbox lacks. Cases that need it are skipped tests. @default what the engine lacks by design */
+  readonly lacks?: readonly Lack[];
   /**
-   * So many cases at a time, for engines whose times are long: the cases mostly wait. They start with the
-   * first test of the suite, and each test tells how its case went. @default {1}
+   * How many cases run at a time, for engines whose times are long: the cases mostly wait. They start with
+   * the first test of the suite, and each test reports the result of its case. @default {1}
    */
   readonly together?: number;
 }
 
-/** Hosts all cases. */
+/**
+ * Registers a test for each case, and a skipped test for each case that the mailbox lacks something for. A
+ * case that is skipped for another reason fails, so that no case passes without being tested.
+ */
 export function hostMailboxCases(make: MakeMailbox, options: HostOptions = {}): void {
   const { engine, together = 1 } = options;
-  const record = recorder(make, engine);
-  const start = together === 1 ? undefined : inLanes(make, together);
+  const lacks = options.lacks ?? LACKS[engine ?? ""] ?? [];
+  const reasons = new Map(
+    mailboxCases.map((one) => [one, skipReason(one, (what) => lacks.includes(what))]),
+  );
+  const cases = mailboxCases.filter((one) => reasons.get(one) === undefined);
+  const record = recorder(engine);
+  const start = together === 1 ? undefined : inLanes(make, cases, together);
+  before(() => {
+    for (let i = cases.length; i < mailboxCases.length; i++) record("lacking");
+  });
   for (const one of mailboxCases) {
-    it(`${one.topic}: ${one.name}`, async () => {
+    it(`${one.topic}: ${one.name}`, { skip: reasons.get(one) ?? false }, async () => {
       try {
-        await (start === undefined ? one.run(make) : start(one));
+        await (start === undefined ? one.run(make, refuseSkip) : start(one));
       } catch (error) {
-        await record(one, "failed");
+        record("failed");
         throw error;
       }
-      await record(one, "passed");
+      record("passed");
     });
   }
 }
 
-/** Runs the cases in order, so many at a time; each can be waited for. */
-function inLanes(make: MakeMailbox, together: number): (one: MailboxCase) => Promise<void> {
-  const queue = mailboxCases.values(); // one for all lanes
-  const runs = new Map(mailboxCases.map((one) => [one, deferred<() => Promise<void>>()]));
+function refuseSkip(why: string): void {
+  throw new Error(`The case was skipped because ${why}: add it to the option \`lacks\``);
+}
+
+/** Runs the cases in order, some at a time. Returns a function that waits for one of them. */
+function inLanes(
+  make: MakeMailbox,
+  cases: readonly MailboxCase[],
+  together: number,
+): (one: MailboxCase) => Promise<void> {
+  const queue = cases.values(); // one for all lanes
+  const runs = new Map(cases.map((one) => [one, deferred<() => Promise<void>>()]));
   const lane = async () => {
     for (const one of queue) {
-      const running = one.run(make);
-      await running.catch(() => {}); // its own test tells
+      const running = one.run(make, refuseSkip);
+      await running.catch(() => {}); // its own test reports it
       runs.get(one)!.resolve(() => running);
     }
   };
@@ -119,19 +146,13 @@ function inLanes(make: MakeMailbox, together: number): (one: MailboxCase) => Pro
   return async (one) => await (await runs.get(one)!.promise)();
 }
 
-/** Writes down what became of a case, where the whole run asks for that. */
-function recorder(
-  make: MakeMailbox,
-  engine: string | undefined,
-): (one: MailboxCase, result: "passed" | "failed") => Promise<void> {
+/** Returns a function that records the result of a case for the table, when the whole run requests it. */
+function recorder(engine: string | undefined): (result: CaseRecord["result"]) => void {
   const file = process.env[CONFORMANCE_FILE];
-  if (file === undefined || engine === undefined) return () => Promise.resolve();
+  if (file === undefined || engine === undefined) return () => {};
   const runtime = detectRuntime().name as RuntimeName;
-  let lacking: Promise<readonly SkippedMailboxCase[]> | undefined;
-  return async ({ topic, name }, end) => {
-    const skipped = await (lacking ??= skippedMailboxCases(make));
-    const shown = skipped.every((it) => it.topic !== topic || it.name !== name);
-    const record: CaseRecord = { engine, runtime, result: shown ? end : "lacking" };
+  return (result) => {
+    const record: CaseRecord = { engine, runtime, result };
     appendFileSync(file, `${JSON.stringify(record)}\n`);
   };
 }

@@ -1,6 +1,6 @@
 import type { Cancel, Clock } from "../../src/clock.ts";
 
-/** A clock without timers: cheaper than a virtual one where nobody waits. */
+/** A clock without timers. It is faster than a virtual clock, for tests without waits. */
 export class ManualClock implements Clock {
   elapsed = 0;
 
@@ -13,10 +13,10 @@ export class ManualClock implements Clock {
   }
 
   sleep(): Promise<void> {
-    throw new Error("Nobody waits on this clock");
+    throw new Error("This clock has no timers; use a VirtualClock");
   }
 
   schedule(): Cancel {
-    throw new Error("Nobody waits on this clock");
+    throw new Error("This clock has no timers; use a VirtualClock");
   }
 }

@@ -1,40 +1,40 @@
-/** What a mailbox is, said as simply as possible: one list, searched from the start every time. */
+/** The simplest model of a mailbox: one list that every call searches from its start. */
 
-/** How settling a delivery ends. */
-export type Verdict = "done" | "ReceiptHandleExpiredError" | "MessageFinalizedError";
+/** The result of settling a delivery. */
+export type Result = "done" | "ReceiptHandleExpiredError" | "MessageFinalizedError";
 
-/** One delivery, as the model knows it. */
+/** A delivery in the model. */
 export interface ModelDelivery {
   readonly message: ModelMessage;
   final: boolean;
 }
 
-/** One message, by the number that is its body. */
+/** A message in the model. Its body is its serial number. */
 export interface ModelMessage {
   readonly serial: number;
-  /** Undefined until it is received, when the mailbox has given it a new one. */
+  /** Undefined until the first receive when the mailbox chose it. */
   id: string | undefined;
-  /** From when it can be received. */
+  /** When it becomes visible. */
   visibleAt: number;
   deliveryCount: number;
   releases: number;
   checkpoint: number | undefined;
-  /** The last delivery, as long as the message was not given back. */
+  /** The last delivery, until it is settled. */
   holder: ModelDelivery | undefined;
 }
 
-/** The mailbox. */
+/** The model of a mailbox and its dead letters. */
 export class Model {
   now = 0;
-  /** Everything that is there, oldest first. */
+  /** All messages, oldest first. */
   messages: ModelMessage[] = [];
   readonly dead: Pick<ModelMessage, "serial" | "id" | "checkpoint">[] = [];
   readonly acknowledged: Set<number> = new Set();
   readonly purged: Set<number> = new Set();
-  /** Every message that was stored, ever. */
+  /** All messages that were ever stored. */
   readonly confirmed: Set<number> = new Set();
 
-  /** False for a duplicate. */
+  /** Returns false for a duplicate. */
   send(serial: number, id: string, delayMs: number): boolean {
     if (this.#has(id)) return false;
     this.confirmed.add(serial);
@@ -51,21 +51,21 @@ export class Model {
     });
   }
 
-  acknowledge(delivery: ModelDelivery): Verdict {
+  acknowledge(delivery: ModelDelivery): Result {
     return this.#settle(delivery, (message) => {
       this.#remove(message);
       this.acknowledged.add(message.serial);
     });
   }
 
-  nack(delivery: ModelDelivery, delayMs: number, countsAttempt: boolean): Verdict {
+  nack(delivery: ModelDelivery, delayMs: number, countsAttempt: boolean): Result {
     return this.#settle(delivery, (message) => {
       message.visibleAt = this.now + delayMs;
       if (!countsAttempt) message.deliveryCount--;
     });
   }
 
-  release(delivery: ModelDelivery): Verdict {
+  release(delivery: ModelDelivery): Result {
     return this.#settle(delivery, (message) => {
       message.visibleAt = this.now;
       message.releases++;
@@ -73,7 +73,7 @@ export class Model {
     });
   }
 
-  deadLetter(delivery: ModelDelivery): Verdict {
+  deadLetter(delivery: ModelDelivery): Result {
     return this.#settle(delivery, (message) => {
       this.#remove(message);
       const { serial, id, checkpoint } = message;
@@ -81,15 +81,15 @@ export class Model {
     });
   }
 
-  extend(delivery: ModelDelivery, ms: number): Verdict {
-    return this.#keep(delivery, (message) => {
+  extend(delivery: ModelDelivery, ms: number): Result {
+    return this.#change(delivery, (message) => {
       message.visibleAt = Math.max(message.visibleAt, this.now + ms);
     });
   }
 
-  checkpoint(delivery: ModelDelivery, progress: number): Verdict {
-    return this.#keep(delivery, (message) => {
-      message.checkpoint = progress;
+  checkpoint(delivery: ModelDelivery, checkpoint: number): Result {
+    return this.#change(delivery, (message) => {
+      message.checkpoint = checkpoint;
     });
   }
 
@@ -128,7 +128,7 @@ export class Model {
     this.messages.splice(this.messages.indexOf(message), 1);
   }
 
-  #keep(delivery: ModelDelivery, act: (message: ModelMessage) => void): Verdict {
+  #change(delivery: ModelDelivery, act: (message: ModelMessage) => void): Result {
     const { message, final } = delivery;
     if (final) return "MessageFinalizedError";
     const there = this.messages.includes(message);
@@ -139,12 +139,12 @@ export class Model {
     return "done";
   }
 
-  #settle(delivery: ModelDelivery, act: (message: ModelMessage) => void): Verdict {
-    const verdict = this.#keep(delivery, (message) => {
+  #settle(delivery: ModelDelivery, act: (message: ModelMessage) => void): Result {
+    const result = this.#change(delivery, (message) => {
       act(message);
       message.holder = undefined;
     });
-    if (verdict === "done") delivery.final = true;
-    return verdict;
+    if (result === "done") delivery.final = true;
+    return result;
   }
 }

@@ -3,8 +3,8 @@ import type { Delivery, Engine, Entry, Received, StoredMessage } from "../../src
 import type { Capabilities } from "../../src/mailbox/mailbox.ts";
 
 /**
- * Another engine as it looks over a network: every call takes a while on its way there and on its way
- * back, and a delivery is a copy of what was there when it was taken.
+ * Wraps an engine as if it was behind a network: every call takes a turn in each direction, and a delivery is
+ * a copy of the message at the time of its receive.
  */
 export class RemoteEngine<B> implements Engine<B> {
   readonly #inner: Engine<B>;
@@ -53,8 +53,8 @@ export class RemoteEngine<B> implements Engine<B> {
     return travel(() => this.#inner.deadLetter(this.#originals.get(delivery)!, letter));
   }
 
-  checkpoint(delivery: Delivery<B>, progress: B): Promise<boolean> {
-    return travel(() => this.#inner.checkpoint(this.#originals.get(delivery)!, progress));
+  checkpoint(delivery: Delivery<B>, checkpoint: B): Promise<boolean> {
+    return travel(() => this.#inner.checkpoint(this.#originals.get(delivery)!, checkpoint));
   }
 
   peek(max: number): Promise<readonly StoredMessage<B>[]> {
@@ -69,7 +69,7 @@ export class RemoteEngine<B> implements Engine<B> {
     return travel(() => this.#inner.purge());
   }
 
-  onWake(listener: () => void): () => void {
+  onWake(listener: () => void): () => void | Promise<void> {
     return this.#inner.onWake(listener);
   }
 

@@ -7,18 +7,19 @@ import { skippedMailboxCases, VirtualClock } from "../../src/testing/mod.ts";
 import { hostMailboxCases, onSharedEngine } from "./_hosts.ts";
 import { RemoteEngine } from "./_remote_engine.ts";
 
-describe("EngineMailbox, with bodies as JSON and storage that several share", () => {
+describe("EngineMailbox with JSON bodies and shared storage", () => {
   const make = onSharedEngine((engine) => engine);
   hostMailboxCases(make);
-  it("shows every case", async () => assertEquals(await skippedMailboxCases(make), []));
+  it("an EngineMailbox with JSON bodies and shared storage skips no case", async () =>
+    assertEquals(await skippedMailboxCases(make), []));
 });
 
-describe("EngineMailbox, on an engine that takes its time", () => {
+describe("EngineMailbox on an engine that answers later", () => {
   hostMailboxCases(onSharedEngine((engine) => new RemoteEngine(engine)));
 });
 
 describe("EngineMailbox", () => {
-  it("watches its engine only while somebody waits", async () => {
+  it("listens to its engine only while a receive waits", async () => {
     const clock = new VirtualClock();
     const engine = new MemoryEngine<unknown>("orders", Infinity, clock);
     let listening = 0;
@@ -39,7 +40,7 @@ describe("EngineMailbox", () => {
       assertEquals(listening, 0);
       const waits = [1_000, 2_000].map((waitTimeMs) => mailbox.receive({ waitTimeMs }));
       await clock.settle();
-      assertEquals(listening, 1, "once for all who wait");
+      assertEquals(listening, 1, "once for all waiting receives");
       await clock.advance(2_000);
       assertEquals(await Promise.all(waits), [[], []]);
     }

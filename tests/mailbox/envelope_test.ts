@@ -41,7 +41,7 @@ describe("the stored envelope", () => {
 
   it("is dead-lettered with the message when it cannot be decoded", async () => {
     const { mailbox, engine } = onStore();
-    engine.send([{ id: "a", body: "1", meta: "{ no JSON", delayMs: 0, dedup: false }]);
+    engine.send([{ id: "a", body: "1", meta: "{ not JSON", delayMs: 0, dedup: false }]);
     assertEquals(await mailbox.receive(), []);
     const [letter] = await mailbox.deadLetters.receive();
     assertEquals([letter?.body.raw, letter?.body.reason], ["1", "unreadable"]);
@@ -58,6 +58,15 @@ describe("data of version 0.1", () => {
       [{ n: 1 }, trace],
       [{ "lastcall:trace": {}, body: 2 }, {}],
     ]);
+  });
+
+  it("a body with a trace is read beside a reply address, which its engine returns as meta", async () => {
+    const { mailbox, engine } = onStore();
+    const body = `{"lastcall:trace":${JSON.stringify(trace)},"body":{"n":1}}`;
+    const meta = JSON.stringify({ replyTo: "replies" });
+    engine.send([{ id: "a", body, meta, delayMs: 0, dedup: false }]);
+    const [message] = await mailbox.receive();
+    assertEquals([message?.body, message?.headers, message?.replyTo], [{ n: 1 }, trace, "replies"]);
   });
 
   it("a body that only looks like one with a trace is read as it is", async () => {
@@ -84,7 +93,7 @@ describe("data of version 0.1", () => {
 
   it("a body with a trace that cannot be decoded is dead-lettered as it is", async () => {
     const { mailbox, store } = onStore();
-    const text = `{"lastcall:trace":${JSON.stringify(trace)},"body":{ no JSON}`;
+    const text = `{"lastcall:trace":${JSON.stringify(trace)},"body":{ not JSON}`;
     store(text);
     assertEquals(await mailbox.receive(), []);
     const [letter] = await mailbox.deadLetters.receive();

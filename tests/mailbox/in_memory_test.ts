@@ -10,7 +10,7 @@ const make = onVirtualClock((options) => new InMemoryMailbox<unknown>("orders", 
 describe("InMemoryMailbox", () => {
   hostMailboxCases(make, { engine: "memory" });
 
-  it("shows every case that needs no second view and no codec", async () => {
+  it("a mailbox in memory has no siblings and no codec, and lacks nothing else", async () => {
     const skipped = await skippedMailboxCases(make);
     const reasons = new Set(skipped.map(({ why }) => why));
     assertEquals([...reasons].sort(), [
@@ -20,7 +20,7 @@ describe("InMemoryMailbox", () => {
     ]);
   });
 
-  it("pushes back when it is full, and evicts nothing", async () => {
+  it("refuses to send when it is full, and evicts nothing", async () => {
     const mailbox = new InMemoryMailbox<number>("small", { maxSize: 3 });
     await mailbox.sendMany([1, 2]);
     await assertRejects(() => mailbox.sendMany([3, 4]), MailboxFullError, "holds 2 of 3");
@@ -28,7 +28,7 @@ describe("InMemoryMailbox", () => {
     await assertRejects(() => mailbox.send(4), MailboxFullError, '"small" is full');
     const messages = await mailbox.receive({ maxMessages: 10 });
     assertEquals(messages.map(({ body }) => body), [1, 2, 3]);
-    await assertRejects(() => mailbox.send(4), MailboxFullError, "", "what is in flight counts");
+    await assertRejects(() => mailbox.send(4), MailboxFullError, "", "messages in flight count");
     await messages[0]!.release();
     await messages[1]!.nack();
     await messages[2]!.acknowledge();
@@ -36,7 +36,7 @@ describe("InMemoryMailbox", () => {
     assertEquals(await mailbox.approximateCount(), 3);
   });
 
-  it("takes a message again that it has, even when it is full", async () => {
+  it("accepts a duplicate of a stored message, also when it is full", async () => {
     const mailbox = new InMemoryMailbox<number>("small", { maxSize: 1 });
     await mailbox.send(1, { id: "one" });
     assertEquals(await mailbox.send(1, { id: "one" }), "one");
@@ -44,7 +44,7 @@ describe("InMemoryMailbox", () => {
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("has room for its dead letters", async () => {
+  it("maxSize does not limit the dead letters", async () => {
     const mailbox = new InMemoryMailbox<number>("small", { maxSize: 1 });
     for (const body of [1, 2, 3]) {
       await mailbox.send(body);
@@ -54,7 +54,7 @@ describe("InMemoryMailbox", () => {
     assertEquals(await mailbox.deadLetters.approximateCount(), 3);
   });
 
-  it("keeps a body as it is, not a copy", async () => {
+  it("stores a body without copying it", async () => {
     const mailbox = new InMemoryMailbox<() => string>();
     const body = () => "called";
     await mailbox.send(body);
@@ -62,7 +62,7 @@ describe("InMemoryMailbox", () => {
     assertEquals(message!.body, body);
   });
 
-  it("refuses a name that could not be told apart, and a senseless size", () => {
+  it("refuses an invalid name and an invalid maxSize", () => {
     for (const name of ["", " ", "it's", 'a"b', "a\nb", "a\u0000b", "ü", "x".repeat(201)]) {
       assertThrows(() => new InMemoryMailbox(name), InvalidParameterError, "Invalid mailbox name");
     }
@@ -71,12 +71,12 @@ describe("InMemoryMailbox", () => {
     }
   });
 
-  it("shares nothing with another of the same name", async () => {
+  it("shares no messages with another mailbox of the same name", async () => {
     await new InMemoryMailbox<number>("orders").send(1);
     assertEquals(await new InMemoryMailbox<number>("orders").approximateCount(), 0);
   });
 
-  it("has no timer while nobody waits, and one for each who does", async () => {
+  it("has one timer for each waiting receive, and no other", async () => {
     const clock = new VirtualClock();
     const mailbox = new InMemoryMailbox<number>("orders", { clock });
     await mailbox.sendMany([1, 2, 3], { delayMs: 1_000 });
@@ -92,14 +92,18 @@ describe("InMemoryMailbox", () => {
     assertEquals(clock.pending, 0);
   });
 
-  it("a stepped wall clock changes no lease and no delay", async () => {
+  it("an adjusted wall clock changes no lease and no delay", async () => {
     const clock = new VirtualClock();
     const mailbox = new InMemoryMailbox<number>("orders", { clock });
     await mailbox.sendMany([1, 2]);
     await mailbox.send(3, { delayMs: 1_000 });
     const [message] = await mailbox.receive({ visibilityTimeoutMs: 1_000 });
     clock.stepWallClock(3_600_000);
-    assertEquals((await mailbox.receive({ maxMessages: 10 })).length, 1, "only what was ready");
+    assertEquals(
+      (await mailbox.receive({ maxMessages: 10 })).length,
+      1,
+      "only the visible message",
+    );
     await message!.acknowledge();
   });
 });

@@ -8,8 +8,8 @@ import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FaultyEngine, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 
-/** A mailbox that fails on demand, and a second view of what it stores that does not. */
-function bench(log: Log = silentLog) {
+/** Returns a mailbox that fails on demand, and another one on the same storage that does not. */
+function setUp(log: Log = silentLog) {
   const clock = new VirtualClock();
   const storage = new MemoryEngine<string>("orders", Infinity, clock);
   const faulty = new FaultyEngine<string>(storage);
@@ -19,8 +19,8 @@ function bench(log: Log = silentLog) {
 }
 
 describe("a mailbox whose engine fails", () => {
-  it("gives back what is handed over after the abort", async () => {
-    const { clock, faulty, mailbox, sibling } = bench();
+  it("releases messages that are delivered after an abort", async () => {
+    const { clock, faulty, mailbox, sibling } = setUp();
     await mailbox.sendMany([1, 2]);
     const controller = new AbortController();
     faulty.freeze("receive");
@@ -37,8 +37,8 @@ describe("a mailbox whose engine fails", () => {
     ]]);
   });
 
-  it("waits for an engine that hangs only so long, and gives back later what it hands over", async () => {
-    const { clock, faulty, mailbox } = bench();
+  it("waits one second for an engine that hangs after an abort, and releases what it delivers later", async () => {
+    const { clock, faulty, mailbox } = setUp();
     await mailbox.send("tea");
     faulty.freeze("receive");
     const controller = new AbortController();
@@ -53,9 +53,9 @@ describe("a mailbox whose engine fails", () => {
     assertEquals([message?.body, message?.deliveryCount, clock.pending], ["tea", 1, 0]);
   });
 
-  it("gives back a batch that an unreadable body held up for too long", async () => {
-    const { clock, storage, faulty, mailbox, sibling } = bench();
-    storage.send([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
+  it("releases a batch that is delayed by the dead-lettering of an unreadable body", async () => {
+    const { clock, storage, faulty, mailbox, sibling } = setUp();
+    storage.send([{ id: "bad", body: "{ not JSON", delayMs: 0, dedup: false }]);
     await mailbox.send("good");
     const controller = new AbortController();
     const { signal } = controller;
@@ -74,8 +74,8 @@ describe("a mailbox whose engine fails", () => {
     assertEquals(await sibling.deadLetters.approximateCount(), 1);
   });
 
-  it("gives back what is handed over after the close", async () => {
-    const { clock, faulty, mailbox, sibling } = bench();
+  it("releases messages that are delivered after a close", async () => {
+    const { clock, faulty, mailbox, sibling } = setUp();
     await mailbox.send(1);
     faulty.freeze("receive");
     const received = mailbox.receive({ waitTimeMs: 60_000 });
@@ -87,8 +87,8 @@ describe("a mailbox whose engine fails", () => {
     assertEquals((await sibling.receive())[0]?.deliveryCount, 1);
   });
 
-  it("lets another receiver look when a look fails", async () => {
-    const { clock, faulty, mailbox } = bench();
+  it("another receive gets the message when one fails", async () => {
+    const { clock, faulty, mailbox } = setUp();
     const waits = [1, 2].map(() => mailbox.receive({ waitTimeMs: 60_000 }));
     await clock.settle();
     faulty.loseConnection({ operations: ["receive"], calls: 1 });
@@ -99,15 +99,15 @@ describe("a mailbox whose engine fails", () => {
     assertEquals(clock.pending, 0);
   });
 
-  it("stores nothing of a batch that could not be sent", async () => {
-    const { faulty, mailbox } = bench();
+  it("stores no message of a batch that could not be sent", async () => {
+    const { faulty, mailbox } = setUp();
     faulty.loseConnection({ calls: 1 });
     await assertRejects(() => mailbox.sendMany([1, 2]), MailboxConnectionError);
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("leaves a delivery open that could not be settled", async () => {
-    const { faulty, mailbox } = bench();
+  it("a delivery that could not be settled stays open", async () => {
+    const { faulty, mailbox } = setUp();
     await mailbox.sendMany([1, 2, 3]);
     const [first, second, third] = await mailbox.receive({ maxMessages: 3 });
     faulty.loseConnection();
@@ -132,8 +132,8 @@ describe("a mailbox whose engine fails", () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("finds out by the next call what became of one whose answer was lost", async () => {
-    const { faulty, mailbox } = bench();
+  it("a repeated call reports what the first one did when its answer was lost", async () => {
+    const { faulty, mailbox } = setUp();
     await mailbox.send("work");
     const [message] = await mailbox.receive();
     faulty.loseConnection({ operations: ["acknowledge"], calls: 1, answersOnly: true });
@@ -142,11 +142,11 @@ describe("a mailbox whose engine fails", () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("delivers the rest when an unreadable body cannot be buried, and tries again later", async () => {
+  it("delivers the other messages when an unreadable body cannot be dead-lettered, and tries again later", async () => {
     const errors: string[] = [];
     const log = { ...silentLog, error: (message: string) => errors.push(message) };
-    const { clock, storage, faulty, mailbox } = bench(log);
-    storage.send([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
+    const { clock, storage, faulty, mailbox } = setUp(log);
+    storage.send([{ id: "bad", body: "{ not JSON", delayMs: 0, dedup: false }]);
     await mailbox.send("good");
     faulty.loseConnection({ operations: ["deadLetter"], calls: 1 });
     const messages = await mailbox.receive({ maxMessages: 10, visibilityTimeoutMs: 1_000 });
@@ -156,11 +156,11 @@ describe("a mailbox whose engine fails", () => {
     await clock.advance(1_000);
     assertEquals(await mailbox.receive(), []);
     const [letter] = await mailbox.deadLetters.receive();
-    assertEquals([letter?.body.id, letter?.body.raw], ["bad", "{ no JSON"]);
+    assertEquals([letter?.body.id, letter?.body.raw], ["bad", "{ not JSON"]);
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("goes on after an outage with nothing lost", async () => {
+  it("loses no message in an outage", async () => {
     const mailbox = new FaultyMailbox<number>();
     await mailbox.sendMany([1, 2]);
     mailbox.loseConnection();
@@ -172,9 +172,9 @@ describe("a mailbox whose engine fails", () => {
   });
 });
 
-describe("a mailbox at its edges", () => {
-  it("answers an aborted receive although what came late could not be given back", async () => {
-    const { clock, faulty, mailbox } = bench();
+describe("a mailbox", () => {
+  it("an aborted receive returns [] when late messages cannot be released", async () => {
+    const { clock, faulty, mailbox } = setUp();
     await mailbox.send(1);
     const controller = new AbortController();
     faulty.freeze("receive");
@@ -186,8 +186,8 @@ describe("a mailbox at its edges", () => {
     assertEquals(await received, []);
   });
 
-  it("closes its engine after what is under way has been given back", async () => {
-    const { clock, faulty, mailbox, sibling } = bench();
+  it("closes its engine after late messages are released", async () => {
+    const { clock, faulty, mailbox, sibling } = setUp();
     await mailbox.send(1);
     const closings: number[] = [];
     const close = faulty.close.bind(faulty);
@@ -207,16 +207,16 @@ describe("a mailbox at its edges", () => {
     assertEquals((await sibling.receive()).length, 1);
   });
 
-  it("a message that is listed twice is settled once, and final", async () => {
-    const { mailbox } = bench();
+  it("a message that is listed twice is settled once", async () => {
+    const { mailbox } = setUp();
     await mailbox.send(1);
     const [message] = await mailbox.receive();
     assertEquals(await mailbox.acknowledgeMany([message!, message!]), [true, false]);
     assertEquals(message!.finalized, true);
   });
 
-  it("progress that cannot be read does not keep a message from its burial", async () => {
-    const { storage, sibling } = bench();
+  it("a message with an unreadable checkpoint can be dead-lettered", async () => {
+    const { storage, sibling } = setUp();
     await sibling.send(1);
     storage.checkpoint(storage.receive(1, 0).deliveries[0]!, "x");
     const { deliveries } = storage.receive(1, 60_000);
@@ -228,7 +228,7 @@ describe("a mailbox at its edges", () => {
     assertEquals([letter?.body.body, letter?.body.checkpoint], [1, "{broken"]);
   });
 
-  it("the longest name still has dead letters", async () => {
+  it("a mailbox with the longest name has dead letters", async () => {
     const mailbox = new InMemoryMailbox("x".repeat(180));
     assertEquals(await mailbox.deadLetters.deadLetters?.approximateCount(), 0);
   });

@@ -1,40 +1,41 @@
 import { describe, it } from "node:test";
 import { assert } from "@std/assert";
 import * as fc from "fast-check";
-import type { Delivery, Engine, Received } from "../../src/mailbox/engine.ts";
+import type { Delivery, Engine, Entry, Received } from "../../src/mailbox/engine.ts";
 import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { histories } from "./_commands.ts";
 import { History } from "./_history.ts";
 import type { ManualClock } from "./_manual_clock.ts";
+import { seed } from "./_seed.ts";
 
 type Make = (clock: ManualClock) => Engine<unknown>;
 
-function accounting(make: Make) {
+function property(make: Make) {
   return fc.asyncProperty(histories, (commands) => new History(make).run(commands));
 }
 
-describe("the accounting of a mailbox", () => {
-  it("holds in thousands of random histories", async () => {
+describe("a mailbox", () => {
+  it("keeps every message in exactly one place, in thousands of random histories", async () => {
     const make: Make = (clock) => new MemoryEngine("orders", Infinity, clock);
-    await fc.assert(accounting(make), { numRuns: 2_000, seed: 20260301 });
+    await fc.assert(property(make), { numRuns: 2_000, seed });
   });
 });
 
-/** A counterexample is found for each of these, or the property above would prove nothing. */
+/** Engines with one fault each. The property above must find a counterexample for every one. */
 const BROKEN: Readonly<Record<string, typeof MemoryEngine<unknown>>> = {
-  "drops what is released": class extends MemoryEngine<unknown> {
+  "drops released messages": class extends MemoryEngine<unknown> {
     override release(deliveries: readonly Delivery<unknown>[]): boolean[] {
       return this.acknowledge(deliveries);
     }
   },
 
-  "lets a stale receipt acknowledge": class extends MemoryEngine<unknown> {
+  "accepts an acknowledge with a stale receipt handle": class extends MemoryEngine<unknown> {
     readonly #last = new Map<string, Delivery<unknown>>();
 
     override receive(max: number, visibilityMs: number): Received<unknown> {
-      const pulled = super.receive(max, visibilityMs);
-      for (const delivery of pulled.deliveries) this.#last.set(delivery.id, delivery);
-      return pulled;
+      const received = super.receive(max, visibilityMs);
+      for (const delivery of received.deliveries) this.#last.set(delivery.id, delivery);
+      return received;
     }
 
     override acknowledge(deliveries: readonly Delivery<unknown>[]): boolean[] {
@@ -42,7 +43,7 @@ const BROKEN: Readonly<Record<string, typeof MemoryEngine<unknown>>> = {
     }
   },
 
-  "delivers a message to two at once": class extends MemoryEngine<unknown> {
+  "delivers a message twice at the same time": class extends MemoryEngine<unknown> {
     override receive(max: number, visibilityMs: number): Received<unknown> {
       const { deliveries, nextDueMs } = super.receive(max, visibilityMs);
       const twice = deliveries.length < max ? deliveries.slice(0, 1) : [];
@@ -50,51 +51,49 @@ const BROKEN: Readonly<Record<string, typeof MemoryEngine<unknown>>> = {
     }
   },
 
-  "forgets the delay of a nack": class extends MemoryEngine<unknown> {
+  "ignores the delay of a nack": class extends MemoryEngine<unknown> {
     override nack(
       deliveries: readonly Delivery<unknown>[],
       _: number,
-      spends: boolean,
+      countsAttempt: boolean,
     ): boolean[] {
-      return super.nack(deliveries, 0, spends);
+      return super.nack(deliveries, 0, countsAttempt);
     }
   },
 
-  "gives the attempt back at every release": class extends MemoryEngine<unknown> {
+  "counts no release as an attempt": class extends MemoryEngine<unknown> {
     override release(deliveries: readonly Delivery<unknown>[]): boolean[] {
       return super.nack(deliveries, 0, false);
     }
   },
 
-  "lets the last one out first": class extends MemoryEngine<unknown> {
+  "delivers the newest message first": class extends MemoryEngine<unknown> {
     override receive(max: number, visibilityMs: number): Received<unknown> {
       const { deliveries, nextDueMs } = super.receive(max, visibilityMs);
       return { deliveries: [...deliveries].reverse(), nextDueMs };
     }
   },
 
-  "copies to the dead letters and removes nothing": class extends MemoryEngine<unknown> {
-    override deadLetter(delivery: Delivery<unknown>, body: unknown): boolean {
-      const [there = false] = this.extend([delivery], 0);
-      if (there) {
-        this.deadLetters().send([{ id: delivery.id, body, delayMs: 0, dedup: true }]);
-      }
-      return there;
+  "stores a dead letter and does not remove its message": class extends MemoryEngine<unknown> {
+    override deadLetter(delivery: Delivery<unknown>, letter: Entry<unknown>): boolean {
+      const [isActive = false] = this.extend([delivery], 0);
+      if (isActive) this.deadLetters().send([letter]);
+      return isActive;
     }
   },
 
-  "takes an extension for a new beginning": class extends MemoryEngine<unknown> {
+  "extends a lease by more than requested": class extends MemoryEngine<unknown> {
     override extend(deliveries: readonly Delivery<unknown>[], ms: number): boolean[] {
       return super.extend(deliveries, ms + 1);
     }
   },
 };
 
-describe("the accounting finds an engine that", () => {
+describe("the property finds an engine that", () => {
   for (const [fault, Broken] of Object.entries(BROKEN)) {
     it(fault, async () => {
       const make: Make = (clock) => new Broken("orders", Infinity, clock);
-      const { failed, numRuns } = await fc.check(accounting(make), {
+      const { failed, numRuns } = await fc.check(property(make), {
         numRuns: 2_000,
         seed: 20260301,
         endOnFailure: true,

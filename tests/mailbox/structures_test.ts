@@ -5,6 +5,7 @@ import { Heap } from "../../src/_heap.ts";
 import { Fifo } from "../../src/mailbox/_fifo.ts";
 import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { ManualClock } from "./_manual_clock.ts";
+import { seed } from "./_seed.ts";
 
 class Item {
   place = -1;
@@ -24,7 +25,7 @@ const step = fc.record({
 });
 
 describe("Heap", () => {
-  it("gives the least first, whatever was pushed, moved and removed", () => {
+  it("returns the least item first after any pushes, moves and removals", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 100, size: "max" }), (steps) => {
         const heap = new Heap<Item>((a, b) => a.key < b.key);
@@ -52,19 +53,19 @@ describe("Heap", () => {
           }
           assertEquals([heap.size, heap.peek()?.key], [model.length, least(model)?.key]);
           for (const [place, it] of heap.values().entries()) {
-            assert(it.place === place, "its place");
+            assert(it.place === place, "the place of an item is its index");
           }
         }
         const rest = Array.from({ length: heap.size }, () => heap.pop()!.key);
         assertEquals(rest, model.map(({ key }) => key).sort((a, b) => a - b));
       }),
-      { numRuns: 500, seed: 1 },
+      { numRuns: 500, seed },
     );
   });
 });
 
 describe("Fifo", () => {
-  it("gives the lowest number first, whatever came back", () => {
+  it("returns the lowest number first, also of items that came back", () => {
     const steps = fc.array(fc.constantFrom("append", "append", "take", "take", "comeBack"), {
       maxLength: 150,
       size: "max",
@@ -92,16 +93,16 @@ describe("Fifo", () => {
             model.push(back!);
           }
           assertEquals(fifo.size, model.length);
-          assert(fifo.values().every((it) => model.includes(it)), "nothing else is in line");
+          assert(fifo.values().every((it) => model.includes(it)), "no other item is queued");
         }
         fifo.clear();
         assertEquals([fifo.size, fifo.take(), fifo.values()], [0, undefined, []]);
       }),
-      { numRuns: 500, seed: 1 },
+      { numRuns: 500, seed },
     );
   });
 
-  it("lets go of what has passed: a million through a short line", () => {
+  it("does not grow when a million items pass through a short queue", () => {
     const fifo = new Fifo<Item>();
     let number = 0;
     const longest = longestArray((it) => it instanceof Item, () => {
@@ -128,7 +129,7 @@ describe("MemoryEngine", () => {
         engine.send(ids.map((id) => ({ id, body: round, delayMs: round % 3, dedup: true })));
         clock.elapsed += 5;
         const { deliveries } = engine.receive(100, 1_000);
-        assert(deliveries.length === 100, "every id was free again");
+        assert(deliveries.length === 100, "every id can be used again");
         engine.release(deliveries.slice(0, 10));
         const again = engine.receive(10, 1_000).deliveries;
         const settled = [...engine.acknowledge(deliveries.slice(10)), ...engine.acknowledge(again)];
@@ -138,7 +139,7 @@ describe("MemoryEngine", () => {
     });
     assert(longest <= 2_100, `an array grew to ${longest}`);
     assertEquals(engine.count(), 0);
-    assertEquals(engine.receive(1, 0).nextDueMs, Infinity, "nothing is left that could fall due");
+    assertEquals(engine.receive(1, 0).nextDueMs, Infinity, "no message is left");
   });
 });
 
@@ -148,7 +149,7 @@ function least(items: readonly Item[]): Item | undefined {
   return found;
 }
 
-/** How long any array gets that such items are pushed to, meanwhile. */
+/** Returns the length of the longest array that such items are pushed to during `act`. */
 function longestArray(isItem: (it: unknown) => boolean, act: () => void): number {
   const { push } = Array.prototype;
   let longest = 0;

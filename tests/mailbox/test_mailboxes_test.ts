@@ -7,12 +7,15 @@ import {
   NullMailbox,
   VirtualClock,
 } from "../../src/testing/mod.ts";
-import { hostMailboxCases, onVirtualClock } from "./_hosts.ts";
+import { hostMailboxCases, type Lack, onVirtualClock } from "./_hosts.ts";
+
+const IN_MEMORY_LACKS: readonly Lack[] = ["sibling", "sendRaw", "maxBodyBytes"];
 
 describe("CollectingMailbox", () => {
-  hostMailboxCases(onVirtualClock((options) => new CollectingMailbox<unknown>("all", options)));
+  const make = onVirtualClock((options) => new CollectingMailbox<unknown>("all", options));
+  hostMailboxCases(make, { lacks: IN_MEMORY_LACKS });
 
-  it("remembers what was sent, also once it is gone", async () => {
+  it("records sent messages, also after they are purged", async () => {
     const mailbox = new CollectingMailbox<string>();
     const id = await mailbox.send("a", { delayMs: 5 });
     const ids = await mailbox.sendMany(["b", "c"], { replyTo: "replies" });
@@ -25,7 +28,7 @@ describe("CollectingMailbox", () => {
     ]);
   });
 
-  it("does not remember what was refused", async () => {
+  it("does not record a message that was refused", async () => {
     const mailbox = new CollectingMailbox<string>();
     await assertRejects(() => mailbox.send("a", { delayMs: -1 }));
     assertEquals(mailbox.bodies, []);
@@ -33,7 +36,7 @@ describe("CollectingMailbox", () => {
 });
 
 describe("NullMailbox", () => {
-  it("drops what is sent", async () => {
+  it("drops sent messages", async () => {
     const mailbox = new NullMailbox<string>();
     const ids = [await mailbox.send("a", { id: "one" }), ...await mailbox.sendMany(["b", "c"])];
     assertEquals([ids[0], new Set(ids).size], ["one", 3]);
@@ -43,7 +46,7 @@ describe("NullMailbox", () => {
     assertEquals(await mailbox.deadLetters.receive(), []);
   });
 
-  it("makes a receiver wait as long as it wants to, or until it is closed", async () => {
+  it("a receive waits until its wait time passes or the mailbox is closed", async () => {
     const clock = new VirtualClock();
     const mailbox = new NullMailbox<string>("null", { clock });
     assertEquals(await clock.until(mailbox.receive({ waitTimeMs: 20_000 })), []);
@@ -56,9 +59,10 @@ describe("NullMailbox", () => {
 });
 
 describe("FaultyMailbox", () => {
-  hostMailboxCases(onVirtualClock((options) => new FaultyMailbox<unknown>("faulty", options)));
+  const make = onVirtualClock((options) => new FaultyMailbox<unknown>("faulty", options));
+  hostMailboxCases(make, { lacks: IN_MEMORY_LACKS });
 
-  it("ends a lease on demand, and whoever waits gets the message", async () => {
+  it("expire ends a lease, and a waiting receive gets the message", async () => {
     const mailbox = new FaultyMailbox<string>();
     await mailbox.send("work");
     const [message] = await mailbox.receive();
@@ -70,32 +74,32 @@ describe("FaultyMailbox", () => {
     await assertRejects(() => message!.acknowledge(), ReceiptHandleExpiredError);
     await again!.acknowledge();
     await mailbox.expire(again!);
-    assertEquals(await mailbox.approximateCount(), 0, "what is done stays done");
+    assertEquals(await mailbox.approximateCount(), 0, "an acknowledged message stays deleted");
   });
 
-  it("cannot end the lease of a message it has not delivered", async () => {
-    const foreign = { receiptHandle: "nobody's" };
-    await assertRejects(() => new FaultyMailbox().expire(foreign), TypeError, "nobody's");
+  it("expire refuses a message that the mailbox did not deliver", async () => {
+    const foreign = { receiptHandle: "unknown" };
+    await assertRejects(() => new FaultyMailbox().expire(foreign), TypeError, "unknown");
   });
 
-  it("loses its connection for so many calls of some operations", async () => {
+  it("loses its connection for some calls of some operations", async () => {
     const mailbox = new FaultyMailbox<string>();
     mailbox.loseConnection({ operations: ["send", "count"], calls: 2 });
-    assertEquals(await mailbox.receive(), [], "others go on");
+    assertEquals(await mailbox.receive(), [], "other operations succeed");
     await assertRejects(() => mailbox.send("a"), MailboxConnectionError, "send");
     await assertRejects(() => mailbox.approximateCount(), MailboxConnectionError, "count");
     await mailbox.send("b");
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("loses answers where the engine has done its part", async () => {
+  it("loses the answer of a call that the engine carried out", async () => {
     const mailbox = new FaultyMailbox<string>();
     mailbox.loseConnection({ calls: 1, answersOnly: true });
     await assertRejects(() => mailbox.send("a"), MailboxConnectionError);
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("hangs while it is frozen, and does what it was asked once it thaws", async () => {
+  it("calls hang while the mailbox is frozen, and continue when it thaws", async () => {
     const clock = new VirtualClock();
     const mailbox = new FaultyMailbox<string>("faulty", { clock });
     mailbox.freeze("send");

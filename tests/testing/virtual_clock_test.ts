@@ -3,7 +3,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
 
 describe("VirtualClock", () => {
-  it("runs timers in order, each at its own moment, also those that timers add", async () => {
+  it("runs timers at their due times, also the ones that timers add", async () => {
     const clock = new VirtualClock();
     const seen: [string, number][] = [];
     const note = (name: string) => () => void seen.push([name, clock.monotonic()]);
@@ -17,7 +17,7 @@ describe("VirtualClock", () => {
     assertEquals([clock.monotonic(), clock.pending], [100, 0]);
   });
 
-  it("lets promises run between two timers", async () => {
+  it("runs promises between two timers", async () => {
     const clock = new VirtualClock();
     const seen: string[] = [];
     clock.sleep(10).then(() => seen.push("first")).then(() => seen.push("then"));
@@ -37,7 +37,7 @@ describe("VirtualClock", () => {
     assertEquals(ran, false);
   });
 
-  it("an aborted sleep rejects with the signal's reason and leaves nothing", async () => {
+  it("an aborted sleep rejects with the signal's reason and leaves no timer", async () => {
     const clock = new VirtualClock();
     const controller = new AbortController();
     const asleep = clock.sleep(1_000, { signal: controller.signal });
@@ -47,13 +47,13 @@ describe("VirtualClock", () => {
     assertEquals(clock.pending, 0);
   });
 
-  it("a wait of nothing needs no advance", async () => {
+  it("a sleep of 0 ms needs no advance", async () => {
     const clock = new VirtualClock();
     await clock.sleep(0);
     assertEquals([clock.monotonic(), clock.pending], [0, 0]);
   });
 
-  it("moves on until a promise settles, or says that it cannot", async () => {
+  it("until advances time until a promise settles, and throws when it cannot", async () => {
     const clock = new VirtualClock();
     await clock.until(clock.sleep(86_400_000));
     assertEquals(clock.monotonic(), 86_400_000);
@@ -61,7 +61,7 @@ describe("VirtualClock", () => {
     await assertRejects(() => clock.until(clock.sleep(Infinity)), Error, "cannot settle");
   });
 
-  it("the wall clock can be set without moving durations", () => {
+  it("stepWallClock does not change durations", () => {
     const clock = new VirtualClock(1_000);
     clock.stepWallClock(-500);
     assertEquals([clock.now(), clock.monotonic()], [500, 0]);

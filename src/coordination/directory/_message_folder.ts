@@ -3,7 +3,6 @@ import { basename, join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";
-import { jsonCodec } from "../../mailbox/codec.ts";
 import type { StoredMessage } from "../../mailbox/engine.ts";
 import { systemRandom } from "../../random.ts";
 import { isObject } from "../board_store.ts";
@@ -91,7 +90,9 @@ export class MessageFolder {
     const body = await unlessAbsent(readFile(this.#path(file), "utf8"));
     if (body === undefined) return undefined;
     const { replyTo, ...extras } = await this.extras(file);
-    return replyTo === undefined ? { body, ...extras } : { ...readOld(body, replyTo), ...extras };
+    // Version 0.1 stored the reply address beside the checkpoint.
+    const meta = replyTo === undefined ? {} : { meta: JSON.stringify({ replyTo }) };
+    return { body, ...meta, ...extras };
   }
 
   /** Removes a message. Returns false when it is gone. */
@@ -225,13 +226,6 @@ function parseExtras(text: string): Extras | undefined {
   } catch {
     return undefined; // not JSON
   }
-}
-
-/** Reads a message with a reply address of version 0.1, which stored its trace in the body. */
-function readOld(stored: string, replyTo: string): Content {
-  const codec = jsonCodec();
-  const { body, headers } = codec.readTraced?.(stored) ?? { body: stored, headers: {} };
-  return { body, meta: codec.encodeMeta({ headers, replyTo }) };
 }
 
 function byOrder(a: FileName, b: FileName): number {

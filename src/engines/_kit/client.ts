@@ -3,7 +3,7 @@ import { MailboxConnectionError } from "../../mailbox/errors.ts";
 
 /**
  * Loads the client of an engine, an optional package. `user` is the subject of the error when it is missing,
- * such as `A mailbox on Redis`.
+ * such as `A mailbox on Redis`, and `instead` is what a caller can do without the package.
  *
  * Pass `() => import(MODULE)` with a constant `MODULE: string` in the same file: JSR would make a literal
  * name a dependency of every user, and the npm build makes the name visible to bundlers.
@@ -12,11 +12,12 @@ export async function loadClient<T>(
   user: string,
   name: string,
   load: () => Promise<unknown>,
+  instead: string = "pass a client",
 ): Promise<T> {
   try {
     return await load() as T;
   } catch (error) {
-    throw new MailboxConnectionError(`${missingPackages(user, [name])}, or pass a client`, {
+    throw new MailboxConnectionError(`${missingPackages(user, [name])}, or ${instead}`, {
       cause: error,
       reason: "client_missing",
     });

@@ -1,18 +1,22 @@
+import { BoundedCalls } from "../_kit/bounded_calls.ts";
+import type { Clock } from "../../clock.ts";
 import { errorText } from "../../errors.ts";
-import { settlesWithin } from "../../_promises.ts";
-import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
+import type { Log } from "../../log.ts";
 import {
   isMailboxError,
   MailboxClosedError,
   MailboxConnectionError,
 } from "../../mailbox/errors.ts";
+import type { Random } from "../../random.ts";
 import type { Kv, KvAtomic, KvEntry, KvKey, KvSelector } from "./kv.ts";
-
-/** How long after the last call `close` waits at most. An unreachable store must not delay a shutdown. */
-const LINGER_MS = 1_000;
 
 /** The maximum number of keys of one `getMany`. */
 const MAX_KEYS = 10;
+
+/** The limits of one commit, less a reserve: checks, bytes of keys, bytes of values. */
+const MAX_CHECKS = 90;
+const MAX_KEY_BYTES = 70_000;
+export const MAX_COMMIT_BYTES = 700_000;
 
 /** How often a change is tried that conflicts with other processes. */
 const ATTEMPTS = 40;
@@ -21,20 +25,39 @@ const MAX_CONFLICT_DELAY_MS = 50;
 /** About how long another process locks the file. */
 const MAX_BUSY_DELAY_MS = 10;
 
+/** The size of one part of a change, in bytes. */
+export interface Weight {
+  readonly keyBytes: number;
+  readonly bytes: number;
+}
+
+/** Options of a {@linkcode Store}. */
+export interface StoreOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** After how many milliseconds a call fails. */
+  readonly callTimeoutMs: number;
+  /** True when `close` closes the store. */
+  readonly ownsKv: boolean;
+}
+
 /** Calls a store, each call with a timeout. */
 export class Store {
   readonly clock: Clock;
-  readonly #timeoutMs: number;
-  readonly #own: boolean;
-  readonly #pending = new Set<Promise<unknown>>();
+  readonly random: Random;
+  readonly #log: Log;
+  readonly #calls: BoundedCalls;
+  readonly #ownsKv: boolean;
   #kv: Kv | undefined;
-  #lastCallAt = -Infinity;
 
-  constructor(kv: Kv, own: boolean, clock: Clock, timeoutMs: number) {
+  constructor(kv: Kv, options: StoreOptions) {
     this.#kv = kv;
-    this.#own = own;
-    this.clock = clock;
-    this.#timeoutMs = timeoutMs;
+    this.clock = options.clock;
+    this.random = options.random;
+    this.#log = options.log;
+    this.#ownsKv = options.ownsKv;
+    this.#calls = new BoundedCalls("Deno KV", options.clock, options.callTimeoutMs);
   }
 
   get(action: string, key: KvKey): Promise<KvEntry> {
@@ -86,51 +109,55 @@ export class Store {
     for (let i = 1; i <= ATTEMPTS; i++) {
       const result = await attempt();
       if (result !== undefined) return result;
-      await this.clock.sleep(Math.random() * Math.min(2 ** i, MAX_CONFLICT_DELAY_MS));
+      await this.clock.sleep(this.random.number() * Math.min(2 ** i, MAX_CONFLICT_DELAY_MS));
     }
     throw new MailboxConnectionError(
       `Deno KV failed to ${action}: other processes changed the same entries ${ATTEMPTS} times. Try again`,
     );
   }
 
-  /** Returns a stream of the changes of a key; undefined after `close`. */
-  watch(key: KvKey): ReadableStream<unknown> | undefined {
-    return this.#kv?.watch([key]);
+  /** Calls `listener` when a key changes, also by other processes. Returns the remover. */
+  watch(key: KvKey, listener: () => void): () => void {
+    const reader = this.#kv?.watch([key]).getReader();
+    if (reader === undefined) return () => {};
+    this.#follow(reader, listener);
+    return () => void reader.cancel().catch(() => {}); // the stream may have failed before
   }
 
   /** Waits for pending calls, at the latest until 1 s after the last call started. Later calls fail. */
   async close(): Promise<void> {
-    const leftMs = LINGER_MS - (this.clock.monotonic() - this.#lastCallAt);
-    await settlesWithin(this.#allSettled(), Math.max(0, leftMs), this.clock);
+    await this.#calls.settled();
     const kv = this.#kv;
     this.#kv = undefined;
-    if (this.#own) kv?.close();
+    if (this.#ownsKv) kv?.close();
   }
 
-  async #allSettled(): Promise<void> {
-    // A caller that has just received messages releases them within this turn.
-    do {
-      await Promise.allSettled(this.#pending);
-      await nextTurn();
-    } while (this.#pending.size > 0);
+  /** Skips the first value, which is the current state. */
+  async #follow(
+    reader: ReadableStreamDefaultReader<unknown>,
+    listener: () => void,
+  ): Promise<void> {
+    try {
+      for (let first = true; !(await reader.read()).done; first = false) {
+        if (!first) listener();
+      }
+    } catch (error) {
+      this.#log.debug("could not watch Deno KV; receivers poll instead", { error });
+    }
   }
 
   async #run<T>(action: string, act: (kv: Kv) => Promise<T>): Promise<T> {
-    const call = this.#withTimeout(action, (expired) => this.#retryWhileBusy(act, expired));
-    this.#pending.add(call);
     try {
-      return await call;
+      return await this.#calls.run(action, (signal) => this.#retryWhileBusy(act, signal));
     } catch (error) {
       if (isMailboxError(error)) throw error;
       const text = error instanceof Error ? error.message : errorText(error);
       throw new MailboxConnectionError(`Deno KV failed to ${action}: ${text}`, { cause: error });
-    } finally {
-      this.#pending.delete(call);
     }
   }
 
   /** Repeats `act` while another process locks the file. A refused call has changed nothing. */
-  async #retryWhileBusy<T>(act: (kv: Kv) => Promise<T>, expired: () => boolean): Promise<T> {
+  async #retryWhileBusy<T>(act: (kv: Kv) => Promise<T>, expired: AbortSignal): Promise<T> {
     for (;;) {
       const kv = this.#kv;
       if (kv === undefined) {
@@ -141,31 +168,29 @@ export class Store {
       try {
         return await act(kv);
       } catch (error) {
-        if (!/database is (locked|busy)/.test(errorText(error)) || expired()) throw error;
+        if (!/database is (locked|busy)/.test(errorText(error)) || expired.aborted) throw error;
       }
-      await this.clock.sleep(1 + Math.random() * MAX_BUSY_DELAY_MS);
+      await this.clock.sleep(1 + this.random.number() * MAX_BUSY_DELAY_MS);
     }
   }
+}
 
-  async #withTimeout<T>(action: string, act: (isExpired: () => boolean) => Promise<T>): Promise<T> {
-    let cancel: Cancel | undefined;
-    let isExpired = false;
-    this.#lastCallAt = this.clock.monotonic();
-    const expired = new Promise<never>((_, reject) => {
-      cancel = this.clock.schedule(this.#timeoutMs, () => {
-        isExpired = true;
-        reject(
-          new MailboxConnectionError(
-            `Deno KV did not answer within ${this.#timeoutMs} ms when asked to ${action}. Check the store; ` +
-              "the next call tries again",
-          ),
-        );
-      });
-    });
-    try {
-      return await Promise.race([act(() => isExpired), expired]);
-    } finally {
-      cancel?.();
+/** Splits a change into chunks that fit into one commit each. */
+export function chunksOf<T>(parts: readonly T[], weigh: (part: T) => Weight): T[][] {
+  const chunks: T[][] = [];
+  let chunk: T[] = [];
+  let [keyBytes, bytes] = [0, 0];
+  for (const part of parts) {
+    const weight = weigh(part);
+    keyBytes += weight.keyBytes;
+    bytes += weight.bytes;
+    const fits = chunk.length < MAX_CHECKS && keyBytes <= MAX_KEY_BYTES &&
+      bytes <= MAX_COMMIT_BYTES;
+    if (chunks.length === 0 || !fits) {
+      chunks.push(chunk = []);
+      ({ keyBytes, bytes } = weight);
     }
+    chunk.push(part);
   }
+  return chunks;
 }

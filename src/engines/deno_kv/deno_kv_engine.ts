@@ -1,30 +1,32 @@
-import type { Log } from "../../log.ts";
+import { wakeUps } from "../_kit/wake_ups.ts";
 import {
   type Delivery,
   type Engine,
   type Entry,
   FREE_RELEASES,
-  type Pulled,
+  type Received,
 } from "../../mailbox/engine.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import { KvDelivery } from "./_delivery.ts";
-import { Keys } from "./_keys.ts";
+import { Receiver, Settler } from "./_leases.ts";
 import type { KvAtomic } from "./kv.ts";
-import { Puller } from "./_puller.ts";
-import { Pusher } from "./_pusher.ts";
-import { MAX_VALUE_BYTES, pack, type StoredMessage, unpack } from "./_record.ts";
-import { Settler } from "./_settler.ts";
+import {
+  Keys,
+  type KvDelivery,
+  type KvMessage,
+  MAX_VALUE_BYTES,
+  pack,
+  unpackAll,
+} from "./_record.ts";
+import { Sender } from "./_sender.ts";
 import type { Store } from "./_store.ts";
-import { Wakes } from "./_wakes.ts";
 
 /** How many entries a purge deletes per commit. */
 const PURGE_STEP = 20;
 
-/** Options of {@linkcode DenoKvEngine}. */
+/** What a {@linkcode DenoKvEngine} works with. */
 export interface DenoKvEngineParts {
   readonly store: Store;
-  readonly log: Log;
   readonly maxSize: number;
   readonly pollIntervalMs: number;
 }
@@ -37,39 +39,38 @@ export class DenoKvEngine implements Engine<string> {
   readonly #parts: DenoKvEngineParts;
   readonly #store: Store;
   readonly #keys: Keys;
-  readonly #pusher: Pusher;
-  readonly #deadPusher: Pusher;
-  readonly #puller: Puller;
+  readonly #sender: Sender;
+  readonly #receiver: Receiver;
   readonly #settler: Settler;
-  readonly #wakes: Wakes;
+  /** The listeners, and what stops each. */
+  readonly #wakeUps = new Map<() => void, () => void>();
+  #dead: DenoKvEngine | undefined;
 
   constructor(name: string, parts: DenoKvEngineParts) {
-    const { store, maxSize, pollIntervalMs, log } = parts;
+    const { store, maxSize } = parts;
     this.#name = name;
     this.#parts = parts;
     this.#store = store;
     this.#keys = new Keys(name);
-    this.#pusher = new Pusher(name, store, this.#keys, maxSize);
-    this.#deadPusher = new Pusher(this.#deadName, store, new Keys(this.#deadName), Infinity);
-    this.#puller = new Puller(name, store, this.#keys);
+    this.#sender = new Sender(name, store, this.#keys, maxSize);
+    this.#receiver = new Receiver(name, store, this.#keys);
     this.#settler = new Settler(store, this.#keys);
-    this.#wakes = new Wakes(store, this.#keys.wakes, pollIntervalMs, log);
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
-    const stored = await this.#pusher.push(entries);
-    this.#wakes.wake();
+  async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
+    const stored = await this.#sender.send(entries);
+    this.#wake();
     return stored;
   }
 
-  pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    return this.#puller.pull(max, visibilityMs);
+  receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    return this.#receiver.receive(max, visibilityMs);
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     return this.#settler.change(deliveries as readonly KvDelivery[], {
       action: this.#action("acknowledge"),
-      each: (atomic, { key, message }) => this.#deleteExtras(atomic.delete(key), message),
+      each: (atomic, { key, message }) => this.#delete(atomic.delete(key), message),
       all: (atomic, count) => void atomic.sum(this.#keys.count, minus(count)),
       done: settled,
     });
@@ -77,8 +78,7 @@ export class DenoKvEngine implements Engine<string> {
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
     const endsAt = Math.ceil(this.#store.clock.now() + visibilityMs);
-    const keyOf = ({ message }: KvDelivery) =>
-      this.#keys.hiddenAt(endsAt, message.seq, message.nonce);
+    const keyOf = ({ message }: KvDelivery) => this.#keys.placeOf(message, endsAt);
     return this.#settler.change(deliveries as readonly KvDelivery[], {
       action: this.#action("extend"),
       each(atomic, it) {
@@ -92,57 +92,52 @@ export class DenoKvEngine implements Engine<string> {
     });
   }
 
-  retry(
+  nack(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
     countsAttempt: boolean,
   ): Promise<boolean[]> {
-    const dueAt = delayMs === 0 ? 0 : Math.ceil(this.#store.clock.now() + delayMs);
+    const dueAt = delayMs === 0 ? undefined : Math.ceil(this.#store.clock.now() + delayMs);
     return this.#requeue("nack", deliveries, dueAt, (message) => {
       return countsAttempt ? message : { ...message, deliveries: message.deliveries - 1 };
     });
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#requeue("release", deliveries, 0, (message) => {
+    return this.#requeue("release", deliveries, undefined, (message) => {
       const restored = message.releases < FREE_RELEASES ? 1 : 0;
       const releases = message.releases + 1;
       return { ...message, releases, deliveries: message.deliveries - restored };
     });
   }
 
-  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
-    const { id, replyTo } = delivery;
-    const addDeadLetter = this.#deadPusher.plan([
-      { id, replyTo, body: deadLetter, delayMs: 0, dedup: false },
-    ]);
+  async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
+    const store = this.deadLetters().#sender.plan([letter]);
     const [moved = false] = await this.#settler.change([delivery as KvDelivery], {
       action: this.#action("dead-letter"),
       each: (atomic, { key, message }) => {
-        this.#deleteExtras(atomic.delete(key), message).sum(this.#keys.count, minus(1));
-        addDeadLetter(atomic);
+        this.#delete(atomic.delete(key), message).sum(this.#keys.count, minus(1));
+        store(atomic);
       },
       done: settled,
     });
     return moved;
   }
 
-  async checkpoint(delivery: Delivery<string>, progress: string): Promise<boolean> {
-    const bytes = new TextEncoder().encode(progress);
+  async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
+    const bytes = new TextEncoder().encode(checkpoint);
     if (bytes.byteLength > MAX_VALUE_BYTES) {
       throw new InvalidParameterError(
         `Cannot save a checkpoint of ${bytes.byteLength} bytes: Deno KV accepts ${MAX_VALUE_BYTES}. ` +
           "Store it elsewhere and save a reference",
       );
     }
-    const withCheckpoint = (message: StoredMessage) => ({ ...message, progress: true });
+    const withCheckpoint = (message: KvMessage) => ({ ...message, hasCheckpoint: true });
     const [saved = false] = await this.#settler.change([delivery as KvDelivery], {
       action: this.#action("checkpoint"),
       each: (atomic, { key, message }) => {
-        const { seq, nonce } = message;
-        atomic.set(this.#keys.progress(seq, nonce), bytes).set(key, [
-          pack(withCheckpoint(message)),
-        ]);
+        atomic.set(this.#keys.checkpoint(message), bytes);
+        atomic.set(key, [pack(withCheckpoint(message))]);
       },
       done: (it, versionstamp) =>
         void Object.assign(it, { versionstamp, message: withCheckpoint(it.message) }),
@@ -150,19 +145,12 @@ export class DenoKvEngine implements Engine<string> {
     return saved;
   }
 
-  async peek(max: number): Promise<readonly KvDelivery[]> {
-    const entries = (await Promise.all([
-      this.#store.list(this.#action("peek"), { prefix: this.#keys.ready }, max),
-      this.#store.list(this.#action("peek"), { prefix: this.#keys.hidden }),
-    ])).flat();
-    return entries.flatMap(({ value }) => (value as readonly Uint8Array[]).map(unpack))
-      .sort((a, b) => a.seq - b.seq)
-      .slice(0, max)
-      .map((message) => new KvDelivery(message, [], "", 0, undefined));
+  peek(max: number): Promise<readonly KvDelivery[]> {
+    return this.#receiver.peek(max);
   }
 
   count(): Promise<number> {
-    return this.#pusher.count();
+    return this.#sender.count();
   }
 
   /** Deletes in several commits, each with an exact count. It also deletes messages sent meanwhile. */
@@ -172,13 +160,13 @@ export class DenoKvEngine implements Engine<string> {
       for (let step = -1; step !== 0; purged += step) {
         step = await this.#store.retryConflicts(this.#action("purge"), async () => {
           const entries = await this.#store.list(this.#action("purge"), { prefix }, PURGE_STEP);
-          const messages = entries.flatMap(({ value }) => (value as Uint8Array[]).map(unpack));
+          const messages = entries.flatMap(({ value }) => unpackAll(value));
           if (messages.length === 0) return 0;
           const done = await this.#store.commit(this.#action("purge"), (atomic) => {
             for (const { key, versionstamp } of entries) {
               atomic.check({ key, versionstamp }).delete(key);
             }
-            for (const message of messages) this.#deleteExtras(atomic, message);
+            for (const message of messages) this.#delete(atomic, message);
             atomic.sum(this.#keys.count, minus(messages.length));
           });
           return done === undefined ? undefined : messages.length;
@@ -188,62 +176,68 @@ export class DenoKvEngine implements Engine<string> {
     return purged;
   }
 
+  /**
+   * Wakes a listener at once for sends of this mailbox, by a watched key for sends of others, and by polling
+   * for other processes on the same file, which a watch does not see.
+   */
   onWake(listener: () => void): () => void {
-    return this.#wakes.listen(listener);
+    const watch = (wake: () => void) => this.#store.watch(this.#keys.wakes, wake);
+    const stop = wakeUps(watch, this.#store.clock, this.#parts.pollIntervalMs, listener);
+    this.#wakeUps.set(listener, stop);
+    return () => {
+      this.#wakeUps.delete(listener);
+      stop();
+    };
   }
 
-  /** Shares the store, which this engine closes for both. */
   deadLetters(): DenoKvEngine {
-    return new DeadLetterEngine(this.#deadName, { ...this.#parts, maxSize: Infinity });
+    return this.#dead ??= new DenoKvEngine(`${this.#name}.dead`, {
+      ...this.#parts,
+      maxSize: Infinity,
+    });
   }
 
   async close(): Promise<void> {
-    this.#wakes.stop();
+    this.#stopWakeUps();
     await this.#store.close();
   }
 
-  get #deadName(): string {
-    return `${this.#name}.dead`;
+  #stopWakeUps(): void {
+    for (const stop of this.#wakeUps.values()) stop();
+    this.#wakeUps.clear();
+    if (this.#dead !== undefined) this.#dead.#stopWakeUps();
+  }
+
+  #wake(): void {
+    for (const listener of this.#wakeUps.keys()) listener();
   }
 
   #action(verb: string): string {
     return `${verb} ("${this.#name}")`;
   }
 
-  /** Deletes the chosen id and the checkpoint of a message. */
-  #deleteExtras(atomic: KvAtomic, { seq, nonce, id, dedup, progress }: StoredMessage): KvAtomic {
-    if (dedup) atomic.delete(this.#keys.chosenId(id));
-    if (progress) atomic.delete(this.#keys.progress(seq, nonce));
+  /** Deletes everything of a message besides its place. */
+  #delete(atomic: KvAtomic, message: KvMessage): KvAtomic {
+    for (const key of this.#keys.extras(message)) atomic.delete(key);
     return atomic;
   }
 
   async #requeue(
     verb: string,
     deliveries: readonly Delivery<string>[],
-    dueAt: number,
-    change: (message: StoredMessage) => StoredMessage,
+    dueAt: number | undefined,
+    change: (message: KvMessage) => KvMessage,
   ): Promise<boolean[]> {
     const results = await this.#settler.change(deliveries as readonly KvDelivery[], {
       action: this.#action(verb),
       each: (atomic, { key, message }) => {
-        const { seq, nonce } = message;
-        const to = dueAt === 0
-          ? this.#keys.readyAt(seq, nonce)
-          : this.#keys.hiddenAt(dueAt, seq, nonce);
-        atomic.delete(key).set(to, [pack(change(message))]);
+        atomic.delete(key).set(this.#keys.placeOf(message, dueAt), [pack(change(message))]);
       },
       all: (atomic) => void atomic.sum(this.#keys.wakes, 1n),
       done: settled,
     });
-    this.#wakes.wake();
+    this.#wake();
     return results;
-  }
-}
-
-/** Leaves the shared store open: the engine of the mailbox closes it. */
-class DeadLetterEngine extends DenoKvEngine {
-  override close(): Promise<void> {
-    return Promise.resolve();
   }
 }
 

@@ -5,12 +5,13 @@ import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
+import { systemRandom } from "../../random.ts";
 import { DenoKvEngine } from "./deno_kv_engine.ts";
 import type { Kv } from "./kv.ts";
 import { openKv } from "./_open_kv.ts";
 import { Store } from "./_store.ts";
 
-/** The maximum size of a value in Deno KV, less 8 KiB for the head of a message or a dead letter. */
+/** The maximum size of a value in Deno KV, less 8 KiB for the other fields of a message. */
 const MAX_BODY_BYTES = 57_344;
 
 /** Options of {@linkcode DenoKvMailbox.open}. */
@@ -67,7 +68,7 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     place?: string | Kv,
     options: DenoKvMailboxOptions = {},
   ): Promise<DenoKvMailbox<T, R>> {
-    const { name = "default", clock = systemClock } = options;
+    const { name = "default", clock = systemClock, random = systemRandom } = options;
     const log = safeLog(options.log);
     checkPlace(place);
     const isFile = typeof place === "string" && !/^https?:/.test(place);
@@ -84,9 +85,10 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
 
     const own = typeof place === "object" ? undefined : await openKv(place);
     const kv = own ?? place as Kv;
-    const store = new Store(kv, own !== undefined, clock, callTimeoutMs);
+    const ownsKv = own !== undefined;
+    const store = new Store(kv, { clock, random, log, callTimeoutMs, ownsKv });
     try {
-      const engine = new DenoKvEngine(name, { store, log, maxSize, pollIntervalMs });
+      const engine = new DenoKvEngine(name, { store, maxSize, pollIntervalMs });
       const mailbox = new DenoKvMailbox<T, R>(name, engine, maxBodyBytes, options);
       await engine.count(); // a store reports its problems with the first call only
       return mailbox;

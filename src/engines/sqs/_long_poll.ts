@@ -1,7 +1,7 @@
 import { settlesWithin } from "../../_promises.ts";
 import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
-import type { SqsDelivery } from "./_delivery.ts";
+import type { SqsDelivery } from "./_message.ts";
 
 /** How long messages stay buffered after the last listener has left. */
 const GRACE_MS = 500;
@@ -17,6 +17,7 @@ const LATE_RESPONSE_MS = 50;
 
 /** Settings and callbacks of a {@linkcode LongPoll}. */
 export interface LongPollOptions {
+  readonly mailbox: string;
   readonly clock: Clock;
   readonly log: Log;
   /** Resolves with messages, or with none after some seconds. */
@@ -112,12 +113,15 @@ export class LongPoll {
       this.#buffered.push(...await this.#options.poll(this.#closing.signal));
     } catch (error) {
       failed = true;
-      this.#options.log.debug("could not wait for messages on SQS", { error });
+      const { mailbox, log } = this.#options;
+      log.debug("could not wait for messages on SQS", { mailbox, error });
     }
     this.#polling = undefined;
     if (this.#closing.signal.aborted) return await this.#release();
     if (failed) this.#pause();
-    if (failed || this.#buffered.length > 0) { for (const wake of this.#listeners) wake(); }
+    if (failed || this.#buffered.length > 0) {
+      for (const wake of this.#listeners) wake();
+    }
     this.#scheduleRelease();
     this.#pollNextTurn();
   }
@@ -149,9 +153,10 @@ export class LongPoll {
     try {
       await this.#options.release(buffered);
     } catch (error) {
-      this.#options.log.debug(
+      const { mailbox, log } = this.#options;
+      log.debug(
         "could not release to SQS; the messages reappear when their visibility timeout passes",
-        { error },
+        { mailbox, error },
       );
     }
   }

@@ -1,6 +1,37 @@
-import type { Calls } from "./_calls.ts";
-import { isForbidden, isNoQueue } from "./_errors.ts";
-import { checkName, siblingUrl, type Target } from "./_target.ts";
+// Which queue a mailbox uses: how its name or URL is read, and how it is found or created.
+
+import { show } from "../../_checks.ts";
+import { InvalidParameterError } from "../../mailbox/errors.ts";
+import { isForbidden, isNoQueue, type SqsCalls } from "./sqs_client.ts";
+
+/** A queue and where to find it. */
+export interface Target {
+  readonly name: string;
+  /** Undefined when the caller passed a name. */
+  readonly url?: string;
+  readonly region?: string;
+  readonly endpoint?: string;
+}
+
+/** Parses a queue's URL or name. */
+export function parseTarget(queue: string, region?: string, endpoint?: string): Target {
+  const location = {
+    ...(region === undefined ? {} : { region }),
+    ...(endpoint === undefined ? {} : { endpoint: checkHttpUrl("endpoint", endpoint).origin }),
+  };
+  if (!/^https?:/.test(queue)) return { name: checkName(queue), ...location };
+  const { origin, pathname, hostname } = checkHttpUrl("queue URL", queue);
+  const name = checkName(pathname.split("/").at(-1)!);
+  const found = /(^|\.)amazonaws\.com(\.cn)?$/.test(hostname)
+    ? regionOf(hostname)
+    : { endpoint: origin };
+  return { name, url: queue, ...found, ...location };
+}
+
+/** Returns the default name of the dead-letter queue. */
+export function deadLetterName(name: string): string {
+  return name.replace(/(\.fifo)?$/, "-dead$1");
+}
 
 /** A queue on the service. */
 export interface Queue {
@@ -22,7 +53,7 @@ const NEW_QUEUE_PAUSE_MS = 500;
 export type Attributes = Readonly<Record<string, string | undefined>>;
 
 /** Finds a queue, or creates it if `create` is set. */
-export async function findQueue(calls: Calls, target: Target, create: boolean): Promise<Queue> {
+export async function findQueue(calls: SqsCalls, target: Target, create: boolean): Promise<Queue> {
   const { name } = target;
   try {
     return await describe(calls, name, target.url ?? await urlOf(calls, name));
@@ -43,7 +74,7 @@ export async function findQueue(calls: Calls, target: Target, create: boolean): 
 
 /** Finds or creates the dead-letter queue in the same account. It may be missing. */
 export async function findDeadLetterQueue(
-  calls: Calls,
+  calls: SqsCalls,
   queue: Queue,
   name: string,
   create: boolean,
@@ -59,7 +90,7 @@ export async function findDeadLetterQueue(
 
 /** Reads attributes of a queue. */
 export async function attributesOf(
-  calls: Calls,
+  calls: SqsCalls,
   what: string,
   url: string,
   names: readonly string[],
@@ -69,7 +100,7 @@ export async function attributesOf(
   return answer.Attributes ?? {};
 }
 
-async function describe(calls: Calls, name: string, url: string): Promise<Queue> {
+async function describe(calls: SqsCalls, name: string, url: string): Promise<Queue> {
   const names = ["MaximumMessageSize"];
   const { MaximumMessageSize } = await attributesOf(calls, `open "${name}"`, url, names);
   return {
@@ -80,16 +111,57 @@ async function describe(calls: Calls, name: string, url: string): Promise<Queue>
   };
 }
 
-async function urlOf(calls: Calls, name: string): Promise<string> {
+async function urlOf(calls: SqsCalls, name: string): Promise<string> {
   const input = { QueueName: name };
   return (await calls.run<{ QueueUrl: string }>(`find "${name}"`, "GetQueueUrl", input)).QueueUrl;
 }
 
-async function createQueue(calls: Calls, name: string): Promise<string> {
+async function createQueue(calls: SqsCalls, name: string): Promise<string> {
   const Attributes = {
     MessageRetentionPeriod: `${RETENTION_S}`,
     ...(name.endsWith(".fifo") ? { FifoQueue: "true" } : {}),
   };
   const input = { QueueName: name, Attributes };
   return (await calls.run<{ QueueUrl: string }>(`create "${name}"`, "CreateQueue", input)).QueueUrl;
+}
+
+/** Returns the URL of another queue in the same account. */
+function siblingUrl(url: string, name: string): string {
+  return url.replace(/[^/]*$/, name);
+}
+
+/** Refuses an invalid queue name. */
+export function checkName(name: string): string {
+  if (typeof name === "string" && /^[\w-]{1,80}$/.test(name.replace(/\.fifo$/, ""))) {
+    if (name.length <= 80) return name;
+  }
+  throw new InvalidParameterError(
+    `Invalid queue: expected a URL, or a name of 1 to 80 letters, digits, - and _ that may end in ` +
+      `.fifo, got ${show(name)}`,
+  );
+}
+
+function checkHttpUrl(what: string, text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw new InvalidParameterError(
+      `Invalid ${what}: expected a URL that starts with https:// or http://, got ${
+        show(text.replace(/.*@/s, "…@"))
+      }`,
+    );
+  }
+  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
+    throw new InvalidParameterError(
+      `Invalid ${what}: expected a URL without credentials and parameters, for ${url.host}; ` +
+        "put credentials into the environment, or pass a client",
+    );
+  }
+  return url;
+}
+
+/** Parses `sqs.eu-west-1.amazonaws.com` and the old form `eu-west-1.queue.amazonaws.com`. */
+function regionOf(hostname: string): { readonly region?: string } {
+  const region = /^sqs(?:-fips)?\.([\w-]+)\.amazonaws/.exec(hostname)?.[1] ??
+    /^([\w-]+)\.queue\.amazonaws/.exec(hostname)?.[1];
+  return region === undefined ? {} : { region };
 }

@@ -1,6 +1,7 @@
-import { BATCH, type Outcome } from "./_batches.ts";
-import type { Calls } from "./_calls.ts";
-import { ATTRIBUTES, type ReceivedMessage, SqsDelivery } from "./_delivery.ts";
+import type { Log } from "../../log.ts";
+import { BATCH, type Outcome, PARALLEL, type SqsCalls } from "./sqs_client.ts";
+import { LongPoll } from "./_long_poll.ts";
+import { ATTRIBUTES, type ReceivedMessage, SqsDelivery } from "./_message.ts";
 import type { Queue } from "./_queue.ts";
 
 const SYSTEM_ATTRIBUTES = ["ApproximateReceiveCount", "SentTimestamp"];
@@ -14,36 +15,81 @@ const WAIT_S = 20;
  */
 const POLL_VISIBILITY_MS = 10_000;
 
-/** More parallel requests would wait for a connection. */
-const PARALLEL = 16;
+/** What a receiver does with deliveries. */
+export interface LeaseCalls {
+  /** Hides messages from now on, each for its own time in milliseconds. */
+  hide(
+    deliveries: readonly SqsDelivery[],
+    forMs: (delivery: SqsDelivery) => number,
+  ): Promise<Outcome[]>;
+  /** Returns the deliveries whose lease could be set to `visibilityMs` from now. */
+  lease(
+    deliveries: readonly SqsDelivery[],
+    visibilityMs: number,
+  ): Promise<ReadonlySet<SqsDelivery>>;
+  release(deliveries: readonly SqsDelivery[]): Promise<unknown>;
+}
 
-/** Hides messages until they are due. */
-export type Defer = (
-  deliveries: readonly SqsDelivery[],
-  forMs: (delivery: SqsDelivery) => number,
-) => Promise<Outcome[]>;
+interface Answer {
+  readonly received: number;
+  readonly due: readonly SqsDelivery[];
+}
 
 /** Receives messages from a queue. */
 export class Receiver {
-  /** The `max` of the last receive. */
-  lastMax = 1;
-  readonly #calls: Calls;
+  readonly #calls: SqsCalls;
   readonly #queue: Queue;
-  readonly #defer: Defer;
+  readonly #leases: LeaseCalls;
+  readonly #longPoll: LongPoll;
+  /** The `max` of the last receive. */
+  #lastMax = 1;
   /**
    * How many parallel requests to send. Grows while all answers are full, because an empty answer costs
    * as much as a full one.
    */
   #width = 1;
 
-  constructor(calls: Calls, queue: Queue, defer: Defer) {
+  constructor(calls: SqsCalls, queue: Queue, leases: LeaseCalls, log: Log) {
     this.#calls = calls;
     this.#queue = queue;
-    this.#defer = defer;
+    this.#leases = leases;
+    this.#longPoll = new LongPoll({
+      mailbox: queue.name,
+      clock: calls.clock,
+      log,
+      poll: (signal) => this.#pollLong(signal),
+      release: (deliveries) => leases.release(deliveries),
+    });
   }
 
   /** Receives visible messages without waiting. */
-  async shortPoll(max: number, visibilityMs: number): Promise<SqsDelivery[]> {
+  async receive(max: number, visibilityMs: number): Promise<SqsDelivery[]> {
+    this.#lastMax = max;
+    const buffered = await this.#takeBuffered(max, visibilityMs);
+    if (buffered.length > 0 || this.#longPoll.isActive) return buffered;
+    const received = await this.#pollShort(max, visibilityMs);
+    if (received.length > 0) return received;
+    await this.#longPoll.waitForLeftover(); // it may have received messages in the meantime
+    return await this.#takeBuffered(max, visibilityMs);
+  }
+
+  /** Calls `listener` when the long poll has messages. Returns the remover. */
+  listen(listener: () => void): () => void {
+    return this.#longPoll.listen(listener);
+  }
+
+  close(): void {
+    this.#longPoll.close();
+  }
+
+  async #takeBuffered(max: number, visibilityMs: number): Promise<SqsDelivery[]> {
+    const buffered = this.#longPoll.take(max);
+    if (buffered.length === 0) return buffered;
+    const leased = await this.#leases.lease(buffered, visibilityMs);
+    return buffered.filter((it) => leased.has(it));
+  }
+
+  async #pollShort(max: number, visibilityMs: number): Promise<SqsDelivery[]> {
     const received = new Map<string, SqsDelivery>();
     for (let full = true; full && received.size < max;) {
       const wanted = max - received.size;
@@ -66,8 +112,8 @@ export class Receiver {
   }
 
   /** Resolves with messages, or with none when the wait time passes. */
-  async longPoll(signal: AbortSignal): Promise<SqsDelivery[]> {
-    const max = Math.min(BATCH, this.lastMax);
+  async #pollLong(signal: AbortSignal): Promise<SqsDelivery[]> {
+    const max = Math.min(BATCH, this.#lastMax);
     return [...(await this.#receive(max, POLL_VISIBILITY_MS, WAIT_S, signal)).due];
   }
 
@@ -116,12 +162,7 @@ export class Receiver {
     const now = this.#calls.clock.now();
     const early = deliveries.filter(({ dueAt }) => dueAt > now);
     if (early.length === 0) return [...deliveries];
-    await this.#defer(early, ({ dueAt }) => dueAt - now);
+    await this.#leases.hide(early, ({ dueAt }) => dueAt - now);
     return deliveries.filter(({ dueAt }) => dueAt <= now);
   }
-}
-
-interface Answer {
-  readonly received: number;
-  readonly due: readonly SqsDelivery[];
 }

@@ -1,7 +1,7 @@
 import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
-import type { SqsDelivery } from "./_delivery.ts";
+import type { SqsDelivery } from "./_message.ts";
 
 /**
  * Stores the checkpoints of messages. SQS cannot change a stored message, so checkpoints need a table, a
@@ -13,7 +13,7 @@ export interface CheckpointStore {
   get(messageId: string): Promise<string | null | undefined>;
   /** Stores a checkpoint. */
   set(messageId: string, checkpoint: string): Promise<unknown>;
-  /** Deletes the checkpoint of a finished message. */
+  /** Deletes the checkpoint of an acknowledged message. */
   delete(messageId: string): Promise<unknown>;
 }
 
@@ -55,7 +55,7 @@ export class Checkpoints {
   }
 
   /**
-   * Deletes the checkpoints of finished messages. Logs errors, because the messages are settled already.
+   * Deletes the checkpoints of acknowledged messages. Logs errors, because the messages are settled.
    */
   async delete(deliveries: readonly SqsDelivery[]): Promise<void> {
     if (this.#store === undefined) return;
@@ -65,7 +65,10 @@ export class Checkpoints {
         done.map((it) => this.#run("delete", (store) => store.delete(it.messageId))),
       );
     } catch (error) {
-      this.#log.warn("could not delete the checkpoint of a finished message", { error });
+      this.#log.warn("could not delete the checkpoint of an acknowledged message", {
+        mailbox: this.#name,
+        error,
+      });
     }
   }
 

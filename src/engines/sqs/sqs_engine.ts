@@ -1,17 +1,18 @@
 import type { Log } from "../../log.ts";
-import type { Delivery, Engine, Entry, Pulled } from "../../mailbox/engine.ts";
+import type { Delivery, Engine, Entry, Received } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES, MAX_VISIBILITY_MS } from "../../mailbox/mailbox.ts";
-import { type BatchEntry, type Outcome, runInBatches, throwFailed } from "./_batches.ts";
-import type { Calls } from "./_calls.ts";
-import type { CheckpointStore } from "./checkpoint_store.ts";
-import { recordOutcomes, type Settlement, type SqsDelivery } from "./_delivery.ts";
-import { isPurging } from "./_errors.ts";
-import { LongPoll } from "./_long_poll.ts";
+import { isPurging, isRefusal, type Outcome, type SqsCalls, throwFailed } from "./sqs_client.ts";
+import { Checkpoints, type CheckpointStore } from "./checkpoint_store.ts";
+import {
+  type GroupOf,
+  recordOutcomes,
+  sendMessages,
+  type Settlement,
+  type SqsDelivery,
+} from "./_message.ts";
 import { attributesOf, type Queue } from "./_queue.ts";
-import { Checkpoints } from "./checkpoint_store.ts";
 import { Receiver } from "./_receiver.ts";
-import { type GroupOf, Sender } from "./_sender.ts";
 
 /** The time that a lease must have left for an acknowledgement. A shorter lease is extended first. */
 const MIN_LEASE_MS = 1_000;
@@ -20,8 +21,9 @@ const EXTENSION_MS = 30_000;
 const COUNTS: readonly string[] = ["", "Delayed", "NotVisible"]
   .map((which) => `ApproximateNumberOfMessages${which}`);
 
+/** What an {@linkcode SqsEngine} works with. */
 export interface SqsEngineParts {
-  readonly calls: Calls;
+  readonly calls: SqsCalls;
   readonly log: Log;
   readonly queue: Queue;
   /** Where dead letters are stored. The dead letters of this queue itself stay in it. */
@@ -40,16 +42,15 @@ export class SqsEngine implements Engine<string> {
   readonly capabilities: Capabilities;
   readonly label = "SQS";
   readonly #parts: SqsEngineParts;
-  readonly #calls: Calls;
+  readonly #calls: SqsCalls;
   readonly #queue: Queue;
-  readonly #sender: Sender;
   readonly #receiver: Receiver;
   readonly #checkpoints: Checkpoints;
-  readonly #longPoll: LongPoll;
+  #deadLetters: SqsEngine | undefined;
   #purgedAt = -Infinity;
 
   constructor(parts: SqsEngineParts) {
-    const { calls, queue, groupOf, deadLetters } = parts;
+    const { calls, queue, deadLetters, log } = parts;
     this.capabilities = {
       ...FULL_CAPABILITIES,
       restoresAttempts: false,
@@ -62,34 +63,30 @@ export class SqsEngine implements Engine<string> {
     this.#parts = parts;
     this.#calls = calls;
     this.#queue = queue;
-    this.#sender = new Sender(calls, queue, groupOf);
-    this.#checkpoints = new Checkpoints(queue.name, parts.checkpoints, parts.log);
-    this.#receiver = new Receiver(calls, queue, (early, ms) => this.#setVisibility(early, ms));
-    this.#longPoll = new LongPoll({
-      clock: calls.clock,
-      log: parts.log,
-      poll: (signal) => this.#receiver.longPoll(signal),
-      release: (deliveries) => this.release(deliveries),
-    });
+    this.#checkpoints = new Checkpoints(queue.name, parts.checkpoints, log);
+    const leases = {
+      hide: this.#setVisibility.bind(this),
+      lease: (deliveries: readonly SqsDelivery[], ms: number) => this.#extendLease(deliveries, ms),
+      release: (deliveries: readonly SqsDelivery[]) => this.release(deliveries),
+    };
+    this.#receiver = new Receiver(calls, queue, leases, log);
   }
 
   /** Stores every message: SQS cannot find duplicate ids. */
-  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
-    await this.#sender.send(entries);
+  async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
+    await sendMessages(this.#calls, this.#queue, entries, this.#parts.groupOf);
     return entries.map(() => true);
   }
 
-  async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    this.#receiver.lastMax = max;
-    let deliveries = await this.#takeBuffered(max, visibilityMs);
-    if (deliveries.length === 0 && !this.#longPoll.isActive) {
-      deliveries = await this.#receiver.shortPoll(max, visibilityMs);
-      if (deliveries.length === 0) {
-        await this.#longPoll.waitForLeftover(); // it may have received messages in the meantime
-        deliveries = await this.#takeBuffered(max, visibilityMs);
-      }
+  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    const deliveries = await this.#receiver.receive(max, visibilityMs);
+    try {
+      await this.#checkpoints.load(deliveries);
+    } catch (error) {
+      await this.release(deliveries);
+      throw error;
     }
-    return { deliveries: await this.#withCheckpoints(deliveries), nextDueMs: Infinity };
+    return { deliveries, nextDueMs: Infinity };
   }
 
   async acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -118,7 +115,7 @@ export class SqsEngine implements Engine<string> {
     return own.map((it) => active.has(it));
   }
 
-  async retry(deliveries: readonly Delivery<string>[], delayMs: number): Promise<boolean[]> {
+  async nack(deliveries: readonly Delivery<string>[], delayMs: number): Promise<boolean[]> {
     const own = deliveries as readonly SqsDelivery[];
     const open = own.filter((it) => this.#isActive(it));
     const changed = await this.#setVisibility(open, () => delayMs);
@@ -131,17 +128,17 @@ export class SqsEngine implements Engine<string> {
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.retry(deliveries, 0);
+    return this.nack(deliveries, 0);
   }
 
   /** Stores the dead letter first, so that a crash in between loses nothing. */
-  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
+  async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
     const own = delivery as SqsDelivery;
     if (!own.deadLetterStored) {
       if (!(await this.#ensureLease([own])).has(own)) return false;
-      const { id, replyTo, messageId } = own;
-      const sender = new Sender(this.#calls, this.#parts.deadLetters, () => messageId);
-      await sender.send([{ id, replyTo, body: deadLetter, delayMs: 0, dedup: false }], messageId);
+      // A group of its own for each letter. A repeated call with this id stores none again in a FIFO queue.
+      const messageId = () => own.messageId;
+      await sendMessages(this.#calls, this.#parts.deadLetters, [letter], messageId, messageId);
       own.deadLetterStored = true;
     }
     const [done = false] = await this.acknowledge([delivery]);
@@ -188,18 +185,22 @@ export class SqsEngine implements Engine<string> {
   }
 
   onWake(listener: () => void): () => void {
-    return this.#longPoll.listen(listener);
+    return this.#receiver.listen(listener);
   }
 
-  /** Shares the client; this engine closes it for both. */
   deadLetters(): SqsEngine {
-    return new SqsEngine({ ...this.#parts, queue: this.#parts.deadLetters, destroy: () => {} });
+    return this.#deadLetters ??= new SqsEngine({ ...this.#parts, queue: this.#parts.deadLetters });
   }
 
   async close(): Promise<void> {
-    this.#longPoll.close();
-    await this.#calls.settle();
+    this.#closeReceivers();
+    await this.#calls.settled();
     this.#parts.destroy();
+  }
+
+  #closeReceivers(): void {
+    this.#receiver.close();
+    if (this.#deadLetters !== undefined) this.#deadLetters.#closeReceivers();
   }
 
   get #now(): number {
@@ -208,25 +209,6 @@ export class SqsEngine implements Engine<string> {
 
   #isActive({ leaseEndsAt, receivedAt }: SqsDelivery): boolean {
     return leaseEndsAt > this.#now && receivedAt > this.#purgedAt;
-  }
-
-  /** Returns messages that the long poll has buffered, with the requested lease. */
-  async #takeBuffered(max: number, visibilityMs: number): Promise<SqsDelivery[]> {
-    const buffered = this.#longPoll.take(max);
-    if (buffered.length === 0) return buffered;
-    const leased = await this.#extendLease(buffered, visibilityMs);
-    return buffered.filter((it) => leased.has(it));
-  }
-
-  /** Loads checkpoints. Releases the deliveries if that fails. */
-  async #withCheckpoints(deliveries: SqsDelivery[]): Promise<SqsDelivery[]> {
-    try {
-      await this.#checkpoints.load(deliveries);
-    } catch (error) {
-      await this.release(deliveries);
-      throw error;
-    }
-    return deliveries;
   }
 
   /** Returns the deliveries whose lease lasts long enough for an acknowledgement. */
@@ -274,23 +256,23 @@ export class SqsEngine implements Engine<string> {
 
   #run(
     what: string,
-    name: "DeleteMessageBatch" | "ChangeMessageVisibilityBatch",
+    command: "DeleteMessageBatch" | "ChangeMessageVisibilityBatch",
     deliveries: readonly SqsDelivery[],
     more: (delivery: SqsDelivery) => object,
   ): Promise<Outcome[]> {
-    const entries: BatchEntry[] = deliveries.map((it) => {
-      return { input: { ReceiptHandle: it.receipt, ...more(it) } };
+    const { name, url } = this.#queue;
+    return this.#calls.runInBatches({
+      what: `${what} ("${name}")`,
+      command,
+      queueUrl: url,
+      entries: deliveries.map((it) => {
+        return { input: { ReceiptHandle: it.receiptHandle, ...more(it) } };
+      }),
     });
-    const { name: queue, url } = this.#queue;
-    return runInBatches(this.#calls, `${what} ("${queue}")`, name, url, entries);
   }
 }
 
 /** Returns the latest end of a lease: SQS hides a message for at most twelve hours. */
 function maxLeaseEnd({ receivedAt }: SqsDelivery): number {
   return receivedAt + MAX_VISIBILITY_MS - MIN_LEASE_MS;
-}
-
-function isRefusal(outcome: Outcome): boolean {
-  return outcome !== undefined && !(outcome instanceof Error);
 }

@@ -1,22 +1,24 @@
+import { loadClient } from "../_kit/client.ts";
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
 import type { Codec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
-import { missingPackages } from "../../errors.ts";
-import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
+import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
-import { Calls } from "./_calls.ts";
+import { systemRandom } from "../../random.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
-import { findDeadLetterQueue, findQueue } from "./_queue.ts";
-import type { GroupOf } from "./_sender.ts";
-import type { SqsClient, SqsSdk } from "./sqs_client.ts";
+import { type GroupOf, LETTER_BYTES, sqsCodec } from "./_message.ts";
+import {
+  checkName,
+  deadLetterName,
+  findDeadLetterQueue,
+  findQueue,
+  parseTarget,
+  type Target,
+} from "./_queue.ts";
+import { SqsCalls, type SqsClient, type SqsSdk } from "./sqs_client.ts";
 import { SqsEngine } from "./sqs_engine.ts";
-import { checkName, deadLetterName, parseTarget, type Target } from "./_target.ts";
-import { sqsCodec } from "./_delivery.ts";
-
-/** Reserved in each message for its id, its reply address and the data of a dead letter. */
-const RESERVED_BYTES = 16_384;
 
 /** Not a literal, because type checks must pass without the optional peer dependency. */
 const MODULE: string = "@aws-sdk/client-sqs";
@@ -99,25 +101,33 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     queue: string,
     options: SqsMailboxOptions<T> = {},
   ): Promise<SqsMailbox<T, R>> {
-    const { clock = systemClock, create = false, maxBodyBytes } = options;
+    const { clock = systemClock, random = systemRandom, create = false, maxBodyBytes } = options;
     const log = safeLog(options.log);
     const target = parseTarget(queue, options.region, options.endpoint);
-    const callTimeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 10_000);
+    const timeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 10_000);
     const groupOf = groupOption(options.messageGroupId ?? "lastcall");
     const deadName = checkName(options.deadLetterQueue ?? deadLetterName(target.name));
     if (maxBodyBytes !== undefined) checkCount("maxBodyBytes", maxBodyBytes, 1);
     const callerClient = options.client && checkClient(options.client);
 
-    const sdk = options.sdk ?? await loadSdk();
+    // The commands are needed also with a client of the caller.
+    const sdk = options.sdk ??
+      await loadClient<SqsSdk>(
+        "A mailbox on SQS",
+        MODULE,
+        () => import(MODULE),
+        "pass the module as `sdk`",
+      );
     const created = callerClient === undefined ? makeClient(sdk, target) : undefined;
     const destroy = () => created?.destroy();
-    const calls = new Calls(callerClient ?? created!, sdk, clock, callTimeoutMs);
+    const calls = new SqsCalls(callerClient ?? created!, sdk, { clock, random, timeoutMs });
     try {
       const found = await findQueue(calls, target, create);
       const dead = await findDeadLetterQueue(calls, found, deadName, create);
       if (!dead.exists) {
         log.warn(
-          `the dead-letter queue "${deadName}" is missing or not accessible; messages cannot be dead-lettered`,
+          "dead-letter queue is missing or not accessible; messages cannot be dead-lettered",
+          { mailbox: target.name, deadLetterQueue: deadName },
         );
       }
       const { checkpoints } = options;
@@ -125,7 +135,7 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
       const engine = new SqsEngine({
         ...{ calls, log, queue: found, deadLetters, groupOf, checkpoints, destroy },
       });
-      const longest = found.maxMessageBytes - RESERVED_BYTES;
+      const longest = found.maxMessageBytes - LETTER_BYTES;
       const bytes = Math.min(maxBodyBytes ?? longest, found.maxMessageBytes);
       const codec = sqsCodec(Math.max(bytes, 1), found.maxMessageBytes);
       return new SqsMailbox<T, R>(target.name, engine, codec, options);
@@ -154,18 +164,6 @@ function checkClient(client: SqsClient): SqsClient {
   throw new InvalidParameterError(
     `Invalid client: expected one like SQSClient of @aws-sdk/client-sqs, got ${show(client)}`,
   );
-}
-
-/** Loads the SDK. Its commands are needed even with your own client. */
-async function loadSdk(): Promise<SqsSdk> {
-  try {
-    return await import(MODULE) as SqsSdk;
-  } catch (error) {
-    throw new MailboxConnectionError(
-      `${missingPackages("A mailbox on SQS", [MODULE])}, or pass the module as \`sdk\``,
-      { cause: error, reason: "client_missing" },
-    );
-  }
 }
 
 /** Creates a client. The SDK takes missing settings from the environment. */

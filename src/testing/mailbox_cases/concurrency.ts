@@ -1,41 +1,40 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Mailbox, Message } from "../../mailbox/mailbox.ts";
 import { isMailboxError } from "../../mailbox/errors.ts";
-import { type Bench, topic } from "./_bench.ts";
-import type { MailboxCase } from "./mailbox_case.ts";
+import { type MailboxCase, type Setup, topic } from "./mailbox_case.ts";
 
 const holds = topic("concurrency");
 const shared = topic("concurrency", { needs: ["sibling"] });
 const racing = topic("concurrency", { requires: ["fencedAck", "perReceiveVisibility"] });
 
-/** Many at once get along. */
+/** Concurrent calls neither lose nor duplicate messages. */
 export const concurrency: readonly MailboxCase[] = [
-  holds("concurrent receivers never get the same message", async (bench) => {
-    await everyMessageOnce(bench, Array.from({ length: 8 }, () => bench.mailbox));
+  holds("concurrent receivers never receive the same message", async (setup) => {
+    await everyMessageOnce(setup, Array.from({ length: 8 }, () => setup.mailbox));
   }),
 
   shared(
-    "concurrent receivers of several connections never get the same message",
-    async (bench) => {
-      const { mailbox } = bench;
-      const one = await bench.sibling();
-      const other = await bench.sibling();
-      await everyMessageOnce(bench, [mailbox, one, other, mailbox, one, other, mailbox, one]);
+    "concurrent receivers on several connections never receive the same message",
+    async (setup) => {
+      const { mailbox } = setup;
+      const one = await setup.sibling();
+      const other = await setup.sibling();
+      await everyMessageOnce(setup, [mailbox, one, other, mailbox, one, other, mailbox, one]);
     },
   ),
 
-  holds("concurrent senders lose nothing", async (bench) => {
+  holds("concurrent senders lose nothing", async (setup) => {
     const bodies = Array.from({ length: 100 }, (_, i) => i);
-    const ids = await Promise.all(bodies.map((body) => bench.mailbox.send(body)));
+    const ids = await Promise.all(bodies.map((body) => setup.mailbox.send(body)));
     assertEquals(new Set(ids).size, 100);
-    const received = await bench.drain();
+    const received = await setup.receiveAndAcknowledge();
     assertEquals(received.map(Number).sort((a, b) => a - b), bodies);
   }),
 
-  holds("receivers that wait share what comes, and nothing is left lying", async (bench) => {
+  holds("waiting receivers share all sent messages", async (setup) => {
     const waits: { readonly received: Promise<Message<unknown>[]> }[] = [];
-    for (let i = 0; i < 8; i++) waits.push(await bench.waiting({ maxMessages: 2 }));
-    await Promise.all(Array.from({ length: 8 }, (_, i) => bench.mailbox.send(i)));
+    for (let i = 0; i < 8; i++) waits.push(await setup.waiting({ maxMessages: 2 }));
+    await Promise.all(Array.from({ length: 8 }, (_, i) => setup.mailbox.send(i)));
     const seen = new Set<unknown>();
     const allSeen = new Promise<void>((resolve, reject) => {
       const work = async (received: Promise<Message<unknown>[]>) => {
@@ -47,54 +46,57 @@ export const concurrency: readonly MailboxCase[] = [
       };
       for (const { received } of waits) work(received).catch(reject);
     });
-    await bench.soon(allSeen);
-    assertEquals(await bench.mailbox.approximateCount(), 0);
-    await bench.mailbox.close();
-    await bench.soon(Promise.all(waits.map(({ received }) => received)));
+    await setup.soon(allSeen);
+    assertEquals(await setup.mailbox.approximateCount(), 0);
+    await setup.mailbox.close();
+    await setup.soon(Promise.all(waits.map(({ received }) => received)));
   }),
 
-  racing("an acknowledge at the moment its lease ends has one winner", async (bench) => {
-    for (const ticks of [2.9, 3, 3.1]) {
-      const bodies = Array.from({ length: 10 }, (_, i) => `${ticks}:${i}`);
-      await bench.mailbox.sendMany(bodies);
-      const options = { maxMessages: 10, visibilityTimeoutMs: bench.ms(3) };
-      const held = await bench.mailbox.receive(options);
-      assertEquals(held.length, 10);
-      await bench.pass(ticks);
-      const [done, ...again] = await Promise.all([
-        acknowledged(held),
-        bench.mailbox.receive({ maxMessages: 5 }),
-        bench.mailbox.receive({ maxMessages: 5 }),
-      ]);
-      await bench.pass(0.2);
-      const rest = [...again.flat(), ...await bench.mailbox.receive({ maxMessages: 10 })];
-      assertEquals([...done, ...rest.map(({ body }) => body)].sort(), bodies);
-      assertEquals((await acknowledged(rest)).length, rest.length);
-    }
-  }),
+  racing(
+    "a message is acknowledged or delivered again when its lease ends during the acknowledge",
+    async (setup) => {
+      for (const ticks of [2.9, 3, 3.1]) {
+        const bodies = Array.from({ length: 10 }, (_, i) => `${ticks}:${i}`);
+        await setup.mailbox.sendMany(bodies);
+        const options = { maxMessages: 10, visibilityTimeoutMs: setup.ms(3) };
+        const held = await setup.mailbox.receive(options);
+        assertEquals(held.length, 10);
+        await setup.pass(ticks);
+        const [done, ...again] = await Promise.all([
+          acknowledged(held),
+          setup.mailbox.receive({ maxMessages: 5 }),
+          setup.mailbox.receive({ maxMessages: 5 }),
+        ]);
+        await setup.pass(0.2);
+        const rest = [...again.flat(), ...await setup.mailbox.receive({ maxMessages: 10 })];
+        assertEquals([...done, ...rest.map(({ body }) => body)].sort(), bodies);
+        assertEquals((await acknowledged(rest)).length, rest.length);
+      }
+    },
+  ),
 
-  racing("an extension at the moment of the acknowledge brings nothing back", async (bench) => {
-    const { mailbox } = bench;
+  racing("an extension during an acknowledge does not restore the message", async (setup) => {
+    const { mailbox } = setup;
     await mailbox.send("work");
-    const message = await bench.take();
-    const extended = message.extendVisibility(bench.ms(100));
+    const message = await setup.receiveOne();
+    const extended = message.extendVisibility(setup.ms(100));
     const [, , late] = await Promise.allSettled([
       extended,
       message.acknowledge(),
-      message.extendVisibility(bench.ms(100)),
+      message.extendVisibility(setup.ms(100)),
     ]);
     assertEquals(late.status, "rejected");
     assertEquals(await mailbox.approximateCount(), 0);
-    await bench.hidden();
+    await setup.assertNoneVisible();
   }),
 ];
 
-/** Eight receivers share 200 messages, each in its own pace. */
+/** Lets eight receivers share 200 messages, and asserts that each is received once. */
 async function everyMessageOnce(
-  bench: Bench,
+  setup: Setup,
   receivers: readonly Mailbox<unknown>[],
 ): Promise<void> {
-  const ids = await bench.mailbox.sendMany(Array.from({ length: 200 }, (_, i) => i));
+  const ids = await setup.mailbox.sendMany(Array.from({ length: 200 }, (_, i) => i));
   const seen: string[] = [];
   await Promise.all(receivers.map(async (mailbox, i) => {
     for (;;) {
@@ -109,10 +111,10 @@ async function everyMessageOnce(
     }
   }));
   assertEquals(seen.toSorted(), ids.toSorted());
-  assertEquals(await bench.mailbox.approximateCount(), 0);
+  assertEquals(await setup.mailbox.approximateCount(), 0);
 }
 
-/** The bodies of those that could be acknowledged; for the others it was too late. */
+/** Acknowledges messages. Returns the bodies of those whose lease was active. */
 async function acknowledged(messages: readonly Message<unknown>[]): Promise<unknown[]> {
   const done: unknown[] = [];
   await Promise.all(messages.map(async (message) => {

@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { topic } from "./_bench.ts";
-import type { MailboxCase } from "./mailbox_case.ts";
+import { type MailboxCase, topic } from "./mailbox_case.ts";
 
 const holds = topic("delivery");
 const inOrder = topic("delivery", { requires: ["fifo"] });
@@ -22,12 +21,12 @@ const BODIES: readonly unknown[] = [
   Array.from({ length: 1_000 }, (_, i) => i),
 ];
 
-/** A message goes in, is handed over, and is gone once it is done. */
+/** A message is sent, delivered, and deleted when it is acknowledged. */
 export const delivery: readonly MailboxCase[] = [
-  holds("what was sent is received, and gone once acknowledged", async (bench) => {
-    const { mailbox } = bench;
+  holds("a sent message is received, and deleted when it is acknowledged", async (setup) => {
+    const { mailbox } = setup;
     const id = await mailbox.send({ item: "tea" });
-    const message = await bench.take();
+    const message = await setup.receiveOne();
     assertEquals(message.id, id);
     assertEquals(message.body, { item: "tea" });
     assertEquals(message.deliveryCount, 1);
@@ -36,23 +35,23 @@ export const delivery: readonly MailboxCase[] = [
     await message.acknowledge();
     assertEquals(message.finalized, true);
     assertEquals(await mailbox.approximateCount(), 0);
-    await bench.hidden();
+    await setup.assertNoneVisible();
   }),
 
-  holds("an empty mailbox answers [] at once", async (bench) => {
-    assertEquals(await bench.mailbox.receive(), []);
-    assertEquals(await bench.mailbox.receive({ maxMessages: 10 }), []);
+  holds("an empty mailbox returns [] at once", async (setup) => {
+    assertEquals(await setup.mailbox.receive(), []);
+    assertEquals(await setup.mailbox.receive({ maxMessages: 10 }), []);
   }),
 
-  holds("bodies come back as they were sent", async (bench) => {
+  holds("a body is received as it was sent", async (setup) => {
     for (const body of BODIES) {
-      await bench.mailbox.send(body);
-      assertEquals(await bench.drain(), [body]);
+      await setup.mailbox.send(body);
+      assertEquals(await setup.receiveAndAcknowledge(), [body]);
     }
   }),
 
-  holds("every message has an id of its own, which sending tells", async (bench) => {
-    const { mailbox } = bench;
+  holds("send returns the unique id of each message", async (setup) => {
+    const { mailbox } = setup;
     const ids = [await mailbox.send(0), ...await mailbox.sendMany([1, 2, 3])];
     assertEquals(new Set(ids).size, 4);
     const messages = await mailbox.receive({ maxMessages: 10 });
@@ -64,64 +63,64 @@ export const delivery: readonly MailboxCase[] = [
     ]);
   }),
 
-  holds("a message tells when it was sent, also when it comes again", async (bench) => {
-    const { mailbox } = bench;
+  holds("every delivery of a message has the time at which it was sent", async (setup) => {
+    const { mailbox } = setup;
     await mailbox.send("early");
-    const first = await bench.take();
+    const first = await setup.receiveOne();
     const { enqueuedAt } = first;
     assert(Number.isFinite(enqueuedAt) && enqueuedAt > 0, `${enqueuedAt} is a time`);
-    await bench.pass(1);
+    await setup.pass(1);
     await first.nack();
-    const again = await bench.take();
+    const again = await setup.receiveOne();
     assertEquals(again.enqueuedAt, enqueuedAt);
     await mailbox.send("late");
-    const late = await bench.take();
+    const late = await setup.receiveOne();
     assert(late.enqueuedAt > enqueuedAt, "a later message has a later time");
   }),
 
-  holds("a receive gives as many as it was asked for, and no more", async (bench) => {
-    const { mailbox } = bench;
+  holds("receive returns at most maxMessages messages", async (setup) => {
+    const { mailbox } = setup;
     await mailbox.sendMany([1, 2, 3, 4, 5, 6]);
-    assertEquals((await mailbox.receive()).length, 1, "one unless told");
+    assertEquals((await mailbox.receive()).length, 1, "one by default");
     assertEquals((await mailbox.receive({ maxMessages: 3 })).length, 3);
-    assertEquals((await mailbox.receive({ maxMessages: 100 })).length, 2, "what is there");
+    assertEquals((await mailbox.receive({ maxMessages: 100 })).length, 2, "all visible messages");
   }),
 
-  holds("a thousand at once go in and out", async (bench) => {
+  holds("a thousand messages can be sent and received in one call each", async (setup) => {
     const bodies = Array.from({ length: 1_000 }, (_, i) => i);
-    await bench.mailbox.sendMany(bodies);
-    const received = await bench.mailbox.receive({ maxMessages: 1_000 });
+    await setup.mailbox.sendMany(bodies);
+    const received = await setup.mailbox.receive({ maxMessages: 1_000 });
     assertEquals(new Set(received.map(({ body }) => body)).size, 1_000);
   }),
 
-  inOrder("messages come in the order they were sent", async (bench) => {
-    const { mailbox } = bench;
+  inOrder("messages are received in the order in which they were sent", async (setup) => {
+    const { mailbox } = setup;
     await mailbox.send(0);
     await mailbox.sendMany([1, 2, 3, 4]);
     await mailbox.send(5);
-    assertEquals(await bench.drain(1), [0]);
-    assertEquals(await bench.drain(3), [1, 2, 3]);
+    assertEquals(await setup.receiveAndAcknowledge(1), [0]);
+    assertEquals(await setup.receiveAndAcknowledge(3), [1, 2, 3]);
     await mailbox.send(6);
-    assertEquals(await bench.drain(), [4, 5, 6]);
+    assertEquals(await setup.receiveAndAcknowledge(), [4, 5, 6]);
   }),
 
-  leased("what is not acknowledged comes again", async (bench) => {
-    await bench.mailbox.send("work");
+  leased("a message that is not acknowledged is delivered again", async (setup) => {
+    await setup.mailbox.send("work");
     for (let delivery = 1; delivery <= 4; delivery++) {
-      const message = await bench.take({ visibilityTimeoutMs: bench.ms(1) });
+      const message = await setup.receiveOne({ visibilityTimeoutMs: setup.ms(1) });
       assertEquals([message.body, message.deliveryCount], ["work", delivery]);
-      await bench.pass(1);
+      await setup.pass(1);
     }
-    assertEquals(await bench.mailbox.approximateCount(), 1);
+    assertEquals(await setup.mailbox.approximateCount(), 1);
   }),
 
-  shared("what one sends another receives, once", async (bench) => {
-    const sibling = await bench.sibling();
-    const id = await bench.mailbox.send("shared", { replyTo: "replies" });
-    const message = await bench.take({}, sibling);
+  shared("a message that one connection sends, another receives once", async (setup) => {
+    const sibling = await setup.sibling();
+    const id = await setup.mailbox.send("shared", { replyTo: "replies" });
+    const message = await setup.receiveOne({}, sibling);
     assertEquals([message.id, message.body, message.replyTo], [id, "shared", "replies"]);
-    await bench.hidden();
+    await setup.assertNoneVisible();
     await message.acknowledge();
-    assertEquals(await bench.mailbox.approximateCount(), 0);
+    assertEquals(await setup.mailbox.approximateCount(), 0);
   }),
 ];

@@ -1,55 +1,57 @@
 import { assertEquals } from "@std/assert";
 import type { Mailbox } from "../../mailbox/mailbox.ts";
-import { topic } from "./_bench.ts";
-import type { MailboxCase } from "./mailbox_case.ts";
+import { type MailboxCase, topic } from "./mailbox_case.ts";
 
 const delayed = topic("ids and delays", { requires: ["delay"] });
 const deduplicated = topic("ids and delays", { requires: ["dedup"] });
 
-/** A sender may choose when a message is seen, and what it is called. */
+/** A sender can choose the id of a message and when it becomes visible. */
 export const idsAndDelays: readonly MailboxCase[] = [
-  delayed("a delayed message is hidden until it is due", async (bench) => {
-    const { mailbox } = bench;
-    const soon = await mailbox.send("soon", { delayMs: bench.ms(3) });
-    await mailbox.sendMany(["late", "late too"], { delayMs: bench.ms(100) });
-    await bench.hidden();
+  delayed("a delayed message is hidden until it is due", async (setup) => {
+    const { mailbox } = setup;
+    const soon = await mailbox.send("soon", { delayMs: setup.ms(3) });
+    await mailbox.sendMany(["late", "late too"], { delayMs: setup.ms(100) });
+    await setup.assertNoneVisible();
     assertEquals(await mailbox.approximateCount(), 3);
-    await bench.pass(3);
-    const message = await bench.take();
+    await setup.pass(3);
+    const message = await setup.receiveOne();
     assertEquals([message.id, message.deliveryCount], [soon, 1]);
-    await bench.hidden();
+    await setup.assertNoneVisible();
   }),
 
-  delayed("a delayed message holds up nobody", async (bench) => {
-    await bench.mailbox.send("late", { delayMs: bench.ms(100) });
-    await bench.mailbox.send("now");
-    assertEquals(await bench.drain(), ["now"]);
+  delayed("a delayed message does not delay others", async (setup) => {
+    await setup.mailbox.send("late", { delayMs: setup.ms(100) });
+    await setup.mailbox.send("now");
+    assertEquals(await setup.receiveAndAcknowledge(), ["now"]);
   }),
 
-  topic("ids and delays")("a message has the id its sender chose", async (bench) => {
+  topic("ids and delays")("a message has the id that its sender chose", async (setup) => {
     const id = "order 7/'ü'";
-    assertEquals(await bench.mailbox.send("work", { id }), id);
-    assertEquals((await bench.take()).id, id);
+    assertEquals(await setup.mailbox.send("work", { id }), id);
+    assertEquals((await setup.receiveOne()).id, id);
   }),
 
-  deduplicated("a message is not stored again while it is there", async (bench) => {
-    const { mailbox } = bench;
-    const id = "order-7";
-    assertEquals(await mailbox.send("first", { id }), id);
-    assertEquals(await mailbox.send("again", { id }), id);
-    assertEquals(await mailbox.approximateCount(), 1, "while it is ready");
-    const message = await bench.take();
-    await mailbox.send("again", { id });
-    await bench.hidden();
-    await message.nack({ delayMs: bench.ms(100) });
-    await mailbox.send("again", { id });
-    await bench.hidden();
-    assertEquals(await mailbox.approximateCount(), 1, "while it is hidden");
-    assertEquals(message.body, "first");
-  }),
+  deduplicated(
+    "a message is not stored while one with the same id is in the mailbox",
+    async (setup) => {
+      const { mailbox } = setup;
+      const id = "order-7";
+      assertEquals(await mailbox.send("first", { id }), id);
+      assertEquals(await mailbox.send("again", { id }), id);
+      assertEquals(await mailbox.approximateCount(), 1, "while it is ready");
+      const message = await setup.receiveOne();
+      await mailbox.send("again", { id });
+      await setup.assertNoneVisible();
+      await message.nack({ delayMs: setup.ms(100) });
+      await mailbox.send("again", { id });
+      await setup.assertNoneVisible();
+      assertEquals(await mailbox.approximateCount(), 1, "while it is hidden");
+      assertEquals(message.body, "first");
+    },
+  ),
 
-  deduplicated("a sender learns that its message is a duplicate", async (bench) => {
-    const { mailbox } = bench;
+  deduplicated("onDuplicate is called for a duplicate", async (setup) => {
+    const { mailbox } = setup;
     const duplicates: string[] = [];
     const onDuplicate = (id: string) => void duplicates.push(id);
     await mailbox.send("first", { id: "order-7", onDuplicate });
@@ -58,38 +60,38 @@ export const idsAndDelays: readonly MailboxCase[] = [
     assertEquals(duplicates, [], "stored messages are no duplicates");
     assertEquals(await mailbox.send("again", { id: "order-7", onDuplicate }), "order-7");
     assertEquals(duplicates, ["order-7"]);
-    await bench.drain();
+    await setup.receiveAndAcknowledge();
     await mailbox.send("second", { id: "order-7", onDuplicate });
-    assertEquals(duplicates, ["order-7"], "its id is free again");
+    assertEquals(duplicates, ["order-7"], "its id can be used again");
   }),
 
-  deduplicated("an id is free again once its message is acknowledged", async (bench) => {
+  deduplicated("an id can be used again when its message is acknowledged", async (setup) => {
     const id = "order-7";
-    await bench.mailbox.send("first", { id });
-    assertEquals(await bench.drain(), ["first"]);
-    await bench.mailbox.send("second", { id });
-    assertEquals(await bench.drain(), ["second"]);
+    await setup.mailbox.send("first", { id });
+    assertEquals(await setup.receiveAndAcknowledge(), ["first"]);
+    await setup.mailbox.send("second", { id });
+    assertEquals(await setup.receiveAndAcknowledge(), ["second"]);
   }),
 
-  deduplicated("an id is free again after a purge", async (bench) => {
-    await bench.mailbox.send("first", { id: "order-7" });
-    await bench.mailbox.purge();
-    await bench.mailbox.send("second", { id: "order-7" });
-    assertEquals(await bench.drain(), ["second"]);
+  deduplicated("an id can be used again after a purge", async (setup) => {
+    await setup.mailbox.send("first", { id: "order-7" });
+    await setup.mailbox.purge();
+    await setup.mailbox.send("second", { id: "order-7" });
+    assertEquals(await setup.receiveAndAcknowledge(), ["second"]);
   }),
 
   topic("ids and delays", { requires: ["dedup"], needs: ["sibling"] })(
-    "several senders of one id store one message",
-    async (bench) => {
-      const sibling = await bench.sibling();
-      const senders = [bench.mailbox, sibling, bench.mailbox, sibling];
+    "concurrent sends with the same id store one message",
+    async (setup) => {
+      const sibling = await setup.sibling();
+      const senders = [setup.mailbox, sibling, setup.mailbox, sibling];
       const duplicates: string[] = [];
       const onDuplicate = (id: string) => void duplicates.push(id);
       const send = (mailbox: Mailbox<unknown>, i: number) =>
         mailbox.send(i, { id: "order-7", onDuplicate });
       await Promise.all(senders.map(send));
-      assertEquals((await bench.drain(10)).length, 1);
-      assertEquals(duplicates.length, 3, "three of the four senders learn it");
+      assertEquals((await setup.receiveAndAcknowledge(10)).length, 1);
+      assertEquals(duplicates.length, 3, "three of the four sends are duplicates");
     },
   ),
 ];

@@ -1,30 +1,25 @@
 /**
- * What every mailbox has to pass: ours, and one of your own.
+ * The test cases that every mailbox has to pass.
  *
  * @module
  */
 
-import { abort } from "./abort.ts";
-import { Bench } from "./_bench.ts";
+import { abort, close } from "./abort_and_close.ts";
 import { bounds } from "./bounds.ts";
 import { checkpoints } from "./checkpoints.ts";
-import { close } from "./close.ts";
 import { concurrency } from "./concurrency.ts";
+import { countPeekPurge } from "./count_peek_purge.ts";
 import { deadLetters } from "./dead_letters.ts";
 import { delivery } from "./delivery.ts";
-import { givingBack } from "./giving_back.ts";
-import { housekeeping } from "./housekeeping.ts";
+import { headers, replies } from "./envelope.ts";
 import { idsAndDelays } from "./ids_and_delays.ts";
+import { receiptHandles, visibility } from "./leases.ts";
 import { longPoll } from "./long_poll.ts";
-import type { MailboxCase, MakeMailbox } from "./mailbox_case.ts";
-import { receipts } from "./receipts.ts";
-import { replies } from "./replies.ts";
-import { headers } from "./headers.ts";
-import { visibility } from "./visibility.ts";
+import { type MailboxCase, type MakeMailbox, Setup, skipReason } from "./mailbox_case.ts";
+import { releaseAndNack } from "./release_and_nack.ts";
 
 /**
- * The cases of the contract, by topic. A host runs them all, in any order, and asserts with
- * {@linkcode skippedMailboxCases} which of them its mailbox cannot show.
+ * The cases of the mailbox contract, by topic. They can run in any order.
  *
  * @example
  * ```ts
@@ -32,20 +27,21 @@ import { visibility } from "./visibility.ts";
  * import { mailboxCases, VirtualClock } from "@lastcall/lastcall/testing";
  *
  * for (const { topic, name, run } of mailboxCases) {
- *   console.log(`${topic}: ${name}`);
+ *   let result = "passed";
  *   await run((options) => {
  *     const clock = new VirtualClock();
  *     const mailbox = new InMemoryMailbox<unknown>("mine", { ...options, clock });
  *     return { mailbox, tickMs: 1_000, pass: (ms) => clock.advance(ms) };
- *   });
+ *   }, (why) => result = `skipped, ${why}`);
+ *   console.log(`${topic}: ${name}: ${result}`);
  * }
  * ```
  */
 export const mailboxCases: readonly MailboxCase[] = [
   ...delivery,
   ...visibility,
-  ...receipts,
-  ...givingBack,
+  ...receiptHandles,
+  ...releaseAndNack,
   ...longPoll,
   ...abort,
   ...close,
@@ -56,22 +52,22 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...checkpoints,
   ...idsAndDelays,
   ...headers,
-  ...housekeeping,
+  ...countPeekPurge,
 ];
 
-/** A case that a mailbox cannot show, and what it lacks for that. */
+/** A case that is skipped for a mailbox. */
 export interface SkippedMailboxCase {
-  /** What the case belongs to. */
+  /** The subject of the case. */
   readonly topic: string;
-  /** What it would show. */
+  /** The behaviour that it would test. */
   readonly name: string;
-  /** What the mailbox lacks for it. */
+  /** What the mailbox lacks. */
   readonly why: string;
 }
 
 /**
- * Tells which cases prove nothing for a mailbox, so that its test can assert that nothing more is left
- * out than is known.
+ * Returns the cases that are skipped for a mailbox. Use it to register them as skipped tests, or to assert
+ * that no other case is skipped.
  *
  * @example
  * ```ts
@@ -91,17 +87,18 @@ export interface SkippedMailboxCase {
 export async function skippedMailboxCases(
   make: MakeMailbox,
 ): Promise<readonly SkippedMailboxCase[]> {
-  const bench = await Bench.make(make);
+  const setup = await Setup.make(make);
   try {
     return mailboxCases.flatMap(({ topic, name, ...gate }) => {
-      const why = bench.lacks(gate);
+      const why = skipReason(gate, (what) => setup.lacks(what));
       return why === undefined ? [] : [{ topic, name, why }];
     });
   } finally {
-    await bench.close();
+    await setup.close();
   }
 }
 
+export { skipReason };
 export type {
   MailboxCase,
   MailboxFixture,

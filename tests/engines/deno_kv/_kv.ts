@@ -10,17 +10,17 @@ import { silentLog } from "../../../src/log.ts";
 
 const { Deno } = globalThis as { Deno?: { openKv?(path?: string): Promise<Kv> } };
 
-/** Options of a test or a suite: skipped, and why, where there is no Deno KV. */
+/** Options of a suite: it is skipped where Deno KV is not available. */
 export const gate: { readonly skip: string | false } = {
   skip: Deno?.openKv === undefined && "no Deno KV: it needs Deno with --unstable-kv",
 };
 
-/** Opens a store as a program would. */
+/** Opens a store. */
 export function openStore(path: string): Promise<Kv> {
   return Deno!.openKv!(path);
 }
 
-/** A folder that goes when the test does. */
+/** A folder that is deleted at the end of a test. */
 export class TempFolder implements Disposable {
   readonly path: string = mkdtempSync(join(tmpdir(), "lastcall-kv-"));
 
@@ -33,7 +33,7 @@ export class TempFolder implements Disposable {
   }
 }
 
-/** A mailbox in a new file. */
+/** Opens a mailbox in a new file. */
 export async function openForTest(
   options: DenoKvMailboxOptions = {},
 ): Promise<
@@ -63,7 +63,7 @@ export async function openForTest(
   };
 }
 
-/** Tries until it succeeds. Gives up in the end. */
+/** Repeats `act` until it succeeds, for at most 20 s. */
 export async function eventually<T>(act: () => Promise<T>): Promise<T> {
   for (const endsAt = Date.now() + 20_000;;) {
     try {

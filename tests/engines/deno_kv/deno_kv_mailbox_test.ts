@@ -14,7 +14,7 @@ import { gate, openForTest, openStore, TempFolder } from "./_kv.ts";
 
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-/** Every key of a store, without our prefix. */
+/** Returns all keys of a store, without their common prefix. */
 async function keysOf(path: string): Promise<string[]> {
   const kv = await openStore(path);
   const keys: string[] = [];
@@ -23,13 +23,17 @@ async function keysOf(path: string): Promise<string[]> {
   return keys;
 }
 
-describe("DenoKvMailbox where there is no Deno KV", () => {
-  it("says that another runtime has none", { skip: runtimeName === "deno" }, async () => {
-    const open = () => DenoKvMailbox.open("./jobs.kv");
-    await assertRejects(open, MailboxConnectionError, "needs Deno, and this is another runtime");
-  });
+describe("DenoKvMailbox without Deno KV", () => {
+  it(
+    "open reports that another runtime has no Deno KV",
+    { skip: runtimeName === "deno" },
+    async () => {
+      const open = () => DenoKvMailbox.open("./jobs.kv");
+      await assertRejects(open, MailboxConnectionError, "needs Deno, and this is another runtime");
+    },
+  );
 
-  it("names the flag that Deno needs", { skip: runtimeName !== "deno" }, async () => {
+  it("open names the flag that Deno needs", { skip: runtimeName !== "deno" }, async () => {
     const fixture = "../../engines/deno_kv/fixtures/without_flag";
     await using child = Child.start(fixture, { runFlags: ["run", "-A"] });
     assertStringIncludes((await child.exit()).stdout, "needs the flag --unstable-kv");
@@ -37,7 +41,7 @@ describe("DenoKvMailbox where there is no Deno KV", () => {
 });
 
 describe("DenoKvMailbox", gate, () => {
-  it("refuses a file that is something else, and leaves it alone", async () => {
+  it("open refuses a file that is not a store, and does not change it", async () => {
     using folder = new TempFolder();
     const path = folder.file("notes.txt");
     const text = "these are notes, and no store of anything ".repeat(100);
@@ -50,7 +54,7 @@ describe("DenoKvMailbox", gate, () => {
     await assertRejects(nowhere, MailboxConnectionError, "cannot be opened");
   });
 
-  it("tells no secrets of a URL", async () => {
+  it("errors contain no secrets of a URL", async () => {
     const open = () => DenoKvMailbox.open("http://me:very-secret@127.0.0.1:1/very-secret");
     const error = await assertRejects(open, MailboxConnectionError);
     assert(!error.message.includes("very-secret"), error.message);
@@ -59,11 +63,11 @@ describe("DenoKvMailbox", gate, () => {
   // deno-fmt-ignore -- a table: one bad input a line
   const bad: readonly (readonly [what: string, place: unknown, options: object, said: string])[] = [
     ["an empty path", "", {}, 'got ""'],
-    ["a store that is none", { get() {} }, {}, "the result of Deno.openKv"],
-    ["a name that is none", "x.kv", { name: "a b" }, "Invalid mailbox name"],
+    ["an object that is not a store", { get() {} }, {}, "the result of Deno.openKv"],
+    ["an invalid name", "x.kv", { name: "a b" }, "Invalid mailbox name"],
   ];
   for (const [what, place, options, said] of bad) {
-    it(`refuses ${what}`, async () => {
+    it(`open refuses ${what}`, async () => {
       using folder = new TempFolder();
       const at = place === "x.kv" ? folder.file("x.kv") : place as string;
       const open = () => DenoKvMailbox.open(at, options);
@@ -71,7 +75,7 @@ describe("DenoKvMailbox", gate, () => {
     });
   }
 
-  it("opens what a mailbox URL names", async () => {
+  it("openMailbox opens a denokv: URL", async () => {
     using folder = new TempFolder();
     const path = folder.file("jobs.kv");
     await using mailbox = await openMailbox<number>(`denokv:${path}?queue=orders&maxSize=1`);
@@ -80,7 +84,7 @@ describe("DenoKvMailbox", gate, () => {
     await assertRejects(() => mailbox.send(2), MailboxFullError);
   });
 
-  it("shares a store that was handed in, and leaves it open", async () => {
+  it("mailboxes share a passed store and leave it open", async () => {
     const kv = await openStore(":memory:");
     {
       await using orders = await DenoKvMailbox.open<string>(kv, { name: "orders" });
@@ -93,7 +97,7 @@ describe("DenoKvMailbox", gate, () => {
     kv.close();
   });
 
-  it("leaves nothing behind of what is done with", async () => {
+  it("leaves no keys of settled messages", async () => {
     await using it = await openForTest({ name: "orders" });
     const { mailbox, path } = it;
     await mailbox.send("chosen", { id: "order-7" });
@@ -110,8 +114,8 @@ describe("DenoKvMailbox", gate, () => {
     await letter!.acknowledge();
     assertEquals(await mailbox.approximateCount(), 0);
     await mailbox.send("purged", { id: "order-7" });
-    const [taken] = await mailbox.receive();
-    await taken!.saveCheckpoint("half");
+    const [received] = await mailbox.receive();
+    await received!.saveCheckpoint("half");
     await mailbox.sendMany(numbers(250));
     assertEquals(await mailbox.purge(), 251);
     const counters = ["orders", "orders.dead"].flatMap((
@@ -120,7 +124,7 @@ describe("DenoKvMailbox", gate, () => {
     assertEquals(await keysOf(path), counters);
   });
 
-  it("counts exactly what many do at once", async () => {
+  it("the count is exact after concurrent calls", async () => {
     await using it = await openForTest();
     const sibling = await it.open();
     const mailboxes = [it.mailbox, sibling];
@@ -139,7 +143,7 @@ describe("DenoKvMailbox", gate, () => {
     assertEquals(await sibling.approximateCount(), 45 - acknowledged);
   });
 
-  it("never holds more than it may, however many send at once", async () => {
+  it("concurrent sends never exceed maxSize", async () => {
     await using it = await openForTest({ maxSize: 10 });
     const sibling = await it.open();
     const sent = await Promise.allSettled(
@@ -151,7 +155,7 @@ describe("DenoKvMailbox", gate, () => {
     assertEquals(await it.mailbox.approximateCount(), 10);
   });
 
-  it("refuses what Deno KV does not take, before it stores anything", async () => {
+  it("refuses messages and ids that are too large, and stores nothing", async () => {
     await using it = await openForTest();
     const { mailbox } = it;
     const large = () => mailbox.sendMany(numbers(20).map(() => "x".repeat(50_000)));
@@ -159,11 +163,11 @@ describe("DenoKvMailbox", gate, () => {
     const long = () => mailbox.send("work", { id: "x".repeat(513) });
     await assertRejects(long, InvalidParameterError, "512 bytes");
     const tooLong = () => mailbox.send("work", { replyTo: "x".repeat(66_000) });
-    await assertRejects(tooLong, InvalidParameterError, "with its head");
+    await assertRejects(tooLong, InvalidParameterError, "and its headers have");
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("takes the largest bodies, whatever their letters, also many of them at once", async () => {
+  it("sends and dead-letters the largest bodies of any characters, also several at once", async () => {
     await using it = await openForTest();
     const bodies = [
       "x".repeat(57_342),
@@ -181,7 +185,7 @@ describe("DenoKvMailbox", gate, () => {
     assertEquals(letters.map(({ body }) => body.body), bodies);
   });
 
-  it("hears of messages of another mailbox on the store without looking", async () => {
+  it("receives messages of another mailbox on the store without polling", async () => {
     await using it = await openForTest();
     const sibling = await it.open();
     const waiting = it.mailbox.receive({ waitTimeMs: 20_000 });
@@ -189,10 +193,10 @@ describe("DenoKvMailbox", gate, () => {
     const sentAt = performance.now();
     await sibling.send("work");
     assertEquals((await waiting)[0]?.body, "work");
-    assert(performance.now() - sentAt < 10_000, "and not by the last look");
+    assert(performance.now() - sentAt < 10_000, "before the wait time passes");
   });
 
-  it("takes the oldest first, whichever way they came back", async () => {
+  it("receives the oldest message first after a release and after an expired lease", async () => {
     await using it = await openForTest();
     const { mailbox } = it;
     await mailbox.sendMany(["a", "b", "c"]);
@@ -203,10 +207,10 @@ describe("DenoKvMailbox", gate, () => {
     for (const body of ["a", "b", "c"]) assertEquals((await mailbox.receive())[0]?.body, body);
   });
 
-  it("acknowledges what is being extended, also when the answers come in another order", async () => {
+  it("acknowledges a message that is being extended, also when the answers arrive in another order", async () => {
     const kv = await openStore(":memory:");
     let late = false;
-    const stand: Kv = {
+    const wrapped: Kv = {
       ...{ get: (key) => kv.get(key), getMany: (keys) => kv.getMany(keys) },
       ...{
         list: (selector, options) => kv.list(selector, options),
@@ -227,7 +231,7 @@ describe("DenoKvMailbox", gate, () => {
       },
       close: () => kv.close(),
     };
-    await using mailbox = await DenoKvMailbox.open<string>(stand);
+    await using mailbox = await DenoKvMailbox.open<string>(wrapped);
     await mailbox.send("work");
     const [message] = await mailbox.receive({ visibilityTimeoutMs: 60_000 });
     late = true;
@@ -237,14 +241,18 @@ describe("DenoKvMailbox", gate, () => {
     kv.close();
   });
 
-  describe("in trouble", () => {
-    /** A store that can be made to hang. */
+  describe("with a store that fails", () => {
+    /** Returns a store that can hang or answer late. */
     const hanging = async () => {
       const kv = await openStore(":memory:");
-      const state = { hangs: false };
+      const state = { hangs: false, late: false };
+      const later = () => new Promise((resolve) => setTimeout(resolve, 100));
       const never = new Promise<never>(() => {});
-      const stand: Kv = {
-        get: (key) => state.hangs ? never : kv.get(key),
+      const wrapped: Kv = {
+        get: async (key) => {
+          if (state.late) await later();
+          return await (state.hangs ? never : kv.get(key));
+        },
         getMany: (keys) => state.hangs ? never : kv.getMany(keys),
         list: (selector, options) => kv.list(selector, options),
         atomic() {
@@ -255,13 +263,13 @@ describe("DenoKvMailbox", gate, () => {
         watch: (keys) => kv.watch(keys),
         close: () => kv.close(),
       };
-      return { kv, stand, state };
+      return { kv, wrapped, state };
     };
 
-    it("calls that are not answered fail in time, and the next ones are made", async () => {
-      const { kv, stand, state } = await hanging();
+    it("a call without an answer fails at its timeout, and the next call is made", async () => {
+      const { kv, wrapped, state } = await hanging();
       const options = { callTimeoutMs: 1_000, log: silentLog };
-      await using mailbox = await DenoKvMailbox.open<string>(stand, options);
+      await using mailbox = await DenoKvMailbox.open<string>(wrapped, options);
       await mailbox.send("work");
       const [message] = await mailbox.receive();
       state.hangs = true;
@@ -275,9 +283,9 @@ describe("DenoKvMailbox", gate, () => {
     });
 
     it("a close does not wait for a store that hangs", async () => {
-      const { kv, stand, state } = await hanging();
+      const { kv, wrapped, state } = await hanging();
       const options = { callTimeoutMs: 600_000, log: silentLog };
-      const mailbox = await DenoKvMailbox.open<string>(stand, options);
+      const mailbox = await DenoKvMailbox.open<string>(wrapped, options);
       const waiting = mailbox.receive({ waitTimeMs: 600_000 });
       state.hangs = true;
       mailbox.send("never").catch(() => {});
@@ -286,7 +294,20 @@ describe("DenoKvMailbox", gate, () => {
       kv.close();
     });
 
-    it("a store that was closed by somebody else is told", async () => {
+    it("a close waits for pending calls of the dead letters, and stops their receives", async () => {
+      const { kv, wrapped, state } = await hanging();
+      const mailbox = await DenoKvMailbox.open<string>(wrapped, { log: silentLog });
+      const waiting = mailbox.deadLetters.receive({ waitTimeMs: 600_000 });
+      let counted = false;
+      state.late = true;
+      const counting = mailbox.deadLetters.approximateCount().then(() => counted = true);
+      await mailbox.close();
+      assertEquals([counted, await waiting], [true, []]);
+      await counting;
+      kv.close();
+    });
+
+    it("calls fail when the program has closed the store", async () => {
       const kv = await openStore(":memory:");
       await using mailbox = await DenoKvMailbox.open<string>(kv);
       kv.close();

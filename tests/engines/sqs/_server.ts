@@ -13,12 +13,12 @@ const PATIENCE_MS = 45_000;
 const alive = new Set<ChildProcess>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 
-/** Why no server can be started here; false when one can. */
+/** Why no server can be started; false when one can. */
 export const noServer: string | false = existsSync(join(root, "node_modules/fauxqs/dist"))
   ? false
   : "no SQS: SQS_ENDPOINT is not set, and fauxqs is not installed";
 
-/** A server of our own, which a test may stop, freeze and kill. */
+/** A server that a test can stop, freeze and kill. */
 export class SqsServer implements AsyncDisposable {
   readonly port: number;
   readonly #folder: string | undefined;
@@ -29,7 +29,7 @@ export class SqsServer implements AsyncDisposable {
     this.#folder = folder;
   }
 
-  /** Starts one; a durable one has its data again after a {@linkcode kill}. */
+  /** Starts a server. A durable one keeps its data after a {@linkcode kill}. */
   static async start(options: { readonly durable?: boolean } = {}): Promise<SqsServer> {
     const folder = options.durable ? mkdtempSync(join(tmpdir(), "lastcall-sqs-")) : undefined;
     const server = new SqsServer(await freePort(), folder);
@@ -64,12 +64,12 @@ export class SqsServer implements AsyncDisposable {
     this.#process = undefined;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, "exit");
-    child.ref(); // or nothing might keep the process alive until then
+    child.ref(); // otherwise the process could end before
     child.kill("SIGKILL");
     await ended;
   }
 
-  /** It keeps its connections and does nothing. */
+  /** Stops the process. Its connections stay open. */
   freeze(): void {
     process.kill(this.#process!.pid!, "SIGSTOP");
   }

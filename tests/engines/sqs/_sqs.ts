@@ -7,17 +7,17 @@ import { noServer, SqsServer } from "./_server.ts";
 
 const named = process.env["SQS_ENDPOINT"];
 
-/** Options of a test or a suite: skipped, and why, where there is no server. */
+/** Options of a suite: it is skipped where no server is available. */
 export const gate: { readonly skip: string | false } = { skip: named ? false : noServer };
 if (gate.skip) console.warn(`skipped: ${gate.skip}`);
 
-/** Where the server is, from the start of the first test on. */
+/** The address of the server, from the first test on. */
 export let endpoint: string = named ?? "";
 
 let users = 0;
 let shared: SqsServer | undefined;
 
-/** A server for the tests of a file. Where files share a process, the first starts it and the last ends it. */
+/** Starts a server for the tests of a file. When files share a process, the last one stops it. */
 export function useServer(): void {
   before(async () => {
     if (users++ > 0 || named || gate.skip) return;
@@ -29,18 +29,18 @@ export function useServer(): void {
   });
 }
 
-/** A client as a program would make it; the server takes any keys. */
+/** Returns a client. The server accepts any credentials. */
 export function clientFor(at: string = endpoint): SQSClient {
   const credentials = { accessKeyId: "test", secretAccessKey: "very-secret" };
   return new SQSClient({ endpoint: at, region: "us-east-1", credentials });
 }
 
-/** A name that no other test and no other run has. */
+/** Returns a name that no other test and no other run has. */
 export function uniqueName(ending = ""): string {
   return `test-${crypto.randomUUID()}${ending}`;
 }
 
-/** Opens a mailbox of a new name, with a client of its own. */
+/** Opens a mailbox with a new name and its own client. */
 export async function openForTest(
   options: SqsMailboxOptions & { readonly at?: string; readonly name?: string } = {},
 ): Promise<

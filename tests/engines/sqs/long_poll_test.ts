@@ -3,14 +3,14 @@ import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../_servers.ts";
 import { clientFor, gate, openForTest, useServer } from "./_sqs.ts";
 
-/** A client that tells of the polls, and when they are answered. */
+/** Returns a client that records the receive requests and whether they are answered. */
 function watched() {
   const client = clientFor();
   const polls: { readonly waitS: number; readonly visibilityS: number; over: boolean }[] = [];
   const hiddenForS: number[] = [];
   return {
     polls,
-    /** How long messages were hidden for from then on, one after the other. */
+    /** The visibility timeouts that were set, in seconds. */
     hiddenForS,
     long: () => polls.filter(({ waitS }) => waitS > 0),
     client: {
@@ -39,10 +39,10 @@ function watched() {
 
 const until = (done: () => boolean) => eventually(() => Promise.resolve(assert(done())));
 
-describe("waiting for messages of SQS", gate, () => {
+describe("a waiting receive on SQS", gate, () => {
   useServer();
 
-  it("takes one request, however many wait and however long", async () => {
+  it("waiting receives share one request", async () => {
     const { client, polls, long } = watched();
     await using it = await openForTest({ client });
     const waiting = [it.mailbox.receive({ waitTimeMs: 60_000 })];
@@ -54,7 +54,7 @@ describe("waiting for messages of SQS", gate, () => {
     assertEquals(polls.map(({ waitS }) => waitS).slice(0, 2), [0, 20]);
   });
 
-  it("goes on with the request of whoever has left", async () => {
+  it("a receive uses the open request of an earlier one", async () => {
     const { client, long } = watched();
     await using it = await openForTest({ client });
     for (let i = 0; i < 3; i++) {
@@ -66,7 +66,7 @@ describe("waiting for messages of SQS", gate, () => {
     assertEquals(long().length, 1);
   });
 
-  it("gives back what comes when nobody waits any more", async () => {
+  it("messages that arrive when no receive waits are released", async () => {
     const { client, long, hiddenForS } = watched();
     await using it = await openForTest({ client });
     await using other = await openForTest({ name: it.name });
@@ -80,7 +80,7 @@ describe("waiting for messages of SQS", gate, () => {
     await message!.acknowledge();
   });
 
-  it("hides for a short time only what no one has yet, and then for as long as wanted", async () => {
+  it("the request hides messages for 10 s, and the receive sets its own visibility timeout", async () => {
     const { client, long, hiddenForS } = watched();
     await using it = await openForTest({ client });
     const waiting = it.mailbox.receive({ waitTimeMs: 60_000, visibilityTimeoutMs: 3_600_000 });
@@ -90,18 +90,21 @@ describe("waiting for messages of SQS", gate, () => {
     const [message] = await waiting;
     assertEquals(hiddenForS, [3_600]);
     assertEquals(await it.mailbox.extendMany!([message!], 3_500_000), [true]);
-    assertEquals(hiddenForS, [3_600], "an extension that changes nothing is not asked for");
+    assertEquals(hiddenForS, [3_600], "an extension that changes nothing needs no request");
   });
 
-  it("ends at once with a close", async () => {
-    const { client, long } = watched();
-    await using it = await openForTest({ client });
-    const waiting = it.mailbox.receive({ waitTimeMs: 60_000 });
-    await until(() => long().length === 1);
-    const startedAt = performance.now();
-    await it.mailbox.close();
-    assertEquals(await waiting, []);
-    await until(() => long()[0]!.over);
-    assert(performance.now() - startedAt < 5_000, "and not when the poll runs out");
-  });
+  for (const which of ["the mailbox", "its dead letters"]) {
+    it(`a close ends the open request of ${which} at once`, async () => {
+      const { client, long } = watched();
+      await using it = await openForTest({ client });
+      const mailbox = which === "the mailbox" ? it.mailbox : it.mailbox.deadLetters;
+      const waiting = mailbox.receive({ waitTimeMs: 60_000 });
+      await until(() => long().length === 1);
+      const startedAt = performance.now();
+      await it.mailbox.close();
+      assertEquals(await waiting, []);
+      await until(() => long()[0]!.over);
+      assert(performance.now() - startedAt < 5_000, "before its wait time passes");
+    });
+  }
 });

@@ -69,7 +69,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     return mailbox;
   }
 
-  /** Cuts connections at such commands, as often as `mayCut` allows. */
+  /** Cuts connections at matching commands, as often as `mayCut` allows. */
   function cut(moment: Moment, command: RegExp, mayCut: (command: string) => boolean): void {
     const asked = new Map<number, string>();
     proxy.onCommand = (text, connection) => {
@@ -86,7 +86,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     };
   }
 
-  /** Fails an act by cutting its connections until it gives up: Deno repeats what was cut by itself. */
+  /** Cuts the connections of a call until it fails. Deno itself repeats a request whose connection was cut. */
   async function failing(
     moment: Moment,
     command: RegExp,
@@ -107,7 +107,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
   };
 
   for (const [name, command, settle] of settlements) {
-    it(`answers a repeated ${name} by what the lost request did`, async () => {
+    it(`a repeated ${name} reports what the first request did when its answer was lost`, async () => {
       await using mailbox = await open();
       await mailbox.sendMany([1, 2]);
       const [message, other] = await receive(mailbox, 2);
@@ -123,7 +123,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     });
   }
 
-  it("knows that a release has happened that the SDK or the runtime asked for twice", async () => {
+  it("a release succeeds when the SDK or the runtime repeats its request", async () => {
     await using mailbox = await open({ attempts: 3 });
     await mailbox.send(1);
     const [message] = await receive(mailbox, 1);
@@ -133,11 +133,11 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     assertEquals((await receive(mailbox, 1))[0]?.body, 1);
   });
 
-  it("answers for all messages of an acknowledgement of which a part failed", async () => {
+  it("a repeated acknowledgeMany reports all messages when a part of the first call failed", async () => {
     await using mailbox = await open();
     await mailbox.sendMany(Array.from({ length: 30 }, (_, i) => i));
     const messages = await receive(mailbox, 30);
-    // Of three requests, all but the first one to come.
+    // Cuts all of the three requests but the first.
     let passed = false;
     cut("command", DELETE, () => passed || !(passed = true));
     await assertRejects(() => mailbox.acknowledgeMany(messages), MailboxConnectionError);
@@ -147,7 +147,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("knows what it removed also when the lease has nearly passed", async () => {
+  it("a repeated acknowledge succeeds also when the lease has nearly passed", async () => {
     let laterMs = 0;
     const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + laterMs };
     await using mailbox = await open({ clock });
@@ -158,7 +158,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     await message!.acknowledge();
   });
 
-  it("says that a message is lost whose lease passed while the connection was cut", async () => {
+  it("an acknowledge fails when the lease passed while the connection was cut", async () => {
     await using mailbox = await open();
     await mailbox.send(1);
     const [message] = await mailbox.receive({ visibilityTimeoutMs: 2_000, waitTimeMs: 5_000 });
@@ -169,7 +169,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     await again!.acknowledge();
   });
 
-  it("counts messages as acknowledged although the answer to their acknowledgement was lost", async () => {
+  it("a loop counts messages as acknowledged when the answers of their acknowledgements are lost", async () => {
     const count = 200;
     await using mailbox = await open();
     await mailbox.sendMany(Array.from({ length: count }, (_, i) => i));
@@ -199,9 +199,9 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     assertEquals([done, await mailbox.approximateCount()], [count, 0]);
   });
 
-  // A send or a receive whose answer is lost is repeated by design: SQS has no way to ask about it.
+  // A send or a receive whose answer is lost is repeated: SQS cannot report whether it happened.
   for (const moment of ["command", "reply"] as const) {
-    it(`loses nothing with 100 cuts before the ${moment}`, async () => {
+    it(`loses no message when 100 connections are cut before the ${moment}`, async () => {
       const from = performance.now();
       const cutsBefore = proxy.cuts;
       const calls = new Map<string, number>();
@@ -217,7 +217,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
         for (let sent = 0; proxy.cuts - cutsBefore < 100; sent++) {
           await eventually(() => mailbox.send(sent));
           const [message] = await eventually(() => mailbox.receive({ waitTimeMs: 1_000 }));
-          assert(message !== undefined, `message ${sent} is there`);
+          assert(message !== undefined, `message ${sent} is visible`);
           await eventually(() => message.acknowledge());
           seen.push(`${message.body} by delivery ${message.deliveryCount}`);
         }

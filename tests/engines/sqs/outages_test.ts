@@ -8,14 +8,14 @@ import { openForTest } from "./_sqs.ts";
 
 const gate = { skip: noServer };
 
-const takeOne = async (mailbox: SqsMailbox<unknown>) => {
+const receiveOne = async (mailbox: SqsMailbox<unknown>) => {
   const [message] = await mailbox.receive({ visibilityTimeoutMs: 600_000 });
-  assert(message !== undefined, "a message is there to receive");
+  assert(message !== undefined, "a message is visible");
   return message;
 };
 
-describe("SQS in trouble", gate, () => {
-  it("is out of reach: the mailbox cannot be opened, and says so", async () => {
+describe("an SqsMailbox", gate, () => {
+  it("reports that the service is not reachable when it opens", async () => {
     const server = await SqsServer.start();
     const at = server.endpoint;
     await server.kill();
@@ -23,12 +23,12 @@ describe("SQS in trouble", gate, () => {
     assert(/reachable/.test(error.message), error.message);
   });
 
-  it("goes away and comes back: calls fail meanwhile, and go on with what was there", async () => {
+  it("calls fail while the service is away, and succeed when it is back", async () => {
     await using server = await SqsServer.start({ durable: true });
     await using it = await openForTest({ at: server.endpoint });
     const { mailbox } = it;
     await mailbox.sendMany(["a", "b"]);
-    const held = await takeOne(mailbox);
+    const held = await receiveOne(mailbox);
     await server.kill();
     await assertRejects(() => mailbox.send("c"), MailboxConnectionError);
     await assertRejects(() => mailbox.receive(), MailboxConnectionError);
@@ -36,15 +36,15 @@ describe("SQS in trouble", gate, () => {
     await assertRejects(() => held.extendVisibility(3_600_000), MailboxConnectionError);
     await server.start();
     await held.acknowledge();
-    assertEquals((await takeOne(mailbox)).body, held.body === "a" ? "b" : "a");
+    assertEquals((await receiveOne(mailbox)).body, held.body === "a" ? "b" : "a");
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("goes away while somebody waits: the wait fails, and the next one gets what comes", async () => {
+  it("a waiting receive fails when the service goes away, and the next one receives", async () => {
     await using server = await SqsServer.start({ durable: true });
     await using it = await openForTest({ at: server.endpoint });
     const { mailbox } = it;
-    // Like a loop: a receive that fails is made again.
+    // Repeats a failed receive, as a loop does.
     let failures = 0;
     const waiting = eventually(() =>
       mailbox.receive({ waitTimeMs: 60_000 }).catch((error) => {
@@ -61,12 +61,12 @@ describe("SQS in trouble", gate, () => {
     assertEquals((await waiting)[0]?.body, "work");
   });
 
-  it("freezes: calls fail in time, and work resumes", async () => {
+  it("calls fail at their timeout while the service is frozen, and succeed later", async () => {
     await using server = await SqsServer.start();
     await using it = await openForTest({ at: server.endpoint, callTimeoutMs: 2_000 });
     const { mailbox } = it;
     await mailbox.send("before");
-    const held = await takeOne(mailbox);
+    const held = await receiveOne(mailbox);
     server.freeze();
     await Promise.all([
       assertRejects(() => mailbox.send("never"), MailboxConnectionError, "2000 ms"),
@@ -76,10 +76,10 @@ describe("SQS in trouble", gate, () => {
     server.thaw();
     await eventually(() => held.acknowledge());
     await eventually(() => mailbox.send("after"));
-    await eventually(async () => assertEquals((await takeOne(mailbox)).body, "after"));
+    await eventually(async () => assertEquals((await receiveOne(mailbox)).body, "after"));
   });
 
-  it("is frozen when the mailbox closes: the close does not wait for it", async () => {
+  it("a close does not wait for a frozen service", async () => {
     await using server = await SqsServer.start();
     await using it = await openForTest({ at: server.endpoint, callTimeoutMs: 600_000 });
     const waiting = it.mailbox.receive({ waitTimeMs: 600_000 });

@@ -9,7 +9,7 @@ import { silentLog } from "../../../src/log.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../../src/mailbox/errors.ts";
 import { clientFor, endpoint, gate, openForTest, uniqueName, useServer } from "./_sqs.ts";
 
-/** A client that tells which commands went through it, and may change the answers. */
+/** Returns a client that records the commands and can change the answers. */
 function watched(
   change: (name: string, answer: object, input: object) => unknown = (_, answer) => answer,
 ) {
@@ -34,13 +34,13 @@ describe("SqsMailbox", gate, () => {
   useServer();
 
   describe("opening", () => {
-    it("refuses a queue that is not there, and says how to get it", async () => {
+    it("open refuses a missing queue and says how to create it", async () => {
       const client = clientFor();
       const open = () => SqsMailbox.open(uniqueName(), { client });
       await assertRejects(open, MailboxConnectionError, "create: true");
     });
 
-    it("finds a queue by its URL and by its name, and makes what is missing", async () => {
+    it("open finds a queue by its URL and by its name, and creates missing queues", async () => {
       await using first = await openForTest({ name: uniqueName() });
       const url = `${endpoint}/000000000000/${first.name}`;
       await using byUrl = await SqsMailbox.open(url, { client: first.client });
@@ -52,7 +52,7 @@ describe("SqsMailbox", gate, () => {
       assertEquals(await byName.deadLetters.approximateCount(), 1);
     });
 
-    it("makes a client of its own, with the module that was handed in", async () => {
+    it("open creates a client with the passed module, and close destroys it", async () => {
       const made: unknown[] = [];
       class Watched extends sdk.SQSClient {
         constructor(config: sdk.SQSClientConfig) {
@@ -72,7 +72,7 @@ describe("SqsMailbox", gate, () => {
       assertEquals(made, [{ region: "us-east-1", endpoint }, "destroyed"]);
     });
 
-    it("opens what a mailbox URL names, with what the environment has", async () => {
+    it("openMailbox opens an sqs: URL with the credentials of the environment", async () => {
       const keys = { AWS_ACCESS_KEY_ID: "a", AWS_SECRET_ACCESS_KEY: "b", AWS_REGION: "us-east-1" };
       const before = { ...process.env };
       Object.assign(process.env, keys);
@@ -92,23 +92,25 @@ describe("SqsMailbox", gate, () => {
       }
     });
 
-    it("warns when there is nowhere to bury, and says so again when it matters", async () => {
+    it("open warns about a missing dead-letter queue, and dead-lettering fails", async () => {
       const client = clientFor();
       const name = uniqueName();
       await client.send(new sdk.CreateQueueCommand({ QueueName: name }));
-      const warnings: string[] = [];
-      const log = { ...silentLog, warn: (text: string) => void warnings.push(text) };
+      const warnings: unknown[] = [];
+      const log = {
+        ...silentLog,
+        warn: (_: string, fields?: object) => void warnings.push(fields),
+      };
       await using mailbox = await SqsMailbox.open<string>(name, { client, log });
-      assertEquals(warnings.length, 1);
-      assertStringIncludes(warnings[0]!, `"${name}-dead"`);
+      assertEquals(warnings, [{ mailbox: name, deadLetterQueue: `${name}-dead` }]);
       await mailbox.send("work");
       const [message] = await mailbox.receive();
-      const bury = () => message!.deadLetter({ reason: "test" });
-      await assertRejects(bury, MailboxConnectionError, "create: true");
+      const deadLetter = () => message!.deadLetter({ reason: "test" });
+      await assertRejects(deadLetter, MailboxConnectionError, "create: true");
       await message!.acknowledge();
     });
 
-    it("opens also where nobody may ask for the dead letters", async () => {
+    it("open succeeds without access to the dead-letter queue", async () => {
       const { client } = watched((name, answer, input) => {
         const { QueueUrl = "" } = input as { readonly QueueUrl?: string };
         if (name !== "GetQueueAttributes" || !QueueUrl.endsWith("-dead")) return answer;
@@ -126,26 +128,26 @@ describe("SqsMailbox", gate, () => {
       ["a URL without a queue", "https://sqs.eu-west-1.amazonaws.com/", {}, "Invalid queue"],
       ["a URL with credentials", "https://me:very-secret@host/1/orders", {}, "without credentials"],
       ["a URL with parameters", "https://host/1/orders?very-secret", {}, "without credentials"],
-      ["an endpoint that is none", "orders", { endpoint: "me:very-secret@host" }, "Invalid endpoint"],
+      ["an endpoint that is not a URL", "orders", { endpoint: "me:very-secret@host" }, "Invalid endpoint"],
       ["an endpoint with credentials", "orders", { endpoint: "http://me:very-secret@host" }, "credentials"],
-      ["a client that is none", "orders", { client: {} }, "SQSClient"],
-      ["a group that is none", "orders.fifo", { messageGroupId: "" }, "Invalid messageGroupId"],
-      ["a dead letter queue that is none", "orders", { deadLetterQueue: "a b" }, 'got "a b"'],
+      ["an object that is not a client", "orders", { client: {} }, "SQSClient"],
+      ["an empty message group", "orders.fifo", { messageGroupId: "" }, "Invalid messageGroupId"],
+      ["an invalid name of a dead-letter queue", "orders", { deadLetterQueue: "a b" }, 'got "a b"'],
     ];
     for (const [what, queue, options, said] of bad) {
-      it(`refuses ${what}`, async () => {
+      it(`open refuses ${what}`, async () => {
         const error = await assertRejects(
           () => SqsMailbox.open(queue, options),
           InvalidParameterError,
         );
         assertStringIncludes(error.message, said);
-        assert(!/very-secret/.test(error.message), "it tells no secrets");
+        assert(!/very-secret/.test(error.message), "the error contains no secrets");
       });
     }
   });
 
   describe("sending", () => {
-    it("sends many in as few requests as possible", async () => {
+    it("sendMany uses as few requests as possible", async () => {
       const { client, count } = watched();
       await using it = await openForTest({ client });
       await it.mailbox.sendMany(numbers(95));
@@ -153,14 +155,14 @@ describe("SqsMailbox", gate, () => {
       assertEquals(await it.mailbox.approximateCount(), 95);
     });
 
-    it("makes no request larger than the queue takes", async () => {
+    it("no request is larger than the queue accepts", async () => {
       const { client, count } = watched();
       await using it = await openForTest({ client });
       await it.mailbox.sendMany(numbers(4).map(() => "x".repeat(400_000)));
       assertEquals(count("SendMessageBatch"), 2);
     });
 
-    it("tries an entry again that failed for a reason that may pass", async () => {
+    it("send repeats an entry with a transient error", async () => {
       let throttled = 2;
       const { client, sent } = watched((name, answer, input) => {
         if (name !== "SendMessageBatch" || throttled-- <= 0) return answer;
@@ -175,7 +177,7 @@ describe("SqsMailbox", gate, () => {
       assertEquals(sizes, [3, 1, 1]);
     });
 
-    it("tells how many are stored when not all are, and undoes nothing", async () => {
+    it("sendMany reports how many messages were stored when some failed", async () => {
       const { client } = watched((name, answer, input) => {
         const { Entries } = input as { readonly Entries: { readonly Id: string }[] };
         if (name !== "SendMessageBatch" || Entries[0]!.Id !== "10") return answer;
@@ -186,16 +188,16 @@ describe("SqsMailbox", gate, () => {
       await assertRejects(send, MailboxConnectionError, "15 of 25 messages were stored and stay");
     });
 
-    it("takes every character, as bodies and as ids", async () => {
+    it("bodies and ids can have every character", async () => {
       await using it = await openForTest();
       const text = "\u0000\u001F\u007F\uFFFE\uFFFF\uD83C🍵 漢 'é\"\\";
-      const name = "\u001F\u007F\uFFFE\uFFFF🍵 漢 'é\"\\"; // no engine takes NUL or half a character
+      const name = "\u001F\u007F\uFFFE\uFFFF🍵 漢 'é\"\\"; // no engine accepts NUL or unpaired surrogates
       await it.mailbox.send({ [text]: text }, { id: name, replyTo: name });
       const [message] = await it.mailbox.receive();
       assertEquals([message!.body, message!.id, message!.replyTo], [{ [text]: text }, name, name]);
     });
 
-    it("delays for longer than SQS can, by putting off what is received too early", async () => {
+    it("delays longer than SQS supports: a receive hides messages that are not due", async () => {
       const { client, sent } = watched();
       await using it = await openForTest({ client });
       let now = Date.now();
@@ -204,7 +206,7 @@ describe("SqsMailbox", gate, () => {
       await mailbox.send("work", { delayMs: 3_600_000 });
       const [entry] = sent.at(-1)!.input["Entries"] as [sdk.SendMessageBatchRequestEntry];
       assertEquals(entry.DelaySeconds, 900);
-      // The same without the delay, as it is when that is over.
+      // The same message without the delay, as after it.
       const { MessageBody, MessageAttributes } = entry;
       const QueueUrl = `${endpoint}/000000000000/${it.name}`;
       await client.send(
@@ -218,18 +220,22 @@ describe("SqsMailbox", gate, () => {
     });
   });
 
-  it("receives as many as are wanted, and asks no more than it must", async () => {
+  it("receive uses as few requests as possible", async () => {
     const { client, count, sent } = watched();
     await using it = await openForTest({ client });
     await it.mailbox.sendMany(numbers(75));
     assertEquals((await it.mailbox.receive({ maxMessages: 200 })).length, 75);
-    assertEquals(count("ReceiveMessage"), 1 + 2 + 4 + 8, "more at once while the answers are full");
+    assertEquals(
+      count("ReceiveMessage"),
+      1 + 2 + 4 + 8,
+      "more parallel requests while the answers are full",
+    );
     sent.length = 0;
     assertEquals(await it.mailbox.receive({ maxMessages: 100 }), []);
-    assertEquals(count("ReceiveMessage"), 1, "an empty queue is asked once");
+    assertEquals(count("ReceiveMessage"), 1, "one request for an empty queue");
   });
 
-  it("keeps what some of several requests have brought when others fail", async () => {
+  it("receive returns the messages of successful requests when others fail", async () => {
     let requests = 0;
     const { client } = watched((name, answer) => {
       if (name !== "ReceiveMessage" || ++requests !== 3) return answer;
@@ -240,7 +246,7 @@ describe("SqsMailbox", gate, () => {
     assertEquals((await it.mailbox.receive({ maxMessages: 30 })).length, 20);
   });
 
-  it("reads messages of others, which have no attributes of ours", async () => {
+  it("receives messages of other programs, which have no attributes", async () => {
     await using it = await openForTest();
     const QueueUrl = `${endpoint}/000000000000/${it.name}`;
     const { MessageId } = await it.client.send(
@@ -250,27 +256,27 @@ describe("SqsMailbox", gate, () => {
     assertEquals([message!.id, message!.body], [MessageId, { item: "tea" }]);
   });
 
-  it("asks before it deletes near the end of a lease, and believes the answer", async () => {
+  it("acknowledge extends a lease that is about to end, and returns false when SQS refuses", async () => {
     const { client, sent } = watched();
     await using it = await openForTest({ client });
     await using other = await openForTest({ name: it.name });
     await it.mailbox.send("work");
     const [late] = await it.mailbox.receive({ visibilityTimeoutMs: 1_000 });
-    // As if the clocks did not agree: the service let it go already.
+    // As if the clocks differed: the lease has ended on the service.
     const QueueUrl = `${endpoint}/000000000000/${it.name}`;
     await other.client.send(
       new sdk.ChangeMessageVisibilityCommand({
         ...{ QueueUrl, ReceiptHandle: late!.receiptHandle, VisibilityTimeout: 0 },
       }),
     );
-    const [taken] = await other.mailbox.receive();
-    assertEquals(taken!.deliveryCount, 2);
+    const [again] = await other.mailbox.receive();
+    assertEquals(again!.deliveryCount, 2);
     assertEquals(await it.mailbox.acknowledgeMany!([late!]), [false]);
     assert(!sent.some(({ name }) => name === "DeleteMessageBatch"), "nothing was deleted");
-    await taken!.acknowledge();
+    await again!.acknowledge();
   });
 
-  it("does not bring back a lease that was being extended when its message was done", async () => {
+  it("an extension during an acknowledge does not restore the lease", async () => {
     const { client } = watched(async (name, answer) => {
       if (name === "ChangeMessageVisibilityBatch") await it.mailbox.acknowledgeMany!([message!]);
       return answer;
@@ -282,7 +288,7 @@ describe("SqsMailbox", gate, () => {
     assertEquals(await it.mailbox.extendMany!([message!], 1_000), [false]);
   });
 
-  it("refuses what SQS cannot do, and says what to do", async () => {
+  it("saveCheckpoint without a store and peek are refused, and the errors say what to do", async () => {
     await using it = await openForTest();
     await it.mailbox.send("work");
     const [message] = await it.mailbox.receive();
@@ -292,7 +298,7 @@ describe("SqsMailbox", gate, () => {
     await message!.acknowledge();
   });
 
-  it("delivers the checkpoint that a message was sent with, also without a store", async () => {
+  it("the checkpoint that a message was sent with needs no store", async () => {
     await using it = await openForTest();
     await it.mailbox.send("work", { checkpoint: { step: 1, note: "\u00fc \u{1F375}" } });
     const [first] = await it.mailbox.receive({ waitTimeMs: 5_000 });
@@ -303,15 +309,15 @@ describe("SqsMailbox", gate, () => {
     await second!.acknowledge();
   });
 
-  it("loses no message when the store of checkpoints fails", async () => {
-    const progress = new Map<string, string>();
+  it("loses no message when the checkpoint store fails", async () => {
+    const saved = new Map<string, string>();
     let broken = false;
     const act = <A>(value: () => A): Promise<A> =>
       broken ? Promise.reject(new Error("no disk")) : Promise.resolve(value());
     const checkpoints = {
-      get: (id: string) => act(() => progress.get(id)),
-      set: (id: string, text: string) => act(() => progress.set(id, text)),
-      delete: (id: string) => act(() => progress.delete(id)),
+      get: (id: string) => act(() => saved.get(id)),
+      set: (id: string, text: string) => act(() => saved.set(id, text)),
+      delete: (id: string) => act(() => saved.delete(id)),
     };
     await using it = await openForTest({ checkpoints });
     await it.mailbox.send("work");
@@ -328,7 +334,7 @@ describe("SqsMailbox", gate, () => {
     assertEquals(await it.mailbox.approximateCount(), 0);
   });
 
-  it("tells no secrets when the service refuses", async () => {
+  it("errors of the service contain no secrets", async () => {
     const { client } = watched((name, answer) => {
       if (name !== "GetQueueAttributes") return answer;
       const text = "The request signature does not match.\nx-amz-security-token:very-secret";
@@ -339,12 +345,12 @@ describe("SqsMailbox", gate, () => {
     assertStringIncludes(error.message, "check the credentials");
     const { cause } = error;
     assert(cause instanceof Error);
-    const told = [error.message, error.stack, cause.message, cause.stack, JSON.stringify(cause)];
-    assert(!told.join().includes("very-secret"), told.join("\n"));
+    const texts = [error.message, error.stack, cause.message, cause.stack, JSON.stringify(cause)];
+    assert(!texts.join().includes("very-secret"), texts.join("\n"));
   });
 
   describe("FIFO queues", () => {
-    it("keep the order, also after a release, and know no delays", async () => {
+    it("FIFO queues keep the order, also after a release, and refuse delays", async () => {
       await using it = await openForTest({ name: uniqueName(".fifo") });
       const { mailbox } = it;
       assertEquals([mailbox.capabilities.fifo, mailbox.capabilities.delay], [true, false]);
@@ -361,7 +367,7 @@ describe("SqsMailbox", gate, () => {
       await assertRejects(send, InvalidParameterError, "FIFO");
     });
 
-    it("take one batch after the other, and none after one that failed", async () => {
+    it("FIFO queues get one batch after the other, and none after a failed one", async () => {
       const { client } = watched((name, answer, input) => {
         const { Entries } = input as { readonly Entries: { readonly Id: string }[] };
         if (name !== "SendMessageBatch" || Entries[0]!.Id !== "10") return answer;
@@ -372,7 +378,7 @@ describe("SqsMailbox", gate, () => {
       await assertRejects(send, MailboxConnectionError, "10 of 35 messages were stored and stay");
     });
 
-    it("do not lose a message whose id was used a moment ago", async () => {
+    it("FIFO queues store a message whose id was used a moment ago", async () => {
       await using it = await openForTest({ name: uniqueName(".fifo") });
       for (const body of ["first", "second"]) {
         await it.mailbox.send(body, { id: "order-7" });
@@ -382,7 +388,7 @@ describe("SqsMailbox", gate, () => {
       }
     });
 
-    it("have groups that are received side by side", async () => {
+    it("FIFO queues deliver different message groups in parallel", async () => {
       await using it = await openForTest({
         name: uniqueName(".fifo"),
         messageGroupId: (body) => `user-${(body as { readonly user: number }).user}`,
@@ -394,7 +400,7 @@ describe("SqsMailbox", gate, () => {
       assertEquals(await it.mailbox.receive(), []);
     });
 
-    it("have dead letters that do not hold up each other", async () => {
+    it("FIFO queues deliver dead letters independently of each other", async () => {
       await using it = await openForTest({ name: uniqueName(".fifo") });
       for (const body of ["a", "b"]) {
         await it.mailbox.send(body);

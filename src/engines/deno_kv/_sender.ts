@@ -1,22 +1,28 @@
 import { type Entry, freshnessOf } from "../../mailbox/engine.ts";
-import { InvalidParameterError, MailboxFullError } from "../../mailbox/errors.ts";
-import { MAX_COMMIT_BYTES } from "./_chunks.ts";
-import type { Keys } from "./_keys.ts";
+import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import type { KvAtomic, KvKey } from "./kv.ts";
-import { type Block, blocksOf, MAX_VALUE_BYTES, messageOf } from "./_record.ts";
-import type { Store } from "./_store.ts";
+import { blocksOf, type Keys, MAX_VALUE_BYTES, type NewMessage, newMessage } from "./_record.ts";
+import { MAX_COMMIT_BYTES, type Store } from "./_store.ts";
 
 /** A chosen id is a part of a key, whose size is limited. */
 const MAX_ID_BYTES = 512;
 
+/** The most values that one send stores. */
+const MAX_VALUES = 250;
+
+interface Stored {
+  readonly key: KvKey;
+  readonly value: Uint8Array | readonly Uint8Array[];
+}
+
 /** Stores messages, all of one call in one commit. */
-export class Pusher {
+export class Sender {
   readonly #name: string;
   readonly #store: Store;
   readonly #keys: Keys;
   readonly #maxSize: number;
   /** Makes keys unique when processes store messages at the same moment. */
-  readonly #nonce = crypto.randomUUID().slice(0, 8);
+  readonly #nonce: string;
   #lastSeq = 0;
 
   constructor(name: string, store: Store, keys: Keys, maxSize: number) {
@@ -24,12 +30,13 @@ export class Pusher {
     this.#store = store;
     this.#keys = keys;
     this.#maxSize = maxSize;
+    this.#nonce = store.random.id().slice(0, 8);
   }
 
   /** Returns for each entry whether it was stored. */
-  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
+  async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
     for (const { id, dedup } of entries) if (dedup) checkId(id);
-    return await this.#store.retryConflicts(this.#action, () => this.#push(entries));
+    return await this.#store.retryConflicts(this.#action, () => this.#send(entries));
   }
 
   async count(): Promise<number> {
@@ -40,29 +47,12 @@ export class Pusher {
   /** Returns a function that adds the new messages to a commit. */
   plan(entries: readonly Entry<string>[]): (atomic: KvAtomic) => void {
     const now = this.#store.clock.now();
-    const delays = new Set(entries.map(({ delayMs }) => delayMs));
-    const checkpoints: { readonly key: KvKey; readonly value: Uint8Array }[] = [];
-    const blocks = [...delays].flatMap((delayMs) => {
-      const together = entries.filter((it) => it.delayMs === delayMs).map((entry) => {
-        const message = messageOf(entry, this.#nextSeq(now), this.#nonce, now);
-        if (entry.checkpoint !== undefined) {
-          const key = this.#keys.progress(message.seq, message.nonce);
-          checkpoints.push({ key, value: new TextEncoder().encode(entry.checkpoint) });
-        }
-        return message;
-      });
-      return blocksOf(together).map((block) => ({ block, delayMs }));
+    const stored = [...new Set(entries.map(({ delayMs }) => delayMs))].flatMap((delayMs) => {
+      return this.#valuesOf(entries.filter((it) => it.delayMs === delayMs), delayMs, now);
     });
-    const values = blocks.map(({ block }) => block.value);
-    this.#checkSize([...values, ...checkpoints.map(({ value }) => [value])], entries.length);
+    this.#checkSize(stored, entries.length);
     return (atomic) => {
-      for (const { key, value } of checkpoints) atomic.set(key, value);
-      for (const { block: { seq, nonce, value }, delayMs } of blocks) {
-        const key = delayMs === 0
-          ? this.#keys.readyAt(seq, nonce)
-          : this.#keys.hiddenAt(Math.ceil(now + delayMs), seq, nonce);
-        atomic.set(key, value);
-      }
+      for (const { key, value } of stored) atomic.set(key, value);
       atomic.sum(this.#keys.count, BigInt(entries.length)).sum(this.#keys.wakes, 1n);
     };
   }
@@ -72,7 +62,7 @@ export class Pusher {
   }
 
   /** Resolves with undefined when another process changed the entries first. */
-  async #push(entries: readonly Entry<string>[]): Promise<boolean[] | undefined> {
+  async #send(entries: readonly Entry<string>[]): Promise<boolean[] | undefined> {
     const chosen = entries.filter(({ dedup }) => dedup).map(({ id }) => id);
     const found = await this.#store.getAll(
       this.#action,
@@ -86,10 +76,7 @@ export class Pusher {
       : await this.#store.get(this.#action, this.#keys.count);
     const count = countOf(counted?.value);
     if (count + fresh.length > this.#maxSize) {
-      throw new MailboxFullError(
-        `Mailbox "${this.#name}" is full: it holds ${count} of ${this.#maxSize} messages and cannot ` +
-          `take ${fresh.length} more; receive some, or raise maxSize`,
-      );
+      throw fullError(this.#name, count, this.#maxSize, fresh.length);
     }
     if (fresh.length === 0) return isFresh;
     const store = this.plan(fresh);
@@ -104,22 +91,48 @@ export class Pusher {
     return versionstamp === undefined ? undefined : isFresh;
   }
 
+  /** Returns what to store for messages that are due together. */
+  #valuesOf(entries: readonly Entry<string>[], delayMs: number, now: number): Stored[] {
+    const dueAt = delayMs === 0 ? undefined : Math.ceil(now + delayMs);
+    const messages: NewMessage[] = entries.map((entry) => {
+      return newMessage(entry, this.#nextSeq(now), this.#nonce, now);
+    });
+    const blocks = blocksOf(messages.map(({ message }) => message));
+    const extras = messages.flatMap(({ message, parts }, i) => {
+      const keys = this.#keys.parts(message);
+      const { checkpoint } = entries[i]!;
+      return [
+        ...parts.map((value, part) => ({ key: keys[part]!, value })),
+        ...(checkpoint === undefined
+          ? []
+          : [{ key: this.#keys.checkpoint(message), value: new TextEncoder().encode(checkpoint) }]),
+      ];
+    });
+    return [
+      ...extras,
+      ...blocks.map((block) => ({ key: this.#keys.placeOf(block, dueAt), value: block.value })),
+    ];
+  }
+
   /** Returns the next message number: the time in microseconds, but always higher than the last one. */
   #nextSeq(now: number): number {
     return this.#lastSeq = Math.max(this.#lastSeq + 1, Math.floor(now * 1_000));
   }
 
-  #checkSize(values: readonly Block["value"][], count: number): void {
-    const sizes = values.map((value) => value.reduce((sum, it) => sum + it.byteLength + 8, 0));
+  #checkSize(stored: readonly Stored[], count: number): void {
+    const sizes = stored.map(({ value }) => {
+      const values = value instanceof Uint8Array ? [value] : value;
+      return values.reduce((sum, it) => sum + it.byteLength + 8, 0);
+    });
     const largest = Math.max(...sizes);
     if (largest > MAX_VALUE_BYTES) {
       throw new InvalidParameterError(
-        `Cannot send a message of ${largest} bytes with its head to "${this.#name}": Deno KV accepts ` +
-          `${MAX_VALUE_BYTES}. Store the body elsewhere and send a reference`,
+        `Cannot store a value of ${largest} bytes in "${this.#name}": Deno KV accepts ${MAX_VALUE_BYTES}. ` +
+          "Store it elsewhere and send a reference",
       );
     }
     const total = sizes.reduce((sum, size) => sum + size, 0);
-    if (total > MAX_COMMIT_BYTES || values.length > 250) {
+    if (total > MAX_COMMIT_BYTES || stored.length > MAX_VALUES) {
       throw new InvalidParameterError(
         `Cannot send ${count} messages to "${this.#name}" in one call: they have ${total} bytes and ` +
           `Deno KV accepts ${MAX_COMMIT_BYTES}. Send them in several calls`,
