@@ -57,3 +57,14 @@ export function show(value: unknown): string {
   if (typeof value !== "object" || value === null) return String(value);
   return Array.isArray(value) ? "an array" : `an object with keys [${Object.keys(value)}]`;
 }
+
+/** Throws for names that occur twice. */
+export function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {
+  const names = new Set<string>();
+  for (const { name } of entries) {
+    if (names.has(name)) {
+      throw new TypeError(`Duplicate ${what} name ${show(name)}: give each ${what} a unique name`);
+    }
+    names.add(name);
+  }
+}

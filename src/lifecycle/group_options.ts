@@ -1,5 +1,12 @@
 import { backoffMs } from "../_backoff.ts";
-import { checkCount, checkDuration, checkInterval, checkOneOf, show } from "../_checks.ts";
+import {
+  checkCount,
+  checkDuration,
+  checkInterval,
+  checkOneOf,
+  checkUnique,
+  show,
+} from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
@@ -7,7 +14,6 @@ import { systemRandom } from "../random.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 import {
   checkRunnable,
-  checkUnique,
   DEFAULT_SHUTDOWN_TIMEOUT_MS,
   type Runnable,
   type RunOptions,

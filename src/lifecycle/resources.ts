@@ -1,9 +1,8 @@
-import { show } from "../_checks.ts";
+import { checkUnique, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Deadline } from "./deadline.ts";
-import { checkUnique } from "./runnable.ts";
 
 /**
  * A resource that the loops need: a database, a health server, a metrics exporter. A group starts its

@@ -164,14 +164,3 @@ export function checkRunOptions(options: RunOptions): void {
   checkDuration("visibilityTimeoutMs", options.visibilityTimeoutMs ?? 0, MAX_VISIBILITY_MS);
   checkDuration("waitTimeMs", options.waitTimeMs ?? 0);
 }
-
-/** Throws for names that occur twice. */
-export function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {
-  const names = new Set<string>();
-  for (const { name } of entries) {
-    if (names.has(name)) {
-      throw new TypeError(`Duplicate ${what} name ${show(name)}: give each ${what} a unique name`);
-    }
-    names.add(name);
-  }
-}
