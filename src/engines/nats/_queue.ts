@@ -1,111 +1,90 @@
-import type { Backend } from "./_backend.ts";
-import type { Calls } from "./_calls.ts";
+import type { Log } from "../../log.ts";
+import type { Clock } from "../../clock.ts";
+import type { Random } from "../../random.ts";
+import { Calls } from "./_calls.ts";
 import { JetStream } from "./_jetstream.ts";
-import { Inboxes } from "./_inboxes.ts";
 import { Leases } from "./_leases.ts";
-import { type Names, namesOf } from "./_names.ts";
+import { LongPoll } from "./_long_poll.ts";
 import { Notes } from "./_notes.ts";
-import { Sender } from "./_sender.ts";
-import { Receiver } from "./_receiver.ts";
-import { LongPoll, type LongPollOptions } from "./_long_poll.ts";
-import { Streams } from "./_streams.ts";
 import { OrphanedMessages } from "./_orphaned_messages.ts";
-import { Acks } from "./_acks.ts";
+import { ReceiveRequests } from "./_receive_requests.ts";
+import { Receiver } from "./_receiver.ts";
+import { Sender } from "./_sender.ts";
+import { type Names, namesOf } from "./_storage_format.ts";
+import { Streams } from "./_streams.ts";
+import type { NatsConnection, SharedConnection } from "./nats_connection.ts";
 
-/** The parts of the engine that serve one queue. */
-export interface Queue {
+/** The parts of the engine that serve one queue. Each part finds the others here. */
+export class Queue {
+  readonly mailbox: string;
+  /** Undefined keeps the limit of an existing stream. */
+  readonly maxSize: number | undefined;
   readonly names: Names;
+  readonly connection: SharedConnection;
+  readonly client: NatsConnection;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** The receivers that wait for messages. */
+  readonly listeners: Set<() => void> = new Set();
   readonly calls: Calls;
   readonly jetStream: JetStream;
-  readonly streams: Streams;
-  readonly acks: Acks;
-  readonly notes: Notes;
-  readonly leases: Leases;
-  readonly receiver: Receiver;
-  readonly longPoll: LongPoll;
-  readonly sender: Sender;
-  readonly orphans: OrphanedMessages;
-  /** Releases buffered messages and waits briefly for open calls. */
-  close(): Promise<void>;
-}
+  readonly streams: Streams = new Streams(this);
+  readonly notes: Notes = new Notes(this);
+  readonly leases: Leases = new Leases(this);
+  readonly sender: Sender = new Sender(this);
+  readonly requests: ReceiveRequests = new ReceiveRequests(this);
+  readonly receiver: Receiver = new Receiver(this);
+  readonly longPoll: LongPoll = new LongPoll(this);
+  readonly orphans: OrphanedMessages = new OrphanedMessages(this);
+  readonly #stopListening: () => void;
 
-/** Creates and connects the parts of a queue. */
-export function createQueue(
-  mailbox: string,
-  backend: Backend,
-  maxSize: number | undefined,
-  waiting: Pick<LongPollOptions, "hasListeners" | "wake">,
-): Queue {
-  const { connection, inboxPrefix, options } = backend;
-  const { clock, log, pollIntervalMs, replicas, callTimeoutMs } = options;
-  const names = namesOf(mailbox);
-  const calls = backend.calls();
-  const jetStream = new JetStream(calls);
-  const streams = new Streams({
-    ...{ mailbox, names, jetStream, log, maxSize, replicas, clock },
-    retryMs: callTimeoutMs,
-    hasJetStream: connection.info === undefined || connection.info.jetstream === true,
-    onChange() {
-      leases.clear();
-      longPoll.discard();
-      orphans.stop();
-    },
-  });
-  const acks = new Acks(connection, calls);
-  const notes = new Notes({ connection, calls, jetStream, streams, names, log });
-  const leases = new Leases(clock, log, calls, acks);
-  const subject = () => `$JS.API.CONSUMER.MSG.NEXT.${names.stream}.${streams.consumer}`;
-  const inboxes = new Inboxes(connection, inboxPrefix);
-  const probe = () => jetStream.consumer("check for lost requests", names.stream, streams.consumer);
-  const shared = {
-    mailbox,
-    names,
-    connection,
-    clock,
-    log,
-    calls,
-    jetStream,
-    streams,
-    acks,
-    notes,
-    subject,
-  };
-  const receiver = new Receiver({ ...shared, leases, inboxes, probe });
-  const sender = new Sender(shared);
-  const orphans = new OrphanedMessages({ ...shared, sender });
-  const longPoll = new LongPoll({
-    ...shared,
-    inboxPrefix,
-    pollIntervalMs,
-    ...waiting,
-    release: (messages) => receiver.release(messages),
-  });
-  const stopListening = backend.onChange((connected) => {
-    calls.connected = connected;
-    if (connected) longPoll.restart();
-    else orphans.stop();
-  });
-  return {
-    ...{
-      names,
-      calls,
-      jetStream,
-      streams,
-      acks,
-      notes,
-      leases,
-      receiver,
-      longPoll,
-      sender,
-      orphans,
-    },
-    async close() {
-      orphans.stop();
-      await longPoll.close();
-      await calls.close();
-      inboxes.close();
-      leases.close();
-      stopListening();
-    },
-  };
+  /** The connection must be open. */
+  constructor(mailbox: string, connection: SharedConnection, maxSize: number | undefined) {
+    this.mailbox = mailbox;
+    this.maxSize = maxSize;
+    this.names = namesOf(mailbox);
+    this.connection = connection;
+    this.client = connection.client;
+    ({ clock: this.clock, random: this.random, log: this.log } = connection.options);
+    this.calls = new Calls(connection);
+    this.jetStream = new JetStream(this.calls);
+    this.#stopListening = connection.onChange((connected) => {
+      this.calls.connected = connected;
+      if (connected) this.longPoll.restart();
+      else this.orphans.stop();
+    });
+  }
+
+  /** Returns the name of a call for errors: `send ("orders")`. */
+  what(verb: string): string {
+    return `${verb} ("${this.mailbox}")`;
+  }
+
+  /** The subject that takes receive requests. */
+  get requestSubject(): string {
+    return `$JS.API.CONSUMER.MSG.NEXT.${this.names.stream}.${this.streams.consumer}`;
+  }
+
+  /** Tells waiting receivers to check for messages. */
+  wake(): void {
+    for (const listener of this.listeners) listener();
+  }
+
+  /** Forgets all deliveries: the consumer was replaced, and acks for them have no effect. */
+  forgetDeliveries(): void {
+    this.leases.clear();
+    this.longPoll.discard();
+    this.orphans.stop();
+  }
+
+  /** Releases buffered messages and waits briefly for open calls. */
+  async close(): Promise<void> {
+    this.orphans.stop();
+    await this.longPoll.close();
+    await this.calls.close();
+    this.requests.close();
+    this.leases.close();
+    this.#stopListening();
+  }
 }

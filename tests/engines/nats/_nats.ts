@@ -1,8 +1,15 @@
 import { connect } from "@nats-io/transport-node";
 import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
 import { NatsMailbox, type NatsMailboxOptions } from "../../../src/engines/nats/mod.ts";
-import { type Names, namesOf } from "../../../src/engines/nats/_names.ts";
+import { type Names, namesOf } from "../../../src/engines/nats/_storage_format.ts";
+import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
+import {
+  type NatsConnection,
+  SharedConnection,
+} from "../../../src/engines/nats/nats_connection.ts";
+import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
+import { systemRandom } from "../../../src/random.ts";
 import { eventually, findServer, missing, nats, PrivateServer } from "../_servers.ts";
 
 const found = await findServer(nats);
@@ -84,4 +91,18 @@ export async function openForTest(
       await cleanUp(name, at);
     },
   };
+}
+
+/** Opens the engine of a queue without a mailbox around it. */
+export async function openEngine(at: string | NatsConnection, name: string): Promise<NatsEngine> {
+  const connection = new SharedConnection(at, {
+    clock: systemClock,
+    random: systemRandom,
+    log: silentLog,
+    callTimeoutMs: 5_000,
+    pollIntervalMs: 5_000,
+    replicas: 1,
+  });
+  await connection.open();
+  return new NatsEngine(name, connection, undefined);
 }

@@ -1,13 +1,10 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
-import { Backend } from "../../../src/engines/nats/_backend.ts";
-import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
-import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
-import { systemClock } from "../../../src/clock.ts";
+import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
 import { eventually, hasBinary, missing, nats, type PrivateServer } from "../_servers.ts";
-import { connectTo, consumerOf, look, startServer } from "./_nats.ts";
+import { connectTo, consumerOf, look, openEngine, startServer } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 
@@ -166,24 +163,12 @@ describe("NATS in trouble", gate, () => {
 });
 
 describe("a receiver of NATS that leaves", gate, () => {
-  const engineOn = async (at: string | NatsConnection) => {
-    const backend = new Backend(at, {
-      clock: systemClock,
-      log: silentLog,
-      callTimeoutMs: 5_000,
-      pollIntervalMs: 5_000,
-      replicas: 1,
-    });
-    await backend.open();
-    return new NatsEngine("orders", backend, undefined);
-  };
-
   it("gives back at once what it was about to get, without an attempt", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
-    const leaving = await engineOn(server.url);
+    const leaving = await openEngine(server.url, "orders");
     const caught = new Promise<void>((resolve) => leaving.onWake(resolve));
-    assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
+    assertEquals((await leaving.receive(1, 1_000)).deliveries, []);
     await mailbox.send("work");
     await caught; // and nobody pulls it
     assertEquals(await mailbox.receive(), [], "it is kept for those who wait there");
@@ -196,9 +181,9 @@ describe("a receiver of NATS that leaves", gate, () => {
     await using site = await startSite();
     const { server, mailbox } = site;
     const connection = await connectTo(server.url);
-    const leaving = await engineOn(connection);
+    const leaving = await openEngine(connection, "orders");
     const stop = leaving.onWake(() => {});
-    assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
+    assertEquals((await leaving.receive(1, 1_000)).deliveries, []);
     stop();
     await leaving.close(); // the connection goes on
     await using behind = await look(server.url);

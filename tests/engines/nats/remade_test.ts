@@ -96,7 +96,7 @@ describe("NATS messages in flight", gate, () => {
       const { counts, balanced } = await run;
       const lost = numbers(MANY).filter((body) => !handled.has(body));
       assertEquals(lost, [], "every message that was sent since is handled");
-      assertEquals([figures.acknowledged, figures.leftToExpire], [MANY, MANY]);
+      assertEquals([counts.acknowledged, counts.leftToExpire], [MANY, MANY]);
       assert(balanced);
     });
   }
