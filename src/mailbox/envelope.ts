@@ -69,10 +69,13 @@ export function openEnvelope<B>(
   codec: Codec<B>,
   { body, meta }: { readonly body: B; readonly meta?: B | undefined },
 ): { readonly envelope: Envelope; readonly body: B } {
-  if (meta !== undefined) return { envelope: readEnvelope(codec.decodeMeta(meta)), body };
+  const fields = meta === undefined ? undefined : codec.decodeMeta(meta);
+  const envelope = fields === undefined ? EMPTY : readEnvelope(fields);
+  // Version 0.1 stored no headers, but a trace with the body. Its reply address was migrated to `meta`.
+  if (fields !== undefined && "headers" in fields) return { envelope, body };
   const traced = codec.readTraced?.(body);
-  if (traced === undefined) return { envelope: EMPTY, body };
-  return { envelope: { headers: traced.headers }, body: traced.body };
+  if (traced === undefined) return { envelope, body };
+  return { envelope: { ...envelope, headers: traced.headers }, body: traced.body };
 }
 
 /** Picks the fields of an envelope from an object that has them: stored meta, or a dead letter. */

@@ -23,7 +23,13 @@ export async function loadClient<T>(
   }
 }
 
-/** Returns a URL for errors and logs: without user, password and parameters. */
+/**
+ * Returns a URL for errors and logs: without user, password and parameters. Of a URL whose password is not
+ * encoded, so that its end is uncertain, it returns the scheme only.
+ */
 export function redactUrl(url: string): string {
-  return url.replace(/[?#].*$/s, "").replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
+  const [, scheme = "", authority = "", rest = ""] =
+    /^([a-z][a-z0-9+.-]*:\/\/)?([^/?#]*)(.*)$/is.exec(url) ?? [];
+  if (rest.includes("@")) return `${scheme}…`;
+  return scheme + authority.replace(/^.*@/s, "") + rest.replace(/[?#].*$/s, "");
 }

@@ -217,23 +217,23 @@ export class Leases {
     if (expired.length > 0) this.#release(expired);
     if (current.length > 0) {
       this.#queue.calls.track(this.#extendTo("extend", current, 0)).catch((error) => {
-        this.#queue.log.debug("cannot extend leases; the engine tries again", { error });
+        const { mailbox, log } = this.#queue;
+        log.debug("cannot extend leases on NATS; the engine tries again", { mailbox, error });
       });
     }
     this.#setTimer();
   }
 
   #release(expired: readonly Leased[]): void {
-    const released = this.#queue.calls.settle("release", expired, () => NAK).catch((error) => {
-      this.#queue.log.debug("cannot release expired messages; the server makes them visible", {
-        error,
-      });
+    const { mailbox, calls, log } = this.#queue;
+    const released = calls.settle("release", expired, () => NAK).catch((error) => {
+      log.debug("cannot release expired messages on NATS; the server does it", { mailbox, error });
     });
     const releasing = Promise.all([this.#releasing, released]).then(() => {
       if (this.#releasing === releasing) this.#releasing = undefined;
     });
     this.#releasing = releasing;
-    this.#queue.calls.track(releasing);
+    calls.track(releasing);
   }
 }
 

@@ -76,12 +76,12 @@ export class Notes {
 
   /** Deletes the notes of removed messages in the background. A note that is left behind does no harm. */
   delete(messages: readonly Noted[]): void {
-    const { jetStream, calls, names, log } = this.#queue;
+    const { mailbox, jetStream, calls, names, log } = this.#queue;
     for (const message of messages) {
       if (message.note === EMPTY_NOTE) continue;
       const purged = jetStream.purge("clean up", names.notes, this.#subject(message));
       calls.track(purged).catch((error) => {
-        log.debug("cannot delete the note of a removed message", { error });
+        log.debug("cannot delete the note of a removed message on NATS", { mailbox, error });
       });
     }
   }

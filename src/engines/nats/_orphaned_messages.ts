@@ -54,11 +54,14 @@ export class OrphanedMessages {
 
   /** The random pause keeps processes from resending the same messages. */
   #scheduleCheck(): void {
-    const { clock, random, calls, log } = this.#queue;
+    const { mailbox, clock, random, calls, log } = this.#queue;
     this.#cancel?.();
     this.#cancel = clock.schedule(this.#pauseMs * (1 + random.number()), () => {
       calls.track(this.#check()).catch((error) => {
-        log.debug("cannot look for orphaned messages; the engine tries again", { error });
+        log.debug("cannot look for orphaned messages on NATS; the engine tries again", {
+          mailbox,
+          error,
+        });
         return true;
       }).then((again) => again && this.#started && this.#scheduleCheck());
     });
@@ -81,8 +84,11 @@ export class OrphanedMessages {
     for (const seq of orphans) await this.#resend(what, seq);
     if (orphans.length > 0) {
       log.warn(
-        `${orphans.length} orphaned messages of "${mailbox}" were sent again; handlers may see them ` +
-          "twice. A crash of the NATS server leaves such messages",
+        "sent orphaned messages of a crashed NATS server again; handlers may get them twice",
+        {
+          mailbox,
+          count: orphans.length,
+        },
       );
     }
     this.#suspects = new Set(found);

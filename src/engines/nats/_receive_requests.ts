@@ -100,7 +100,7 @@ export class ReceiveRequests {
    * order, so an answered probe proves that the request is lost.
    */
   #watchForLoss(inbox: Inbox, count: () => number): Cancel {
-    const { clock, log, calls, jetStream, receiver, names, streams } = this.#queue;
+    const { mailbox, clock, log, calls, jetStream, receiver, names, streams } = this.#queue;
     let canceled = false;
     let cancel: Cancel;
     const probe = async (before: number) => {
@@ -112,7 +112,7 @@ export class ReceiveRequests {
         inbox.onMessage(statusMessage(LOST, ""));
         inbox.onMessage = (message) => codeOf(message) > 0 || void receiver.release([message]);
       } catch (error) {
-        log.debug("cannot check for a lost receive request", { error });
+        log.debug("cannot check for a lost receive request on NATS", { mailbox, error });
         if (!canceled && isMissing(error)) inbox.onMessage(statusMessage(error.code, error.text));
       }
     };

@@ -76,9 +76,7 @@ export class Receiver {
     try {
       await calls.track(release());
     } catch (error) {
-      log.debug(`cannot release to "${mailbox}"; the server delivers the messages again later`, {
-        error,
-      });
+      log.debug("cannot release messages on NATS; the server does it later", { mailbox, error });
     }
   }
 

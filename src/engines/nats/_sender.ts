@@ -13,6 +13,8 @@ const DEAD_LETTER_BYTES = 8_192;
 const DUPLICATE = "maximum messages per subject exceeded";
 const FULL = "maximum messages exceeded";
 
+const encoder = new TextEncoder();
+
 /** A message to publish. */
 interface Outgoing extends OutgoingMessage {
   readonly payload: Uint8Array;
@@ -49,8 +51,7 @@ export class Sender {
       outgoing.push({
         subject: `${subjects}${typeof token === "string" ? token : await token}`,
         payload: encodePayload(entry),
-        // A dead letter has the meta twice. A UTF-16 unit takes at most three bytes.
-        reserveBytes: DEAD_LETTER_BYTES + 3 * meta.length,
+        reserveBytes: DEAD_LETTER_BYTES + encoder.encode(meta).byteLength, // a dead letter has it twice
         repeatable: dedup,
       });
     }
@@ -90,10 +91,10 @@ export class Sender {
         const before = stored.length;
         read(answer, index);
         calls.track(this.#undo(stored.slice(before))).catch((error) => {
-          log.warn(
-            `"${mailbox}" stored a message late, after its send had failed, and could not remove it`,
-            { error },
-          );
+          log.warn("cannot remove a message that NATS stored after its send had failed", {
+            mailbox,
+            error,
+          });
         });
       });
     } catch (error) {

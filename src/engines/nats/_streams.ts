@@ -120,8 +120,12 @@ export class Streams {
       if (before === undefined) return found;
       if (before !== found.consumer) this.#queue.forgetDeliveries();
       for (const part of created) {
-        const loss = part === "stream" ? ", with all its messages" : "";
-        log.warn(`the ${part} of "${mailbox}" was missing${loss}; it was created again`);
+        const messagesLost = part === "stream";
+        log.warn("created a missing part of a mailbox on NATS again", {
+          mailbox,
+          part,
+          messagesLost,
+        });
       }
       return found;
     } catch (error) {

@@ -6,6 +6,7 @@ import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { systemRandom } from "../../random.ts";
+import { redactUrl } from "../_kit/client.ts";
 import { type NatsConnection, SharedConnection } from "./nats_connection.ts";
 import { NatsEngine } from "./nats_engine.ts";
 
@@ -129,9 +130,7 @@ function checkUrl(url: string): string {
     return url;
   } catch {
     throw new InvalidParameterError(
-      `Invalid URL: expected nats://host:port or tls://host:port, got ${
-        show(url.replace(/\/\/.*@/s, "//…@"))
-      }`,
+      `Invalid URL: expected nats://host:port or tls://host:port, got ${show(redactUrl(url))}`,
     );
   }
 }
