@@ -7,7 +7,7 @@ import {
   NO_RESPONDERS,
   NoAnswerError,
   statusError,
-} from "./_jetstream.ts";
+} from "./_errors.ts";
 import type {
   NatsConnection,
   NatsMessage,

@@ -1,117 +1,15 @@
-// The requests of the JetStream API that the engine uses, and its errors.
+// The requests of the JetStream API that the engine uses.
 //
-// `@nats-io/jetstream` 3.4 does not carry them; docs/engines.md ("NATS") has the figures:
-// - Its `nak(ms)` is not confirmed and refuses a later ack; the engine's leases are delayed NAKs.
-// - Its `fetch` waits for a full second when fewer messages are visible than were asked for.
-// - A stopped `fetch` drops the message in transit.
+// `@nats-io/jetstream` 3.4 cannot carry the calls on messages; docs/engines.md ("NATS") has the figures:
+// - Its `nak(ms)` is not confirmed, and its client drops a later ack. The engine's leases are delayed NAKs.
+// - Its `fetch` waits for a full second when fewer messages are visible than were requested.
+// - A stopped `fetch` loses the message in transit until `ack_wait` passes.
 // - A call whose connection is lost rejects after its whole timeout.
-// Only the management of streams would remain, for which a second optional package is too much.
+// It could manage the streams, but that is too little for a second optional dependency.
 
-import { errorText } from "../../errors.ts";
-import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Calls } from "./_calls.ts";
+import { JetStreamError, NO_MESSAGE, statusError } from "./_errors.ts";
 import type { NatsMessage } from "./nats_connection.ts";
-
-/** An error answer of the server, with its JetStream error code. */
-export class JetStreamError extends MailboxConnectionError {
-  readonly code: number;
-  readonly text: string;
-
-  constructor(what: string, code: number, text: string) {
-    super(`NATS failed to ${what}: ${text}${advice(text)}`);
-    this.code = code;
-    this.text = text;
-  }
-}
-
-export const STREAM_NOT_FOUND = 10_059;
-const CONSUMER_NOT_FOUND = 10_014;
-export const STORE_FAILED = 10_077;
-const NO_MESSAGE = 10_037;
-/** The subject has no subscriber: the stream, the consumer or JetStream itself is missing. */
-export const NO_RESPONDERS = 503;
-
-/** Error codes of a missing stream or consumer. */
-const MISSING: readonly number[] = [STREAM_NOT_FOUND, CONSUMER_NOT_FOUND, NO_RESPONDERS];
-
-/**
- * Error codes that may disappear on a retry. The HTTP-like status is too coarse: 503 also means that
- * JetStream is not enabled.
- */
-const TRANSIENT: readonly number[] = [
-  10_004, // incomplete results
-  10_007, // JetStream cluster not assigned to this server
-  10_008, // JetStream system temporarily unavailable
-  10_009, // JetStream cluster can not handle request
-  10_012, // a consumer could not be created
-  10_049, // error creating store for stream, while the last stream of the account is being deleted
-  10_104, // error creating store for consumer
-  10_118, // stream is offline
-  ...MISSING, // JetStream is starting, or they were deleted between two steps of the set-up
-];
-
-/** Returns true when the same request may succeed a moment later. */
-export function isTransient(error: unknown): error is JetStreamError {
-  return error instanceof JetStreamError && TRANSIENT.includes(error.code);
-}
-
-/** Returns true when a stream or a consumer may be gone. */
-export function isMissing(error: unknown): error is JetStreamError {
-  return error instanceof JetStreamError && MISSING.includes(error.code);
-}
-
-/** Returns the error of a message that has a status code instead of an answer. */
-export function statusError(
-  what: string,
-  { code, description }: NonNullable<NatsMessage["headers"]>,
-): JetStreamError {
-  if (code === NO_RESPONDERS) return new JetStreamError(what, code, "no responders");
-  if (/consumer deleted/i.test(description)) {
-    return new JetStreamError(what, CONSUMER_NOT_FOUND, "consumer not found");
-  }
-  return new JetStreamError(what, code, description);
-}
-
-/** The server did not answer within the call timeout. */
-export class NoAnswerError extends MailboxConnectionError {
-  constructor(what: string, timeoutMs: number) {
-    super(
-      `NATS did not answer within ${timeoutMs} ms when asked to ${what}; it may be overloaded or frozen. The ` +
-        "next call tries again",
-    );
-  }
-}
-
-/** Wraps an error of the client in a `MailboxConnectionError`. */
-export function connectionError(what: string, error: unknown): Error {
-  if (isMailboxError(error)) return error;
-  const text = (error instanceof Error ? error.message : errorText(error)).replace(/\.$/, "");
-  return new MailboxConnectionError(`NATS failed to ${what}: ${text}${advice(text)}`, {
-    cause: error,
-  });
-}
-
-/** Returns the error for a connection that is not established or was lost during the call. */
-export function connectionLost(what: string): Error {
-  return connectionError(what, new Error("the connection is lost"));
-}
-
-function advice(text: string): string {
-  if (/ECONNREFUSED|ENOTFOUND|ETIMEDOUT|refused|timeout|closed|is lost/i.test(text)) {
-    return "; check that the server is running. The next call tries again";
-  }
-  if (/authorization|authentication|permissions/i.test(text)) {
-    return "; check the user, the password and the permissions";
-  }
-  if (/no responders|not enabled/i.test(text)) {
-    return "; enable JetStream on the server (nats-server --jetstream)";
-  }
-  if (/creating store/i.test(text)) {
-    return "; check the free space and the permissions of the server's store directory";
-  }
-  if (/insufficient|resource limits/i.test(text)) return "; nothing was stored";
-  return "";
-}
 
 const decoder = new TextDecoder();
 

@@ -1,6 +1,7 @@
 import { type Deferred, deferred, settlesWithin } from "../../_promises.ts";
 import type { Cancel } from "../../clock.ts";
 import type { Queue } from "./_queue.ts";
+import type { Streams } from "./_streams.ts";
 import type { NatsMessage, NatsSubscription } from "./nats_connection.ts";
 
 /** A request without an answer counts as lost this long after it has expired. */
@@ -50,14 +51,23 @@ interface PendingPoll {
  */
 export class LongPoll {
   readonly #queue: Queue;
+  readonly #streams: Streams;
+  readonly #release: (messages: readonly NatsMessage[]) => Promise<void>;
   readonly #buffered: BufferedMessage[] = [];
   #poll: PendingPoll | undefined;
   #cancelPause: Cancel | undefined;
   #releasing: Promise<unknown> = Promise.resolve();
   #closed = false;
 
-  constructor(queue: Queue) {
+  /** `release` releases messages that no receiver waits for. */
+  constructor(
+    queue: Queue,
+    streams: Streams,
+    release: (messages: readonly NatsMessage[]) => Promise<void>,
+  ) {
     this.#queue = queue;
+    this.#streams = streams;
+    this.#release = release;
   }
 
   /** Returns up to `max` buffered messages. */
@@ -69,7 +79,7 @@ export class LongPoll {
   start(): void {
     if (this.#poll !== undefined || this.#buffered.length > 0) return;
     this.#cancelPause?.();
-    const { connection, client, clock, random, requestSubject } = this.#queue;
+    const { connection, client, clock, random } = this.#queue;
     const { pollIntervalMs } = connection.options;
     const inbox = connection.newInbox();
     const expiresMs = Math.min(pollIntervalMs * (0.75 + random.number() / 2), MAX_POLL_MS);
@@ -84,7 +94,7 @@ export class LongPoll {
       ended: deferred(),
     };
     const request = JSON.stringify({ batch: 1, expires: Math.ceil(expiresMs) * 1_000_000 });
-    client.publish(requestSubject, request, { reply: inbox });
+    client.publish(this.#streams.requestSubject, request, { reply: inbox });
   }
 
   /** Drops buffered messages after the consumer was replaced. They cannot be settled any more. */
@@ -126,7 +136,7 @@ export class LongPoll {
   #releaseUnclaimed(): Promise<unknown> {
     if (this.#buffered.length > 0 && !this.#hasListeners) {
       const left = this.#buffered.splice(0).map(({ message }) => message);
-      this.#releasing = Promise.all([this.#releasing, this.#queue.receiver.release(left)]);
+      this.#releasing = Promise.all([this.#releasing, this.#release(left)]);
     }
     return this.#releasing;
   }

@@ -1,6 +1,10 @@
-import { type JetStreamError, readAnswer } from "./_jetstream.ts";
+import type { JetStreamError } from "./_errors.ts";
+import { readAnswer } from "./_jetstream.ts";
 import type { Queue } from "./_queue.ts";
-import { FIRST_CONSUMER } from "./_streams.ts";
+import { FIRST_CONSUMER, type Streams } from "./_streams.ts";
+
+/** How long a measured difference to the server's clock is used. */
+const CLOCK_OFFSET_TTL_MS = 600_000;
 
 /** Data about a message that the server cannot store with it. */
 export interface Note {
@@ -19,6 +23,8 @@ export interface Noted {
   readonly consumer: string;
   readonly seq: number;
   readonly storedAt: string;
+  /** How often the server has delivered the message, including deliveries that are no attempts. */
+  readonly serverDeliveryCount: number;
   note: Note;
 }
 
@@ -31,36 +37,48 @@ type Stored = readonly [storedAt: string, uncounted: number, releases: number, c
  */
 export class Notes {
   readonly #queue: Queue;
+  readonly #streams: Streams;
+  /** The server's clock minus the monotonic clock, and when it was measured. */
+  #clockOffset: { readonly ms: number; readonly at: number } | undefined;
 
-  constructor(queue: Queue) {
+  constructor(queue: Queue, streams: Streams) {
     this.#queue = queue;
+    this.#streams = streams;
   }
 
-  /** Reads the stored note of a message into `noted`. */
-  async read(what: string, noted: Noted): Promise<void> {
-    const { streams, jetStream, names } = this.#queue;
-    const which = { last_by_subj: this.#subject(noted) };
-    const found = await streams.use(() => jetStream.get(what, names.notes, which));
-    if (found === undefined) return;
-    const [storedAt, uncounted, releases, checkpoint] = JSON.parse(found.text) as Stored;
-    if (storedAt === noted.storedAt) noted.note = { uncounted, releases, checkpoint };
+  /** Reads the stored notes of messages. Only a message that was delivered before can have one. */
+  async read(what: string, messages: readonly Noted[]): Promise<void> {
+    const { jetStream, names } = this.#queue;
+    const repeated = messages.filter(({ serverDeliveryCount }) => serverDeliveryCount > 1);
+    await Promise.all(repeated.map(async (message) => {
+      const which = { last_by_subj: this.#subject(message) };
+      const found = await this.#streams.use(() => jetStream.get(what, names.notes, which));
+      if (found === undefined) return;
+      const [storedAt, uncounted, releases, checkpoint] = JSON.parse(found.text) as Stored;
+      if (storedAt === message.storedAt) message.note = { uncounted, releases, checkpoint };
+    }));
+  }
+
+  /** Notes that a delivery of these messages does not count as an attempt. */
+  uncount(what: string, messages: readonly Noted[]): Promise<void> {
+    return this.change(what, messages, ({ uncounted }) => ({ uncounted: uncounted + 1 }));
   }
 
   /** Changes the notes of messages. Resolves when all are stored. */
-  async change<N extends Noted>(
+  async change(
     what: string,
-    messages: readonly N[],
+    messages: readonly Noted[],
     change: (note: Note) => Partial<Note>,
   ): Promise<void> {
     if (messages.length === 0) return;
-    const { streams, calls } = this.#queue;
+    const { calls } = this.#queue;
     const notes = messages.map(({ note }): Note => ({ ...note, ...change(note) }));
     const outgoing = messages.map((message, i) => {
       const { uncounted, releases, checkpoint } = notes[i]!;
       const stored: Stored = [message.storedAt, uncounted, releases, checkpoint!];
       return { subject: this.#subject(message), payload: JSON.stringify(stored) };
     });
-    await streams.use(async () => {
+    await this.#streams.use(async () => {
       let failure: JetStreamError | undefined;
       await calls.store(what, outgoing, (answer) => {
         try {
@@ -88,13 +106,18 @@ export class Notes {
 
   /** Returns a lower bound of the server's time, in milliseconds since the Unix epoch. */
   async serverTime(what: string): Promise<number> {
-    const { streams, jetStream, calls, names } = this.#queue;
-    const subject = `${names.noteSubjects}clock`;
-    return await streams.use(async () => {
-      readAnswer(what, await calls.request(what, subject));
-      const found = await jetStream.get(what, names.notes, { last_by_subj: subject });
-      return Date.parse(found!.time);
-    });
+    const { clock, jetStream, calls, names } = this.#queue;
+    const { at = -Infinity } = this.#clockOffset ?? {};
+    if (clock.monotonic() - at > CLOCK_OFFSET_TTL_MS) {
+      const subject = `${names.noteSubjects}clock`;
+      const time = await this.#streams.use(async () => {
+        readAnswer(what, await calls.request(what, subject));
+        const found = await jetStream.get(what, names.notes, { last_by_subj: subject });
+        return Date.parse(found!.time);
+      });
+      this.#clockOffset = { ms: time - clock.monotonic(), at: clock.monotonic() };
+    }
+    return this.#clockOffset!.ms + clock.monotonic();
   }
 
   /** Adds the time, because a recreated stream reuses sequence numbers. */

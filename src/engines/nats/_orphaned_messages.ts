@@ -1,7 +1,10 @@
 import type { Cancel } from "../../clock.ts";
-import { JetStreamError, type StreamMessage } from "./_jetstream.ts";
+import { parsePayload } from "./_delivery.ts";
+import { JetStreamError } from "./_errors.ts";
+import type { StreamMessage } from "./_jetstream.ts";
 import type { Queue } from "./_queue.ts";
-import { parsePayload } from "./_storage_format.ts";
+import type { Sender } from "./_sender.ts";
+import type { Streams } from "./_streams.ts";
 
 /** The server removes an acknowledged message within this time. One that is still stored is orphaned. */
 const REMOVAL_DELAY_MS = 1_000;
@@ -25,6 +28,8 @@ const MAX_PER_CHECK = 100;
  */
 export class OrphanedMessages {
   readonly #queue: Queue;
+  readonly #streams: Streams;
+  readonly #sender: Sender;
   #started = false;
   #pauseMs = 0;
   /** The last sequence number that can be orphaned. */
@@ -32,8 +37,10 @@ export class OrphanedMessages {
   #suspects: ReadonlySet<number> = new Set();
   #cancel: Cancel | undefined;
 
-  constructor(queue: Queue) {
+  constructor(queue: Queue, streams: Streams, sender: Sender) {
     this.#queue = queue;
+    this.#streams = streams;
+    this.#sender = sender;
   }
 
   /** Starts checks, unless they have run since the last connection. */
@@ -69,13 +76,13 @@ export class OrphanedMessages {
 
   /** Returns true when more orphaned messages may exist. */
   async #check(): Promise<boolean> {
-    const { mailbox, names, jetStream, streams, log } = this.#queue;
+    const { mailbox, names, jetStream, log } = this.#queue;
     const what = this.#queue.what("look for orphaned messages");
     this.#pauseMs = Math.min(2 * this.#pauseMs, MAX_PAUSE_MS);
     const { delivered, ack_floor } = await jetStream.consumer(
       what,
       names.stream,
-      streams.consumer,
+      this.#streams.consumer,
     );
     this.#lastDelivered ??= delivered.stream_seq;
     const floor = Math.min(delivered.stream_seq, ack_floor.stream_seq);
@@ -108,11 +115,11 @@ export class OrphanedMessages {
 
   /** Stores the copy first, so that a crash in between leaves both. */
   async #resend(what: string, seq: number): Promise<void> {
-    const { jetStream, names, sender } = this.#queue;
+    const { jetStream, names } = this.#queue;
     const orphan = await this.#next(what, seq);
     if (orphan?.seq !== seq) return; // another process has resent it
     const message = { ...parsePayload(orphan.text, seq), delayMs: 0 };
-    await sender.sendOnce("resend", message, `s-${seq}-${orphan.time.replace(/\D/g, "")}`);
+    await this.#sender.sendOnce("resend", message, `s-${seq}-${orphan.time.replace(/\D/g, "")}`);
     try {
       await jetStream.remove(what, names.stream, orphan);
     } catch (error) {

@@ -1,16 +1,19 @@
-import type { NatsMessage } from "./nats_connection.ts";
+import type { Cancel } from "../../clock.ts";
 import { NAK } from "./_calls.ts";
+import { NatsDelivery } from "./_delivery.ts";
+import { isMissing, statusError } from "./_errors.ts";
+import type { Leases } from "./_leases.ts";
+import type { LongPoll } from "./_long_poll.ts";
+import type { Notes } from "./_notes.ts";
 import type { Queue } from "./_queue.ts";
-import { NatsDelivery } from "./_storage_format.ts";
+import type { Streams } from "./_streams.ts";
+import { type Inbox, Inboxes, type NatsMessage } from "./nats_connection.ts";
 
 /** The limit of remembered deferred messages. Other processes take some of them. */
 const MAX_DEFERRED = 10_000;
 
 /** A delayed message that is due within this time is delivered now. */
 const NEARLY_DUE_MS = 20;
-
-/** How long a measured clock offset is used. */
-const CLOCK_OFFSET_TTL_MS = 600_000;
 
 /** Deliveries and the earliest time at which the server sent them. */
 export interface ReceivedMessages {
@@ -21,25 +24,29 @@ export interface ReceivedMessages {
 /** Receives messages and turns them into deliveries. Defers delayed messages until they are due. */
 export class Receiver {
   readonly #queue: Queue;
-  /** The server's clock minus the monotonic clock, and when it was measured. */
-  #clockOffset: { readonly ms: number; readonly at: number } | undefined;
+  readonly #notes: Notes;
+  readonly #leases: Leases;
+  readonly #requests: ReceiveRequests;
   /** When each deferred message was stored, by sequence number. */
   readonly #deferred = new Map<NatsDelivery["seq"], NatsDelivery["storedAt"]>();
 
-  constructor(queue: Queue) {
+  constructor(queue: Queue, streams: Streams, notes: Notes, leases: Leases) {
     this.#queue = queue;
+    this.#notes = notes;
+    this.#leases = leases;
+    this.#requests = new ReceiveRequests(queue, streams, this);
   }
 
   /**
    * Returns up to `max` messages: those that the long poll has buffered, or else those that are visible.
    */
-  async receive(max: number): Promise<ReceivedMessages> {
-    const { clock, longPoll, requests } = this.#queue;
+  async receive(max: number, longPoll: Pick<LongPoll, "take">): Promise<ReceivedMessages> {
+    const { clock } = this.#queue;
     for (;;) {
       const askedAt = clock.monotonic();
       let buffered = longPoll.take(max);
       let messages = buffered.map(({ message }) => message);
-      if (messages.length === 0) messages = await requests.fetch(max);
+      if (messages.length === 0) messages = await this.#requests.fetch(max);
       if (messages.length === 0) {
         buffered = longPoll.take(max); // it may have received one in the meantime
         messages = buffered.map(({ message }) => message);
@@ -57,6 +64,10 @@ export class Receiver {
     await this.#release(deliveries, deliveries);
   }
 
+  close(): void {
+    this.#requests.close();
+  }
+
   /** Releases deliveries. The notes of those in `unread` are not known yet. */
   async #release(
     deliveries: readonly NatsDelivery[],
@@ -65,12 +76,12 @@ export class Receiver {
     const { mailbox, calls, log } = this.#queue;
     const what = this.#queue.what("release");
     const release = async () => {
-      await this.#readNotes(what, unread);
+      await this.#notes.read(what, unread);
       // The first delivery of a delayed message does not count in any case.
       const counted = deliveries.filter((it) =>
         it.delayMs === 0 || it.serverDeliveryCount > 1 || this.#wasDeferred(it)
       );
-      await this.#uncount(what, counted);
+      await this.#notes.uncount(what, counted);
       await calls.settle(what, deliveries, () => NAK);
     };
     try {
@@ -82,15 +93,14 @@ export class Receiver {
 
   /** Returns the deliveries that are due and defers the others. */
   async #filterDue(deliveries: readonly NatsDelivery[]): Promise<readonly NatsDelivery[]> {
-    const repeated = deliveries.filter(({ serverDeliveryCount }) => serverDeliveryCount > 1);
-    const delayed = deliveries.filter(({ delayMs }) => delayMs > 0);
-    if (repeated.length === 0 && delayed.length === 0) return deliveries;
+    const isPlain = (it: NatsDelivery) => it.serverDeliveryCount === 1 && it.delayMs === 0;
+    if (deliveries.every(isPlain)) return deliveries;
     const what = this.#queue.what("receive");
     let unread = deliveries;
     try {
-      await this.#readNotes(what, repeated);
+      await this.#notes.read(what, deliveries);
       unread = [];
-      const early = delayed.length === 0 ? new Set() : await this.#deferEarly(what, delayed);
+      const early = await this.#deferEarly(what, deliveries.filter(({ delayMs }) => delayMs > 0));
       return deliveries.filter((delivery) => !early.has(delivery));
     } catch (error) {
       this.#release(deliveries, unread);
@@ -106,7 +116,8 @@ export class Receiver {
     what: string,
     delayed: readonly NatsDelivery[],
   ): Promise<ReadonlySet<NatsDelivery>> {
-    const now = await this.#serverTime(what);
+    if (delayed.length === 0) return new Set();
+    const now = await this.#notes.serverTime(what);
     const leftMs = ({ enqueuedAt, delayMs }: NatsDelivery) => enqueuedAt + 1 + delayMs - now;
     const early = delayed.filter((it) =>
       it.serverDeliveryCount === 1 || leftMs(it) > NEARLY_DUE_MS
@@ -116,8 +127,8 @@ export class Receiver {
     for (const { seq } of delayed) this.#deferred.delete(seq);
     if (this.#deferred.size > MAX_DEFERRED) this.#deferred.clear();
     for (const { seq, storedAt } of early) this.#deferred.set(seq, storedAt);
-    await this.#uncount(what, again);
-    await this.#queue.leases.nackAfter(what, early, leftMs);
+    await this.#notes.uncount(what, again);
+    await this.#leases.nackAfter(what, early, leftMs);
     return new Set(early);
   }
 
@@ -125,28 +136,128 @@ export class Receiver {
   #wasDeferred({ seq, storedAt }: NatsDelivery): boolean {
     return this.#deferred.get(seq) === storedAt;
   }
+}
 
-  async #readNotes(what: string, deliveries: readonly NatsDelivery[]): Promise<void> {
-    const repeated = deliveries.filter(({ serverDeliveryCount }) => serverDeliveryCount > 1);
-    await Promise.all(repeated.map((delivery) => this.#queue.notes.read(what, delivery)));
+/**
+ * When a receive request expires. `no_wait` alone is not enough: when another receiver takes the last
+ * message, the server would keep the request forever. The server also confirms a sent message shortly
+ * before it delivers it. Requests are never canceled, because a canceled request could lose a message
+ * until its redelivery, or the server could confuse it with its next delivery.
+ */
+const EXPIRES_MS = 50;
+
+/** After this time without an answer, a request may be lost. */
+const PROBE_AFTER_MS = 150;
+
+/** The private status code of a request that the server has lost. */
+const LOST = 408.5;
+
+/** Status codes for "no messages" and "no more messages". */
+const EMPTY_CODES: readonly number[] = [404, 408, LOST];
+
+/**
+ * After a longer time the server may have redelivered the message, so a release could affect another
+ * receiver.
+ */
+const REDELIVERY_SAFE_MS = 8_000;
+
+/** Requests the messages that are visible now. */
+class ReceiveRequests {
+  readonly #queue: Queue;
+  readonly #streams: Streams;
+  readonly #receiver: Receiver;
+  readonly #inboxes: Inboxes;
+
+  constructor(queue: Queue, streams: Streams, receiver: Receiver) {
+    this.#queue = queue;
+    this.#streams = streams;
+    this.#receiver = receiver;
+    this.#inboxes = new Inboxes(queue.connection);
   }
 
-  /** Notes that a delivery does not count as an attempt. */
-  #uncount(what: string, deliveries: readonly NatsDelivery[]): Promise<void> {
-    return this.#queue.notes.change(what, deliveries, ({ uncounted }) => ({
-      uncounted: uncounted + 1,
-    }));
-  }
-
-  async #serverTime(what: string): Promise<number> {
-    const { clock, notes } = this.#queue;
-    if (
-      this.#clockOffset === undefined ||
-      clock.monotonic() - this.#clockOffset.at > CLOCK_OFFSET_TTL_MS
-    ) {
-      const time = await notes.serverTime(what);
-      this.#clockOffset = { ms: time - clock.monotonic(), at: clock.monotonic() };
+  /** Receives up to `max` visible messages. */
+  async fetch(max: number): Promise<NatsMessage[]> {
+    const { client, clock, calls } = this.#queue;
+    const what = this.#queue.what("receive");
+    const request = JSON.stringify({ batch: max, no_wait: true, expires: EXPIRES_MS * 1_000_000 });
+    const askedAt = clock.monotonic();
+    const inbox = this.#inboxes.acquire();
+    const messages: NatsMessage[] = [];
+    let end: NatsMessage | undefined;
+    let cancel: Cancel | undefined;
+    try {
+      await calls.run(what, (_, onMessage) => {
+        inbox.onMessage = onMessage;
+        client.publish(this.#streams.requestSubject, request, { reply: inbox.subject });
+        cancel = this.#watchForLoss(inbox, () => messages.length);
+      }, {
+        onAnswer(message) {
+          if (codeOf(message) > 0) end = message;
+          else messages.push(message);
+          return end !== undefined || messages.length === max;
+        },
+        onLate: (message) => {
+          if (codeOf(message) > 0) return;
+          if (clock.monotonic() - askedAt < REDELIVERY_SAFE_MS) this.#receiver.release([message]);
+        },
+        acceptsPartial: () => messages.length > 0,
+      });
+    } catch (error) {
+      if (messages.length === 0) throw error;
+    } finally {
+      cancel?.();
+      const isOver = messages.length === max || (end !== undefined && codeOf(end) !== LOST);
+      if (isOver) this.#inboxes.release(inbox);
+      else this.#inboxes.retire(inbox);
     }
-    return this.#clockOffset.ms + clock.monotonic();
+    if (end === undefined || messages.length > 0 || EMPTY_CODES.includes(codeOf(end))) {
+      return messages;
+    }
+    throw statusError(what, end.headers!);
   }
+
+  close(): void {
+    this.#inboxes.close();
+  }
+
+  /**
+   * Ends a request that the server has lost or that went to a missing consumer. The server answers in
+   * order, so an answered probe proves that the request is lost.
+   */
+  #watchForLoss(inbox: Inbox, count: () => number): Cancel {
+    const { mailbox, clock, log, calls, jetStream, names } = this.#queue;
+    let canceled = false;
+    let cancel: Cancel;
+    const probe = async (before: number) => {
+      try {
+        const what = "check for lost requests";
+        await calls.track(jetStream.consumer(what, names.stream, this.#streams.consumer));
+        if (canceled) return;
+        if (count() > before) return wait();
+        inbox.onMessage(statusMessage(LOST, ""));
+        inbox.onMessage = (message) => codeOf(message) > 0 || this.#receiver.release([message]);
+      } catch (error) {
+        log.debug("cannot check for a lost receive request on NATS", { mailbox, error });
+        if (!canceled && isMissing(error)) inbox.onMessage(statusMessage(error.code, error.text));
+      }
+    };
+    const wait = () => {
+      const before = count();
+      cancel = clock.schedule(PROBE_AFTER_MS, () => void probe(before));
+    };
+    wait();
+    return () => {
+      canceled = true;
+      cancel();
+    };
+  }
+}
+
+function statusMessage(code: number, description: string): NatsMessage {
+  return { subject: "", data: new Uint8Array(), headers: { code, description } };
+}
+
+/** Returns the status code. Only messages of the server itself have one. */
+function codeOf({ headers }: NatsMessage): number {
+  return headers?.code ?? 0;
 }

@@ -1,9 +1,10 @@
 import type { Entry } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import type { OutgoingMessage } from "./_calls.ts";
-import { JetStreamError, NO_RESPONDERS, readAnswer, STORE_FAILED } from "./_jetstream.ts";
-import type { Queue } from "./_queue.ts";
-import { encodePayload, type Payload, tokenOf } from "./_storage_format.ts";
+import { encodePayload, type Payload } from "./_delivery.ts";
+import { JetStreamError, NO_RESPONDERS, STORE_FAILED } from "./_errors.ts";
+import { readAnswer } from "./_jetstream.ts";
+import { type Queue, tokenOf } from "./_queue.ts";
 import type { NatsMessage } from "./nats_connection.ts";
 
 /** The bytes that a dead letter and the metadata line may add to a message. */

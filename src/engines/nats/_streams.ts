@@ -1,17 +1,14 @@
 import { backoffMs } from "../../_backoff.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import {
-  type ConsumerInfo,
   isMissing,
   isTransient,
   JetStreamError,
   NO_RESPONDERS,
   NoAnswerError,
   STREAM_NOT_FOUND,
-  type StreamConfig,
-  type StreamInfo,
-  type StreamRequest,
-} from "./_jetstream.ts";
+} from "./_errors.ts";
+import type { ConsumerInfo, StreamConfig, StreamInfo, StreamRequest } from "./_jetstream.ts";
 import type { Queue } from "./_queue.ts";
 
 /** The consumer name of streams that versions before 0.2 created. */
@@ -62,16 +59,29 @@ type Shape = StreamRequest & Omit<StreamConfig, "max_msgs">;
  */
 export class Streams {
   readonly #queue: Queue;
+  readonly #maxSize: number | undefined;
+  readonly #onReplaced: () => void;
   #settingUp: Promise<FoundConsumer> | undefined;
   #consumer: string | undefined;
 
-  constructor(queue: Queue) {
+  /**
+   * `maxSize: undefined` keeps the limit of an existing stream. `onReplaced` is called when the consumer
+   * was replaced: acks for earlier deliveries have no effect then.
+   */
+  constructor(queue: Queue, maxSize: number | undefined, onReplaced: () => void) {
     this.#queue = queue;
+    this.#maxSize = maxSize;
+    this.#onReplaced = onReplaced;
   }
 
   /** The consumer that was found last. */
   get consumer(): string {
     return this.#consumer ?? "";
+  }
+
+  /** The subject that takes receive requests. */
+  get requestSubject(): string {
+    return `$JS.API.CONSUMER.MSG.NEXT.${this.#queue.names.stream}.${this.consumer}`;
   }
 
   /** Finds or creates the streams and the consumer. */
@@ -118,7 +128,7 @@ export class Streams {
       const before = this.#consumer;
       this.#consumer = found.consumer;
       if (before === undefined) return found;
-      if (before !== found.consumer) this.#queue.forgetDeliveries();
+      if (before !== found.consumer) this.#onReplaced();
       for (const part of created) {
         const messagesLost = part === "stream";
         log.warn("created a missing part of a mailbox on NATS again", {
@@ -157,7 +167,8 @@ export class Streams {
   }
 
   async #findOrCreateAll(onCreate: (part: Part) => void): Promise<FoundConsumer> {
-    const { names, jetStream, maxSize } = this.#queue;
+    const { names, jetStream } = this.#queue;
+    const maxSize = this.#maxSize;
     const what = this.#queue.what("open");
     const shared = {
       description: FORMAT,

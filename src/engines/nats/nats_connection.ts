@@ -12,7 +12,7 @@ import type { Log } from "../../log.ts";
 import { MailboxClosedError } from "../../mailbox/errors.ts";
 import type { Random } from "../../random.ts";
 import { loadClient } from "../_kit/client.ts";
-import { connectionError } from "./_jetstream.ts";
+import { connectionError } from "./_errors.ts";
 
 /** A connection to a server or a cluster. */
 export interface NatsConnection {
@@ -130,8 +130,8 @@ export class SharedConnection {
     const events = client.status() as ReturnType<NatsConnection["status"]> & { stop?(): void };
     const watch = async () => {
       for await (const { type } of events) {
-        if (type === "disconnect" || type === "close") this.#notify(false);
-        if (type === "reconnect") this.#notify(true);
+        if (!["disconnect", "close", "reconnect"].includes(type)) continue;
+        for (const listener of this.#listeners) listener(type === "reconnect");
       }
     };
     watch().catch((error) => {
@@ -139,9 +139,67 @@ export class SharedConnection {
     });
     return () => events.stop?.();
   }
+}
 
-  #notify(connected: boolean): void {
-    for (const listener of this.#listeners) listener(connected);
+/** How many inboxes of failed requests stay subscribed for late messages. */
+const MAX_RETIRED = 8;
+
+/** A subscription that serves one request at a time. */
+export interface Inbox {
+  readonly subject: string;
+  readonly subscription: NatsSubscription;
+  onMessage: (message: NatsMessage) => void;
+}
+
+/**
+ * A pool of subscriptions for receive requests. Messages arrive with the subject they were stored under,
+ * which does not name the request, so concurrent requests need separate subscriptions. New ones for each
+ * request would take a fifth more processor time.
+ */
+export class Inboxes {
+  readonly #connection: SharedConnection;
+  readonly #client: NatsConnection;
+  readonly #free: Inbox[] = [];
+  readonly #retired: Inbox[] = [];
+  readonly #all = new Set<Inbox>();
+
+  constructor(connection: SharedConnection) {
+    this.#connection = connection;
+    this.#client = connection.client;
+  }
+
+  acquire(): Inbox {
+    return this.#free.pop() ?? this.#create();
+  }
+
+  /** Returns an inbox to the pool. Call it only when no more messages can arrive. */
+  release(inbox: Inbox): void {
+    if (this.#all.has(inbox)) this.#free.push(inbox);
+  }
+
+  /** Takes an inbox out of use that may still get messages. */
+  retire(inbox: Inbox): void {
+    this.#retired.push(inbox);
+    if (this.#retired.length > MAX_RETIRED) this.#unsubscribe(this.#retired.shift()!);
+  }
+
+  close(): void {
+    for (const inbox of this.#all) this.#unsubscribe(inbox);
+  }
+
+  #create(): Inbox {
+    const subject = this.#connection.newInbox();
+    const subscription = this.#client.subscribe(subject, {
+      callback: (error, message) => error ?? inbox.onMessage(message),
+    });
+    const inbox: Inbox = { subject, subscription, onMessage: () => {} };
+    this.#all.add(inbox);
+    return inbox;
+  }
+
+  #unsubscribe(inbox: Inbox): void {
+    this.#all.delete(inbox);
+    if (!this.#client.isClosed()) inbox.subscription.unsubscribe();
   }
 }
 
@@ -183,16 +241,8 @@ async function connect(url: string, timeoutMs: number, clock: Clock): Promise<Na
   }
 }
 
-interface ServerAddress {
-  readonly tls: boolean;
-  readonly hosts: readonly string[];
-  readonly user?: string;
-  readonly pass?: string;
-  readonly token?: string;
-}
-
 /** Parses `nats://user:password@host:port,host:port`. A user without a password is a token. */
-function parseUrl(url: string): ServerAddress {
+function parseUrl(url: string) {
   const [, scheme, login, hosts = ""] = /^(\w+):\/\/(?:(.*)@)?([^/?#]*)/.exec(url)!;
   const address = { tls: scheme === "tls", hosts: hosts.split(",") };
   if (login === undefined) return address;

@@ -10,9 +10,15 @@ import {
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { ACK, NAK } from "./_calls.ts";
-import type { Note } from "./_notes.ts";
-import { Queue } from "./_queue.ts";
-import { namesOf, type NatsDelivery, peeked } from "./_storage_format.ts";
+import { type NatsDelivery, peeked } from "./_delivery.ts";
+import { Leases } from "./_leases.ts";
+import { LongPoll } from "./_long_poll.ts";
+import { Notes } from "./_notes.ts";
+import { OrphanedMessages } from "./_orphaned_messages.ts";
+import { namesOf, Queue } from "./_queue.ts";
+import { Receiver } from "./_receiver.ts";
+import { Sender } from "./_sender.ts";
+import { Streams } from "./_streams.ts";
 import type { SharedConnection } from "./nats_connection.ts";
 
 /** More messages could not be removed in time after a failed send. */
@@ -25,7 +31,7 @@ export class NatsEngine implements Engine<string> {
   readonly #name: string;
   readonly #connection: SharedConnection;
   readonly #maxSize: number | undefined;
-  #created: Queue | undefined;
+  #created: QueueParts | undefined;
   #dead: NatsEngine | undefined;
 
   constructor(name: string, connection: SharedConnection, maxSize: number | undefined) {
@@ -64,7 +70,7 @@ export class NatsEngine implements Engine<string> {
     const deliveries = await streams.use(async ({ ackWaitMs }) => {
       orphans.start();
       await leases.releaseExpired();
-      const received = await receiver.receive(max);
+      const received = await receiver.receive(max, longPoll);
       leases.begin(received.deliveries, received.deliveredAt, visibilityMs, ackWaitMs);
       return received.deliveries;
     });
@@ -94,20 +100,21 @@ export class NatsEngine implements Engine<string> {
     countsAttempt: boolean,
   ): Promise<boolean[]> {
     return this.#settle("nack", deliveries, async (what, active) => {
-      if (!countsAttempt) {
-        await this.#changeNotes(what, active, ({ uncounted }) => ({ uncounted: uncounted + 1 }));
-      }
+      const { notes } = this.#queue;
+      if (!countsAttempt) await this.#resumeOnError(active, notes.uncount(what, active));
       await this.#queue.leases.nackAfter(what, active, () => delayMs);
     });
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     return this.#settle("release", deliveries, async (what, active) => {
-      await this.#changeNotes(what, active, ({ uncounted, releases }) => ({
+      const { calls, notes } = this.#queue;
+      const noted = notes.change(what, active, ({ uncounted, releases }) => ({
         uncounted: releases < FREE_RELEASES ? uncounted + 1 : uncounted,
         releases: releases + 1,
       }));
-      await this.#queue.calls.settle(what, active, () => NAK);
+      await this.#resumeOnError(active, noted);
+      await calls.settle(what, active, () => NAK);
     });
   }
 
@@ -196,17 +203,8 @@ export class NatsEngine implements Engine<string> {
     await this.#connection.close();
   }
 
-  get #queue(): Queue {
-    return this.#created ??= new Queue(this.#name, this.#connection, this.#maxSize);
-  }
-
-  /** Changes the notes of messages before they are settled. */
-  #changeNotes(
-    what: string,
-    active: readonly NatsDelivery[],
-    change: (note: Note) => Partial<Note>,
-  ): Promise<void> {
-    return this.#resumeOnError(active, this.#queue.notes.change(what, active, change));
+  get #queue(): QueueParts {
+    return this.#created ??= new QueueParts(this.#name, this.#connection, this.#maxSize);
   }
 
   /** Continues the leases when `call` fails, so that the caller can try again. */
@@ -251,5 +249,45 @@ export class NatsEngine implements Engine<string> {
       for (const delivery of active) leases.end(delivery);
       return own.map(() => false);
     }
+  }
+}
+
+/** A queue and the parts of the engine that serve it. */
+class QueueParts extends Queue {
+  readonly streams: Streams;
+  readonly notes: Notes;
+  readonly leases: Leases = new Leases(this);
+  readonly sender: Sender = new Sender(this);
+  readonly receiver: Receiver;
+  readonly longPoll: LongPoll;
+  readonly orphans: OrphanedMessages;
+  readonly #stopListening: () => void;
+
+  constructor(name: string, connection: SharedConnection, maxSize: number | undefined) {
+    super(name, connection);
+    this.streams = new Streams(this, maxSize, () => {
+      this.leases.clear();
+      this.longPoll.discard();
+      this.orphans.stop();
+    });
+    this.notes = new Notes(this, this.streams);
+    this.receiver = new Receiver(this, this.streams, this.notes, this.leases);
+    this.longPoll = new LongPoll(this, this.streams, (it) => this.receiver.release(it));
+    this.orphans = new OrphanedMessages(this, this.streams, this.sender);
+    this.#stopListening = connection.onChange((connected) => {
+      this.calls.connected = connected;
+      if (connected) this.longPoll.restart();
+      else this.orphans.stop();
+    });
+  }
+
+  /** Releases buffered messages and waits briefly for open calls. */
+  async close(): Promise<void> {
+    this.orphans.stop();
+    await this.longPoll.close();
+    await this.calls.close();
+    this.receiver.close();
+    this.leases.close();
+    this.#stopListening();
   }
 }

@@ -1,7 +1,7 @@
 import { connect } from "@nats-io/transport-node";
 import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
 import { NatsMailbox, type NatsMailboxOptions } from "../../../src/engines/nats/mod.ts";
-import { type Names, namesOf } from "../../../src/engines/nats/_storage_format.ts";
+import { type Names, namesOf } from "../../../src/engines/nats/_queue.ts";
 import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
 import {
   type NatsConnection,

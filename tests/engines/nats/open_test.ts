@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { assertEquals, assertGreater, assertRejects, assertStringIncludes } from "@std/assert";
 import { deferred } from "../../../src/_promises.ts";
 import { systemClock } from "../../../src/clock.ts";
-import { namesOf } from "../../../src/engines/nats/_storage_format.ts";
+import { namesOf } from "../../../src/engines/nats/_queue.ts";
 import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";

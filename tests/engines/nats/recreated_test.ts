@@ -9,7 +9,7 @@ import { deferred } from "../../../src/_promises.ts";
 import type { Log } from "../../../src/log.ts";
 import { LoopGroup, MailboxLoop, ReceiptHandleExpiredError, silentLog } from "../../../mod.ts";
 import { eventually, hasBinary, missing, nats, type PrivateServer } from "../_servers.ts";
-import { consumerOf, look, startServer } from "./_nats.ts";
+import { look, startServer } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 const MANY = 40;

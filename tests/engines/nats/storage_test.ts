@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertFalse, assertRejects } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
-import { namesOf } from "../../../src/engines/nats/_storage_format.ts";
+import { namesOf } from "../../../src/engines/nats/_queue.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import {

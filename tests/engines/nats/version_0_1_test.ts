@@ -3,7 +3,7 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { redrive } from "../../../mod.ts";
-import { namesOf } from "../../../src/engines/nats/_storage_format.ts";
+import { namesOf } from "../../../src/engines/nats/_queue.ts";
 import { connectTo, consumerOf, gate, look, openForTest } from "./_nats.ts";
 
 const TRACE = {
