@@ -1,10 +1,77 @@
-import type { Delivery, Entry } from "../../mailbox/engine.ts";
+import type { Delivery, StoredMessage } from "../../mailbox/engine.ts";
+import type { StreamMessage } from "./_jetstream.ts";
 import { type Leased, MARGIN_MS } from "./_leases.ts";
-import type { NatsMessage } from "./nats_connection.ts";
 import { EMPTY_NOTE, type Note } from "./_notes.ts";
+import type { NatsMessage } from "./nats_connection.ts";
 
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
+
+/** The first line of a payload, as JSON. Version 0.1 stored the reply address, later ones the meta. */
+type Head = readonly [
+  id: string,
+  replyTo?: string | null,
+  delayMs?: number,
+  checkpoint?: string | null,
+  meta?: string,
+];
+
+/** The stored parts of a message. */
+export interface Payload {
+  readonly id: string;
+  readonly body: string;
+  readonly meta?: string | undefined;
+  readonly delayMs: number;
+  /** The checkpoint that the message was sent with. */
+  readonly checkpoint?: string | undefined;
+}
+
+/**
+ * Encodes a message as one line of metadata and the body. The metadata is JSON without line breaks. It is
+ * not in NATS headers, which take no line breaks and need the client's package to be made.
+ */
+export function encodePayload({ id, body, meta, delayMs, checkpoint }: Payload): Uint8Array {
+  const head: Head = meta !== undefined
+    ? [id, null, Math.ceil(delayMs), checkpoint ?? null, meta]
+    : checkpoint !== undefined
+    ? [id, null, Math.ceil(delayMs), checkpoint]
+    : delayMs > 0
+    ? [id, null, Math.ceil(delayMs)]
+    : [id];
+  return encoder.encode(`${JSON.stringify(head)}\n${body}`);
+}
+
+/**
+ * Parses a stored message. A message from another program has no metadata line, so all of it is the body.
+ */
+export function parsePayload(text: string, seq: number): Payload {
+  const end = text.indexOf("\n");
+  try {
+    const head = JSON.parse(text.slice(0, end)) as Head;
+    if (end > 0 && typeof head[0] === "string") {
+      const [id, replyTo, delayMs = 0, checkpoint, meta] = head;
+      return {
+        id,
+        body: text.slice(end + 1),
+        meta: meta ?? (typeof replyTo === "string" ? JSON.stringify({ replyTo }) : undefined),
+        delayMs,
+        checkpoint: checkpoint ?? undefined,
+      };
+    }
+  } catch {
+    // The message has no metadata line.
+  }
+  return { id: `stream-${seq}`, body: text, delayMs: 0 };
+}
+
+/** Returns what a peek shows of a stored message. */
+export function peeked(
+  { text, seq, time }: StreamMessage,
+  deliveryCount: number,
+): StoredMessage<string> {
+  const { id, body, meta } = parsePayload(text, seq);
+  return { id, body, meta, deliveryCount, enqueuedAt: Date.parse(time) };
+}
 
 /** The positions of fields in an ack subject without a domain. */
 const CONSUMER = 3;
@@ -17,7 +84,7 @@ const STORED_AT = 7;
 export class NatsDelivery implements Delivery<string>, Leased {
   readonly id: string;
   readonly body: string;
-  readonly replyTo: string | undefined;
+  readonly meta: string | undefined;
   /** The subject that takes the acks of this delivery. */
   readonly ackSubject: string;
   /** The consumer that delivered the message. */
@@ -27,11 +94,9 @@ export class NatsDelivery implements Delivery<string>, Leased {
   /** When the message was stored, in nanoseconds since the Unix epoch. A number would lose digits. */
   readonly storedAt: string;
   readonly delayMs: number;
-  /**
-   * How often the server has delivered the message, including deliveries that do not count as attempts.
-   */
+  /** How often the server has delivered the message, including deliveries that are no attempts. */
   readonly serverDeliveryCount: number;
-  readonly receipt: string;
+  readonly receiptHandle: string;
   readonly #sentCheckpoint: string | undefined;
   note: Note = EMPTY_NOTE;
 
@@ -49,13 +114,13 @@ export class NatsDelivery implements Delivery<string>, Leased {
     this.serverDeliveryCount = Number(parts[from + DELIVERIES]);
     this.seq = Number(parts[from + SEQUENCE]);
     this.storedAt = parts[from + STORED_AT]!;
-    this.receipt = `${this.seq}-${parts[from + ORDER]}`;
-    const { head, body } = parsePayload(decoder.decode(message.data), this.seq);
-    this.id = head[0];
-    this.replyTo = head[1] ?? undefined;
-    this.delayMs = head[2] ?? 0;
-    this.#sentCheckpoint = head[3];
-    this.body = body;
+    this.receiptHandle = `${this.seq}-${parts[from + ORDER]}`;
+    const payload = parsePayload(decoder.decode(message.data), this.seq);
+    this.id = payload.id;
+    this.body = payload.body;
+    this.meta = payload.meta;
+    this.delayMs = payload.delayMs;
+    this.#sentCheckpoint = payload.checkpoint;
   }
 
   get enqueuedAt(): number {
@@ -63,54 +128,12 @@ export class NatsDelivery implements Delivery<string>, Leased {
   }
 
   get deliveryCount(): number {
-    return Math.max(1, this.serverDeliveryCount - this.#uncountedFirst - this.note.uncounted);
+    // The first delivery of a delayed message only reads its delay and does not count as an attempt.
+    const uncounted = this.note.uncounted + (this.delayMs > 0 ? 1 : 0);
+    return Math.max(1, this.serverDeliveryCount - uncounted);
   }
 
   get checkpoint(): string | undefined {
     return this.note.checkpoint ?? this.#sentCheckpoint;
   }
-
-  /** The first delivery of a delayed message only reads its delay and does not count as an attempt. */
-  get #uncountedFirst(): number {
-    return this.delayMs > 0 ? 1 : 0;
-  }
-}
-
-type Head = readonly [
-  id: string,
-  replyTo?: string | null,
-  delayMs?: number,
-  checkpoint?: string,
-];
-
-/** Encodes a message as one line of metadata and the body. The metadata is JSON without line breaks. */
-export function encodePayload(
-  { id, body, replyTo, delayMs, checkpoint }: Omit<Entry<string>, "dedup">,
-): Uint8Array {
-  const address = typeof replyTo === "object" ? replyTo.name : replyTo;
-  const head: Head = checkpoint !== undefined
-    ? [id, address ?? null, Math.ceil(delayMs), checkpoint]
-    : delayMs > 0
-    ? [id, address ?? null, Math.ceil(delayMs)]
-    : address === undefined
-    ? [id]
-    : [id, address];
-  return encoder.encode(`${JSON.stringify(head)}\n${body}`);
-}
-
-/**
- * Parses a stored message. A message from another program has no metadata line, so all of it is the body.
- */
-export function parsePayload(
-  text: string,
-  seq: number,
-): { readonly head: Head; readonly body: string } {
-  const end = text.indexOf("\n");
-  try {
-    const head = JSON.parse(text.slice(0, end)) as Head;
-    if (end > 0 && typeof head[0] === "string") return { head, body: text.slice(end + 1) };
-  } catch {
-    // The message has no metadata line.
-  }
-  return { head: [`stream-${seq}`], body: text };
 }

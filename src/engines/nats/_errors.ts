@@ -14,17 +14,20 @@ export class JetStreamError extends MailboxConnectionError {
 }
 
 export const STREAM_NOT_FOUND = 10_059;
-export const CONSUMER_NOT_FOUND = 10_014;
-export const NO_MESSAGE = 10_037;
+const CONSUMER_NOT_FOUND = 10_014;
 export const STORE_FAILED = 10_077;
+export const NO_MESSAGE = 10_037;
 /** The subject has no subscriber: the stream, the consumer or JetStream itself is missing. */
 export const NO_RESPONDERS = 503;
+
+/** Error codes of a missing stream or consumer. */
+const MISSING: readonly number[] = [STREAM_NOT_FOUND, CONSUMER_NOT_FOUND, NO_RESPONDERS];
 
 /**
  * Error codes that may disappear on a retry. The HTTP-like status is too coarse: 503 also means that
  * JetStream is not enabled.
  */
-const TRANSIENT: ReadonlySet<number> = new Set([
+const TRANSIENT: readonly number[] = [
   10_004, // incomplete results
   10_007, // JetStream cluster not assigned to this server
   10_008, // JetStream system temporarily unavailable
@@ -33,22 +36,29 @@ const TRANSIENT: ReadonlySet<number> = new Set([
   10_049, // error creating store for stream, while the last stream of the account is being deleted
   10_104, // error creating store for consumer
   10_118, // stream is offline
-  NO_RESPONDERS, // JetStream is starting
-  STREAM_NOT_FOUND, // deleted between two steps of the set-up
-  CONSUMER_NOT_FOUND, // deleted between two steps of the set-up
-]);
+  ...MISSING, // JetStream is starting, or they were deleted between two steps of the set-up
+];
 
 /** Returns true when the same request may succeed a moment later. */
 export function isTransient(error: unknown): error is JetStreamError {
-  return error instanceof JetStreamError && TRANSIENT.has(error.code);
+  return error instanceof JetStreamError && TRANSIENT.includes(error.code);
 }
-
-/** Error codes of a missing stream or consumer. */
-const MISSING: ReadonlySet<number> = new Set([STREAM_NOT_FOUND, CONSUMER_NOT_FOUND, NO_RESPONDERS]);
 
 /** Returns true when a stream or a consumer may be gone. */
 export function isMissing(error: unknown): error is JetStreamError {
-  return error instanceof JetStreamError && MISSING.has(error.code);
+  return error instanceof JetStreamError && MISSING.includes(error.code);
+}
+
+/** Returns the error of a message that has a status code instead of an answer. */
+export function statusError(
+  what: string,
+  { code, description }: { readonly code: number; readonly description: string },
+): JetStreamError {
+  if (code === NO_RESPONDERS) return new JetStreamError(what, code, "no responders");
+  if (/consumer deleted/i.test(description)) {
+    return new JetStreamError(what, CONSUMER_NOT_FOUND, "consumer not found");
+  }
+  return new JetStreamError(what, code, description);
 }
 
 /** The server did not answer within the call timeout. */
@@ -71,8 +81,8 @@ export function connectionError(what: string, error: unknown): Error {
 }
 
 /** Returns the error for a connection that is not established or was lost during the call. */
-export function connectionLost(what: string): MailboxConnectionError {
-  return connectionError(what, new Error("the connection is lost")) as MailboxConnectionError;
+export function connectionLost(what: string): Error {
+  return connectionError(what, new Error("the connection is lost"));
 }
 
 function advice(text: string): string {

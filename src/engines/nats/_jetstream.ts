@@ -1,5 +1,32 @@
+// The requests of the JetStream API that the engine uses.
+//
+// `@nats-io/jetstream` 3.4 cannot carry the calls on messages; docs/engines.md ("NATS") has the figures:
+// - Its `nak(ms)` is not confirmed, and its client drops a later ack. The engine's leases are delayed NAKs.
+// - Its `fetch` waits for a full second when fewer messages are visible than were requested.
+// - A stopped `fetch` loses the message in transit until `ack_wait` passes.
+// - A call whose connection is lost rejects after its whole timeout.
+// It could manage the streams, but that is too little for a second optional dependency.
+
 import type { Calls } from "./_calls.ts";
-import { JetStreamError } from "./_errors.ts";
+import { JetStreamError, NO_MESSAGE, statusError } from "./_errors.ts";
+import type { NatsMessage } from "./nats_connection.ts";
+
+const decoder = new TextDecoder();
+
+/** Returns the parsed answer of the server. Throws a {@linkcode JetStreamError} when it is an error. */
+export function readAnswer<T>(what: string, { headers, data }: NatsMessage): T {
+  if (headers !== undefined && headers.code > 0) throw statusError(what, headers);
+  const answer = JSON.parse(decoder.decode(data)) as {
+    readonly error?: {
+      readonly code: number;
+      readonly err_code?: number;
+      readonly description?: string;
+    };
+  };
+  if (answer.error === undefined) return answer as T;
+  const { code, err_code = code, description = `error ${code}` } = answer.error;
+  throw new JetStreamError(what, err_code, description);
+}
 
 /** The fields of a stream's configuration that the engine reads. */
 export interface StreamConfig {
@@ -10,7 +37,6 @@ export interface StreamConfig {
   readonly max_msgs: number;
   readonly max_msgs_per_subject: number;
   readonly discard: string;
-  readonly discard_new_per_subject?: boolean;
 }
 
 /** The configuration of a stream to create or update. */
@@ -25,38 +51,26 @@ export interface StreamInfo {
   readonly state: { readonly messages: number };
 }
 
-/** The fields of a consumer's configuration that the engine reads. Durations are nanoseconds. */
-export interface ConsumerConfig {
-  readonly ack_policy: string;
-  readonly ack_wait: number;
-  readonly max_deliver: number;
-  readonly filter_subject?: string;
-}
-
-/** The position of a consumer, as sequence numbers of the stream. */
-export interface ConsumerState {
+/** The fields of a consumer that the engine reads. Durations are nanoseconds. */
+export interface ConsumerInfo {
+  readonly config: {
+    readonly ack_policy: string;
+    readonly ack_wait: number;
+    readonly max_deliver: number;
+    readonly filter_subject?: string;
+  };
   readonly delivered: { readonly stream_seq: number };
   /** All messages up to this one are acknowledged. */
   readonly ack_floor: { readonly stream_seq: number };
 }
 
-/** A stored message; `data` is Base64. */
-export interface StoredMessage {
+/** A message in a stream. */
+export interface StreamMessage {
   readonly subject: string;
   readonly seq: number;
-  readonly data?: string;
+  readonly text: string;
   readonly time: string;
 }
-
-interface Answer {
-  readonly error?: {
-    readonly code: number;
-    readonly err_code?: number;
-    readonly description?: string;
-  };
-}
-
-const decoder = new TextDecoder();
 
 /** The JetStream API requests that the engine uses. Requests and answers are JSON. */
 export class JetStream {
@@ -78,40 +92,22 @@ export class JetStream {
     return this.#request(what, `STREAM.UPDATE.${config.name}`, config);
   }
 
-  async consumer(what: string, stream: string, name: string): Promise<ConsumerConfig> {
-    const answer = await this.#request<{ readonly config: ConsumerConfig }>(
-      what,
-      `CONSUMER.INFO.${stream}.${name}`,
-    );
-    return answer.config;
-  }
-
   /** Returns the names of the consumers of a stream. */
   async consumers(what: string, stream: string): Promise<readonly string[]> {
-    const answer = await this.#request<{ readonly consumers?: readonly string[] | null }>(
+    const { consumers } = await this.#request<{ readonly consumers?: readonly string[] | null }>(
       what,
       `CONSUMER.NAMES.${stream}`,
     );
-    return answer.consumers ?? [];
+    return consumers ?? [];
   }
 
-  /** Returns the position of a consumer. */
-  consumerState(what: string, stream: string, name: string): Promise<ConsumerState> {
+  consumer(what: string, stream: string, name: string): Promise<ConsumerInfo> {
     return this.#request(what, `CONSUMER.INFO.${stream}.${name}`);
   }
 
-  async createConsumer(
-    what: string,
-    stream: string,
-    name: string,
-    config: object,
-  ): Promise<ConsumerConfig> {
-    const answer = await this.#request<{ readonly config: ConsumerConfig }>(
-      what,
-      `CONSUMER.DURABLE.CREATE.${stream}.${name}`,
-      { stream_name: stream, config: { durable_name: name, ...config } },
-    );
-    return answer.config;
+  createConsumer(what: string, stream: string, name: string, config: object): Promise<unknown> {
+    const request = { stream_name: stream, config: { durable_name: name, ...config } };
+    return this.#request(what, `CONSUMER.DURABLE.CREATE.${stream}.${name}`, request);
   }
 
   /**
@@ -134,39 +130,36 @@ export class JetStream {
   async remove(
     what: string,
     stream: string,
-    { seq, subject, time }: Pick<StoredMessage, "seq" | "subject"> & Partial<StoredMessage>,
+    { seq, subject, time }: Pick<StreamMessage, "seq" | "subject"> & Partial<StreamMessage>,
   ): Promise<void> {
     const found = await this.get(what, stream, { last_by_subj: subject });
-    if (found.seq !== seq || (time ?? found.time) !== found.time) return;
+    if (found?.seq !== seq || (time ?? found.time) !== found.time) return;
     await this.#request(what, `STREAM.MSG.DELETE.${stream}`, { seq, no_erase: true });
   }
 
+  /** Returns a message; undefined when there is none. */
   async get(
     what: string,
     stream: string,
     which:
-      | { readonly seq: number; readonly next_by_subj?: string }
+      | { readonly seq: number; readonly next_by_subj: string }
       | { readonly last_by_subj: string },
-  ): Promise<StoredMessage> {
-    const answer = await this.#request<{ readonly message: StoredMessage }>(
-      what,
-      `STREAM.MSG.GET.${stream}`,
-      which,
-    );
-    return answer.message;
+  ): Promise<StreamMessage | undefined> {
+    try {
+      const { message } = await this.#request<
+        { readonly message: Omit<StreamMessage, "text"> & { readonly data?: string } }
+      >(what, `STREAM.MSG.GET.${stream}`, which);
+      const { subject, seq, time, data = "" } = message;
+      const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+      return { subject, seq, time, text: decoder.decode(bytes) };
+    } catch (error) {
+      if (error instanceof JetStreamError && error.code === NO_MESSAGE) return undefined;
+      throw error;
+    }
   }
 
   async #request<T>(what: string, subject: string, request?: object): Promise<T> {
     const payload = request === undefined ? "" : JSON.stringify(request);
-    const { data } = await this.#calls.request(what, `$JS.API.${subject}`, payload);
-    const answer = JSON.parse(decoder.decode(data)) as Answer;
-    if (answer.error === undefined) return answer as T;
-    const { code, err_code = code, description = `error ${code}` } = answer.error;
-    throw new JetStreamError(what, err_code, description);
+    return readAnswer(what, await this.#calls.request(what, `$JS.API.${subject}`, payload));
   }
-}
-
-/** Decodes the text of a stored message. */
-export function textOf({ data = "" }: StoredMessage): string {
-  return decoder.decode(Uint8Array.from(atob(data), (character) => character.charCodeAt(0)));
 }

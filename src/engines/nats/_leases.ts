@@ -1,8 +1,7 @@
 import { Heap, type HeapItem } from "../../_heap.ts";
-import type { Cancel, Clock } from "../../clock.ts";
-import type { Log } from "../../log.ts";
-import type { Calls } from "./_calls.ts";
-import { type Acks, NAK, nakAfter } from "./_acks.ts";
+import type { Cancel } from "../../clock.ts";
+import { NAK, nakAfter } from "./_calls.ts";
+import type { Queue } from "./_queue.ts";
 
 /**
  * How much longer a lease lasts on the server than in this process. An ack that is sent just before the
@@ -59,10 +58,7 @@ export interface Leased extends HeapItem {
  * All leases share one timer.
  */
 export class Leases {
-  readonly #clock: Clock;
-  readonly #log: Log;
-  readonly #calls: Calls;
-  readonly #acks: Acks;
+  readonly #queue: Queue;
   /** Ordered by the next action. */
   readonly #leased = new Heap<Leased>((a, b) => a.actionAt < b.actionAt);
   #releasing: Promise<void> | undefined;
@@ -70,11 +66,8 @@ export class Leases {
   #cancel: Cancel | undefined;
   #closed = false;
 
-  constructor(clock: Clock, log: Log, calls: Calls, acks: Acks) {
-    this.#clock = clock;
-    this.#log = log;
-    this.#calls = calls;
-    this.#acks = acks;
+  constructor(queue: Queue) {
+    this.#queue = queue;
   }
 
   /**
@@ -86,7 +79,7 @@ export class Leases {
     visibilityMs: number,
     ackWaitMs: number,
   ): void {
-    const now = this.#clock.monotonic();
+    const now = this.#queue.clock.monotonic();
     const serverUntil = deliveredAt + ackWaitMs - MARGIN_MS;
     const short = visibilityMs + MARGIN_MS < ackWaitMs;
     for (const delivery of deliveries) {
@@ -95,13 +88,13 @@ export class Leases {
       delivery.actionAt = short ? delivery.validUntil : now + EXTEND_AFTER_MS;
       this.#leased.push(delivery);
     }
-    if (short) this.#acks.publish(deliveries, () => nakAfter(visibilityMs + MARGIN_MS));
+    if (short) this.#queue.calls.publishAcks(deliveries, () => nakAfter(visibilityMs + MARGIN_MS));
     this.#setTimer();
   }
 
   /** Returns true while the delivery can be settled. */
   isActive(delivery: Leased): boolean {
-    return delivery.place >= 0 && delivery.validUntil > this.#clock.monotonic() + EARLY_MS;
+    return delivery.place >= 0 && delivery.validUntil > this.#queue.clock.monotonic() + EARLY_MS;
   }
 
   /** Ends a lease before its ack is sent. */
@@ -111,7 +104,7 @@ export class Leases {
 
   /** Restores a lease whose ack failed, so that the caller can try again. */
   resume(delivery: Leased): void {
-    delivery.actionAt = this.#clock.monotonic() + EXTEND_AFTER_MS;
+    delivery.actionAt = this.#queue.clock.monotonic() + EXTEND_AFTER_MS;
     this.#leased.push(delivery);
     this.#setTimer();
   }
@@ -122,9 +115,9 @@ export class Leases {
     deliveries: readonly L[],
     delayOf: (delivery: L) => number,
   ): Promise<void> {
-    const now = this.#clock.monotonic();
+    const now = this.#queue.clock.monotonic();
     const naks = new Map(deliveries.map((it) => [it, nakFor(delayOf(it))]));
-    await this.#acks.publishConfirmed(what, deliveries, (it) => naks.get(it)!.ack);
+    await this.#queue.calls.settle(what, deliveries, (it) => naks.get(it)!.ack);
     for (const [{ seq, ackSubject, deliveryCount }, { delayMs }] of naks) {
       if (delayMs <= 0 || delayMs > MAX_EXACT_DELAY_MS) continue;
       const at = now + delayMs;
@@ -140,7 +133,7 @@ export class Leases {
     deliveries: readonly Leased[],
     visibilityMs: number,
   ): Promise<void> {
-    const until = this.#clock.monotonic() + visibilityMs;
+    const until = this.#queue.clock.monotonic() + visibilityMs;
     await this.#extendTo(
       what,
       deliveries.filter((it) => until > it.requestedUntil || it.validUntil < it.requestedUntil),
@@ -178,9 +171,9 @@ export class Leases {
   }
 
   async #extendTo(what: string, deliveries: readonly Leased[], until: number): Promise<void> {
-    const now = this.#clock.monotonic();
+    const now = this.#queue.clock.monotonic();
     const untils = new Map(deliveries.map((it) => [it, Math.max(it.requestedUntil, until)]));
-    await this.#acks.publishConfirmed(
+    await this.#queue.calls.settle(
       what,
       deliveries,
       (it) => nakAfter(untils.get(it)! - now + MARGIN_MS),
@@ -199,8 +192,8 @@ export class Leases {
     if (this.#closed || at >= this.#timerAt) return;
     this.#cancel?.();
     this.#timerAt = at;
-    const ms = Math.max(0, at - this.#clock.monotonic());
-    this.#cancel = this.#clock.schedule(ms, () => {
+    const ms = Math.max(0, at - this.#queue.clock.monotonic());
+    this.#cancel = this.#queue.clock.schedule(ms, () => {
       this.#timerAt = Infinity;
       this.#processDue();
     });
@@ -208,7 +201,7 @@ export class Leases {
 
   /** Releases expired leases and extends the others. */
   #processDue(): void {
-    const now = this.#clock.monotonic() + EARLY_MS;
+    const now = this.#queue.clock.monotonic() + EARLY_MS;
     const expired: Leased[] = [];
     const current: Leased[] = [];
     for (let top = this.#leased.peek(); top && top.actionAt <= now; top = this.#leased.peek()) {
@@ -223,23 +216,24 @@ export class Leases {
     }
     if (expired.length > 0) this.#release(expired);
     if (current.length > 0) {
-      this.#calls.background(this.#extendTo("extend", current, 0)).catch((error) => {
-        this.#log.debug("could not extend leases; the engine tries again", { error });
+      this.#queue.calls.track(this.#extendTo("extend", current, 0)).catch((error) => {
+        const { mailbox, log } = this.#queue;
+        log.debug("cannot extend leases on NATS; the engine tries again", { mailbox, error });
       });
     }
     this.#setTimer();
   }
 
   #release(expired: readonly Leased[]): void {
-    const released = this.#acks.publishConfirmed("release", expired, () => NAK).catch((error) => {
-      this.#log.debug("could not release expired messages; the server makes them visible", {
-        error,
-      });
+    const { mailbox, calls, log } = this.#queue;
+    const released = calls.settle("release", expired, () => NAK).catch((error) => {
+      log.debug("cannot release expired messages on NATS; the server does it", { mailbox, error });
     });
     const releasing = Promise.all([this.#releasing, released]).then(() => {
       if (this.#releasing === releasing) this.#releasing = undefined;
     });
-    this.#releasing = this.#calls.background(releasing);
+    this.#releasing = releasing;
+    calls.track(releasing);
   }
 }
 

@@ -1,6 +1,8 @@
 import { type Deferred, deferred, settlesWithin } from "../../_promises.ts";
-import type { Cancel, Clock } from "../../clock.ts";
-import type { NatsConnection, NatsMessage, NatsSubscription } from "./nats_connection.ts";
+import type { Cancel } from "../../clock.ts";
+import type { Queue } from "./_queue.ts";
+import type { Streams } from "./_streams.ts";
+import type { NatsMessage, NatsSubscription } from "./nats_connection.ts";
 
 /** A request without an answer counts as lost this long after it has expired. */
 const GRACE_MS = 1_000;
@@ -35,22 +37,6 @@ export interface BufferedMessage {
   readonly deliveredAt: number;
 }
 
-/** Settings and callbacks of a long poll. */
-export interface LongPollOptions {
-  readonly connection: NatsConnection;
-  readonly clock: Clock;
-  /** Returns the subject of receive requests. */
-  readonly subject: () => string;
-  readonly inboxPrefix: string;
-  readonly pollIntervalMs: number;
-  /** Returns true while a receiver waits for messages. */
-  readonly hasListeners: () => boolean;
-  /** Called when a message has arrived, or when the receiver must check for itself. */
-  readonly wake: () => void;
-  /** Releases messages that no receiver waits for. */
-  readonly release: (messages: readonly NatsMessage[]) => Promise<void>;
-}
-
 interface PendingPoll {
   readonly subscription: NatsSubscription;
   readonly startedAt: number;
@@ -64,15 +50,24 @@ interface PendingPoll {
  * receive. Receivers start it after an empty receive, so it never asks for more messages than are wanted.
  */
 export class LongPoll {
-  readonly #options: LongPollOptions;
+  readonly #queue: Queue;
+  readonly #streams: Streams;
+  readonly #release: (messages: readonly NatsMessage[]) => Promise<void>;
   readonly #buffered: BufferedMessage[] = [];
   #poll: PendingPoll | undefined;
   #cancelPause: Cancel | undefined;
   #releasing: Promise<unknown> = Promise.resolve();
   #closed = false;
 
-  constructor(options: LongPollOptions) {
-    this.#options = options;
+  /** `release` releases messages that no receiver waits for. */
+  constructor(
+    queue: Queue,
+    streams: Streams,
+    release: (messages: readonly NatsMessage[]) => Promise<void>,
+  ) {
+    this.#queue = queue;
+    this.#streams = streams;
+    this.#release = release;
   }
 
   /** Returns up to `max` buffered messages. */
@@ -84,10 +79,11 @@ export class LongPoll {
   start(): void {
     if (this.#poll !== undefined || this.#buffered.length > 0) return;
     this.#cancelPause?.();
-    const { connection, clock, subject, inboxPrefix, pollIntervalMs } = this.#options;
-    const inbox = `${inboxPrefix}.${crypto.randomUUID()}`;
-    const expiresMs = Math.min(pollIntervalMs * (0.75 + Math.random() / 2), MAX_POLL_MS);
-    const subscription = connection.subscribe(inbox, {
+    const { connection, client, clock, random } = this.#queue;
+    const { pollIntervalMs } = connection.options;
+    const inbox = connection.newInbox();
+    const expiresMs = Math.min(pollIntervalMs * (0.75 + random.number() / 2), MAX_POLL_MS);
+    const subscription = client.subscribe(inbox, {
       max: 1,
       callback: (error, message) => error ?? this.#onMessage(poll, message),
     });
@@ -98,7 +94,7 @@ export class LongPoll {
       ended: deferred(),
     };
     const request = JSON.stringify({ batch: 1, expires: Math.ceil(expiresMs) * 1_000_000 });
-    connection.publish(subject(), request, { reply: inbox });
+    client.publish(this.#streams.requestSubject, request, { reply: inbox });
   }
 
   /** Drops buffered messages after the consumer was replaced. They cannot be settled any more. */
@@ -113,7 +109,7 @@ export class LongPoll {
    */
   restart(): void {
     this.#clearPoll()?.unsubscribe();
-    this.#options.wake();
+    this.#queue.wake();
   }
 
   /**
@@ -121,7 +117,7 @@ export class LongPoll {
    * wait in the meantime, the messages stay buffered for it.
    */
   async stop(): Promise<void> {
-    const { clock } = this.#options;
+    const { clock } = this.#queue;
     this.#cancelPause?.();
     const ended = this.#poll?.ended.promise;
     if (ended !== undefined) await settlesWithin(ended, MAX_POLL_MS + LATE_RESPONSE_MS, clock);
@@ -133,20 +129,20 @@ export class LongPoll {
     this.#closed = true;
     await this.stop();
     const subscription = this.#clearPoll();
-    if (!this.#options.connection.isClosed()) subscription?.unsubscribe();
+    if (!this.#queue.client.isClosed()) subscription?.unsubscribe();
   }
 
   /** Releases buffered messages while no receiver waits. Resolves when all releases are done. */
   #releaseUnclaimed(): Promise<unknown> {
     if (this.#buffered.length > 0 && !this.#hasListeners) {
       const left = this.#buffered.splice(0).map(({ message }) => message);
-      this.#releasing = Promise.all([this.#releasing, this.#options.release(left)]);
+      this.#releasing = Promise.all([this.#releasing, this.#release(left)]);
     }
     return this.#releasing;
   }
 
   get #hasListeners(): boolean {
-    return !this.#closed && this.#options.hasListeners();
+    return !this.#closed && this.#queue.listeners.size > 0;
   }
 
   #clearPoll(): NatsSubscription | undefined {
@@ -158,7 +154,8 @@ export class LongPoll {
   }
 
   #onMessage(poll: PendingPoll, message: NatsMessage): void {
-    const { clock, wake } = this.#options;
+    const { clock } = this.#queue;
+    const wake = () => this.#queue.wake();
     const { code = 0 } = message.headers ?? {};
     const superseded = poll !== this.#poll;
     if (!superseded) this.#clearPoll();

@@ -1,11 +1,10 @@
-import { type Calls, noResponders } from "./_calls.ts";
-import { JetStreamError, NO_MESSAGE, NO_RESPONDERS } from "./_errors.ts";
-import { type JetStream, textOf } from "./_jetstream.ts";
-import type { Log } from "../../log.ts";
-import type { NatsConnection, NatsMessage } from "./nats_connection.ts";
-import type { Names } from "./_names.ts";
-import { FIRST_CONSUMER } from "./_set_up.ts";
-import type { Streams } from "./_streams.ts";
+import type { JetStreamError } from "./_errors.ts";
+import { readAnswer } from "./_jetstream.ts";
+import type { Queue } from "./_queue.ts";
+import { FIRST_CONSUMER, type Streams } from "./_streams.ts";
+
+/** How long a measured difference to the server's clock is used. */
+const CLOCK_OFFSET_TTL_MS = 600_000;
 
 /** Data about a message that the server cannot store with it. */
 export interface Note {
@@ -20,23 +19,16 @@ export interface Note {
 export const EMPTY_NOTE: Note = { uncounted: 0, releases: 0 };
 
 /** A message and its note. */
-export interface NotedMessage {
+export interface Noted {
   readonly consumer: string;
   readonly seq: number;
   readonly storedAt: string;
-  readonly note: Note;
+  /** How often the server has delivered the message, including deliveries that are no attempts. */
+  readonly serverDeliveryCount: number;
+  note: Note;
 }
 
 type Stored = readonly [storedAt: string, uncounted: number, releases: number, checkpoint?: string];
-
-export interface NotesOptions {
-  readonly connection: NatsConnection;
-  readonly calls: Calls;
-  readonly jetStream: JetStream;
-  readonly streams: Streams;
-  readonly names: Names;
-  readonly log: Log;
-}
 
 /**
  * Notes about messages: uncounted attempts and the checkpoint. They are in a second stream, at most one
@@ -44,100 +36,93 @@ export interface NotesOptions {
  * the first attempt has none.
  */
 export class Notes {
-  readonly #connection: NatsConnection;
-  readonly #calls: Calls;
-  readonly #jetStream: JetStream;
+  readonly #queue: Queue;
   readonly #streams: Streams;
-  readonly #names: Names;
-  readonly #log: Log;
+  /** The server's clock minus the monotonic clock, and when it was measured. */
+  #clockOffset: { readonly ms: number; readonly at: number } | undefined;
 
-  constructor({ connection, calls, jetStream, streams, names, log }: NotesOptions) {
-    this.#connection = connection;
-    this.#calls = calls;
-    this.#jetStream = jetStream;
+  constructor(queue: Queue, streams: Streams) {
+    this.#queue = queue;
     this.#streams = streams;
-    this.#names = names;
-    this.#log = log;
   }
 
-  async read(what: string, noted: Omit<NotedMessage, "note">): Promise<Note> {
-    const { storedAt } = noted;
-    const which = { last_by_subj: this.#subject(noted) };
-    try {
-      const found = await this.#streams.use(() => {
-        return this.#jetStream.get(what, this.#names.notes, which);
+  /** Reads the stored notes of messages. Only a message that was delivered before can have one. */
+  async read(what: string, messages: readonly Noted[]): Promise<void> {
+    const { jetStream, names } = this.#queue;
+    const repeated = messages.filter(({ serverDeliveryCount }) => serverDeliveryCount > 1);
+    await Promise.all(repeated.map(async (message) => {
+      const which = { last_by_subj: this.#subject(message) };
+      const found = await this.#streams.use(() => jetStream.get(what, names.notes, which));
+      if (found === undefined) return;
+      const [storedAt, uncounted, releases, checkpoint] = JSON.parse(found.text) as Stored;
+      if (storedAt === message.storedAt) message.note = { uncounted, releases, checkpoint };
+    }));
+  }
+
+  /** Notes that a delivery of these messages does not count as an attempt. */
+  uncount(what: string, messages: readonly Noted[]): Promise<void> {
+    return this.change(what, messages, ({ uncounted }) => ({ uncounted: uncounted + 1 }));
+  }
+
+  /** Changes the notes of messages. Resolves when all are stored. */
+  async change(
+    what: string,
+    messages: readonly Noted[],
+    change: (note: Note) => Partial<Note>,
+  ): Promise<void> {
+    if (messages.length === 0) return;
+    const { calls } = this.#queue;
+    const notes = messages.map(({ note }): Note => ({ ...note, ...change(note) }));
+    const outgoing = messages.map((message, i) => {
+      const { uncounted, releases, checkpoint } = notes[i]!;
+      const stored: Stored = [message.storedAt, uncounted, releases, checkpoint!];
+      return { subject: this.#subject(message), payload: JSON.stringify(stored) };
+    });
+    await this.#streams.use(async () => {
+      let failure: JetStreamError | undefined;
+      await calls.store(what, outgoing, (answer) => {
+        try {
+          readAnswer(what, answer);
+        } catch (error) {
+          failure ??= error as JetStreamError;
+        }
       });
-      const [of, uncounted, releases, checkpoint] = JSON.parse(textOf(found)) as Stored;
-      return of === storedAt ? { uncounted, releases, checkpoint } : EMPTY_NOTE;
-    } catch (error) {
-      if (error instanceof JetStreamError && error.code === NO_MESSAGE) return EMPTY_NOTE;
-      throw error;
-    }
-  }
-
-  /** Resolves when all notes are stored. */
-  async write(what: string, noted: readonly NotedMessage[]): Promise<void> {
-    if (noted.length > 0) await this.#streams.use(() => this.#write(what, noted));
-  }
-
-  async #write(what: string, noted: readonly NotedMessage[]): Promise<void> {
-    let missing = noted.length;
-    let failure: JetStreamError | undefined;
-    const onAnswer = (message: NatsMessage) => {
-      failure ??= errorIn(what, message);
-      return --missing === 0;
-    };
-    await this.#calls.run(what, (reply) => {
-      for (const each of noted) {
-        const { storedAt, note } = each;
-        const stored: Stored = [storedAt, note.uncounted, note.releases, note.checkpoint!];
-        this.#connection.publish(this.#subject(each), JSON.stringify(stored), { reply });
-      }
-    }, { onAnswer });
-    if (failure !== undefined) throw failure;
+      if (failure !== undefined) throw failure;
+    });
+    for (const [i, message] of messages.entries()) message.note = notes[i]!;
   }
 
   /** Deletes the notes of removed messages in the background. A note that is left behind does no harm. */
-  delete(noted: readonly NotedMessage[]): void {
-    for (const each of noted) {
-      if (each.note === EMPTY_NOTE) continue;
-      const purged = this.#jetStream.purge("clean up", this.#names.notes, this.#subject(each));
-      this.#calls.background(purged).catch((error) => {
-        this.#log.debug("could not delete the note of a removed message", { error });
+  delete(messages: readonly Noted[]): void {
+    const { mailbox, jetStream, calls, names, log } = this.#queue;
+    for (const message of messages) {
+      if (message.note === EMPTY_NOTE) continue;
+      const purged = jetStream.purge("clean up", names.notes, this.#subject(message));
+      calls.track(purged).catch((error) => {
+        log.debug("cannot delete the note of a removed message on NATS", { mailbox, error });
       });
     }
   }
 
   /** Returns a lower bound of the server's time, in milliseconds since the Unix epoch. */
   async serverTime(what: string): Promise<number> {
-    const subject = `${this.#names.noteSubjects}clock`;
-    return await this.#streams.use(async () => {
-      await this.#calls.request(what, subject);
-      const which = { last_by_subj: subject };
-      const { time } = await this.#jetStream.get(what, this.#names.notes, which);
-      return Date.parse(time);
-    });
+    const { clock, jetStream, calls, names } = this.#queue;
+    const { at = -Infinity } = this.#clockOffset ?? {};
+    if (clock.monotonic() - at > CLOCK_OFFSET_TTL_MS) {
+      const subject = `${names.noteSubjects}clock`;
+      const time = await this.#streams.use(async () => {
+        readAnswer(what, await calls.request(what, subject));
+        const found = await jetStream.get(what, names.notes, { last_by_subj: subject });
+        return Date.parse(found!.time);
+      });
+      this.#clockOffset = { ms: time - clock.monotonic(), at: clock.monotonic() };
+    }
+    return this.#clockOffset!.ms + clock.monotonic();
   }
 
   /** Adds the time, because a recreated stream reuses sequence numbers. */
-  #subject({ consumer, seq, storedAt }: Omit<NotedMessage, "note">): string {
+  #subject({ consumer, seq, storedAt }: Noted): string {
     const key = consumer === FIRST_CONSUMER ? `${seq}` : `${seq}-${storedAt}`;
-    return `${this.#names.noteSubjects}${key}`;
+    return `${this.#queue.names.noteSubjects}${key}`;
   }
-}
-
-const decoder = new TextDecoder();
-
-/** Returns the error of an answer, or undefined when the note was stored. */
-function errorIn(what: string, { headers, data }: NatsMessage): JetStreamError | undefined {
-  if (headers !== undefined && headers.code > 0) {
-    const { code, description } = headers;
-    return code === NO_RESPONDERS
-      ? noResponders(what)
-      : new JetStreamError(what, code, description);
-  }
-  const { error } = JSON.parse(decoder.decode(data)) as {
-    readonly error?: { readonly description?: string };
-  };
-  return error && new JetStreamError(what, 0, error.description ?? "refused");
 }

@@ -1,10 +1,8 @@
-import type { Cancel, Clock } from "../../clock.ts";
-import type { Log } from "../../log.ts";
-import type { Calls } from "./_calls.ts";
+import type { Cancel } from "../../clock.ts";
 import { parsePayload } from "./_delivery.ts";
-import { JetStreamError, NO_MESSAGE } from "./_errors.ts";
-import { type JetStream, type StoredMessage, textOf } from "./_jetstream.ts";
-import type { Names } from "./_names.ts";
+import { JetStreamError } from "./_errors.ts";
+import type { StreamMessage } from "./_jetstream.ts";
+import type { Queue } from "./_queue.ts";
 import type { Sender } from "./_sender.ts";
 import type { Streams } from "./_streams.ts";
 
@@ -20,17 +18,6 @@ const MAX_PAUSE_MS = 60_000;
 /** The most messages that one check reads. */
 const MAX_PER_CHECK = 100;
 
-export interface OrphanedMessagesOptions {
-  readonly mailbox: string;
-  readonly names: Names;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly calls: Calls;
-  readonly jetStream: JetStream;
-  readonly streams: Streams;
-  readonly sender: Sender;
-}
-
 /**
  * Finds orphaned messages: they are stored, but the consumer counts them as acknowledged and never
  * delivers them. A killed server leaves some, because it saves acknowledgements before it saves removals.
@@ -40,7 +27,9 @@ export interface OrphanedMessagesOptions {
  * messages delivered before have been removed.
  */
 export class OrphanedMessages {
-  readonly #options: OrphanedMessagesOptions;
+  readonly #queue: Queue;
+  readonly #streams: Streams;
+  readonly #sender: Sender;
   #started = false;
   #pauseMs = 0;
   /** The last sequence number that can be orphaned. */
@@ -48,8 +37,10 @@ export class OrphanedMessages {
   #suspects: ReadonlySet<number> = new Set();
   #cancel: Cancel | undefined;
 
-  constructor(options: OrphanedMessagesOptions) {
-    this.#options = options;
+  constructor(queue: Queue, streams: Streams, sender: Sender) {
+    this.#queue = queue;
+    this.#streams = streams;
+    this.#sender = sender;
   }
 
   /** Starts checks, unless they have run since the last connection. */
@@ -70,11 +61,14 @@ export class OrphanedMessages {
 
   /** The random pause keeps processes from resending the same messages. */
   #scheduleCheck(): void {
+    const { mailbox, clock, random, calls, log } = this.#queue;
     this.#cancel?.();
-    this.#cancel = this.#options.clock.schedule(this.#pauseMs * (1 + Math.random()), () => {
-      const { calls, log } = this.#options;
-      calls.background(this.#check()).catch((error) => {
-        log.debug("could not look for orphaned messages; the engine tries again", { error });
+    this.#cancel = clock.schedule(this.#pauseMs * (1 + random.number()), () => {
+      calls.track(this.#check()).catch((error) => {
+        log.debug("cannot look for orphaned messages on NATS; the engine tries again", {
+          mailbox,
+          error,
+        });
         return true;
       }).then((again) => again && this.#started && this.#scheduleCheck());
     });
@@ -82,13 +76,13 @@ export class OrphanedMessages {
 
   /** Returns true when more orphaned messages may exist. */
   async #check(): Promise<boolean> {
-    const { mailbox, names, jetStream, streams, log } = this.#options;
-    const what = `look for orphaned messages ("${mailbox}")`;
+    const { mailbox, names, jetStream, log } = this.#queue;
+    const what = this.#queue.what("look for orphaned messages");
     this.#pauseMs = Math.min(2 * this.#pauseMs, MAX_PAUSE_MS);
-    const { delivered, ack_floor } = await jetStream.consumerState(
+    const { delivered, ack_floor } = await jetStream.consumer(
       what,
       names.stream,
-      streams.consumer,
+      this.#streams.consumer,
     );
     this.#lastDelivered ??= delivered.stream_seq;
     const floor = Math.min(delivered.stream_seq, ack_floor.stream_seq);
@@ -97,8 +91,11 @@ export class OrphanedMessages {
     for (const seq of orphans) await this.#resend(what, seq);
     if (orphans.length > 0) {
       log.warn(
-        `${orphans.length} orphaned messages of "${mailbox}" were sent again; handlers may see them ` +
-          "twice. A crash of the NATS server leaves such messages",
+        "sent orphaned messages of a crashed NATS server again; handlers may get them twice",
+        {
+          mailbox,
+          count: orphans.length,
+        },
       );
     }
     this.#suspects = new Set(found);
@@ -118,12 +115,11 @@ export class OrphanedMessages {
 
   /** Stores the copy first, so that a crash in between leaves both. */
   async #resend(what: string, seq: number): Promise<void> {
-    const { jetStream, names, sender } = this.#options;
+    const { jetStream, names } = this.#queue;
     const orphan = await this.#next(what, seq);
     if (orphan?.seq !== seq) return; // another process has resent it
-    const { head: [id, replyTo], body } = parsePayload(textOf(orphan), seq);
-    const entry = { id, body, replyTo: replyTo ?? undefined, delayMs: 0 };
-    await sender.resend(entry, `${seq}-${orphan.time.replace(/\D/g, "")}`);
+    const message = { ...parsePayload(orphan.text, seq), delayMs: 0 };
+    await this.#sender.sendOnce("resend", message, `s-${seq}-${orphan.time.replace(/\D/g, "")}`);
     try {
       await jetStream.remove(what, names.stream, orphan);
     } catch (error) {
@@ -131,13 +127,8 @@ export class OrphanedMessages {
     }
   }
 
-  async #next(what: string, seq: number): Promise<StoredMessage | undefined> {
-    const { jetStream, names } = this.#options;
-    try {
-      return await jetStream.get(what, names.stream, { seq, next_by_subj: `${names.subjects}*` });
-    } catch (error) {
-      if (error instanceof JetStreamError && error.code === NO_MESSAGE) return undefined;
-      throw error;
-    }
+  #next(what: string, seq: number): Promise<StreamMessage | undefined> {
+    const { jetStream, names } = this.#queue;
+    return jetStream.get(what, names.stream, { seq, next_by_subj: `${names.subjects}*` });
   }
 }

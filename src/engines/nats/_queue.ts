@@ -1,111 +1,103 @@
-import type { Backend } from "./_backend.ts";
-import type { Calls } from "./_calls.ts";
+import { show } from "../../_checks.ts";
+import type { Clock } from "../../clock.ts";
+import type { Log } from "../../log.ts";
+import { InvalidParameterError } from "../../mailbox/errors.ts";
+import type { Random } from "../../random.ts";
+import { Calls } from "./_calls.ts";
 import { JetStream } from "./_jetstream.ts";
-import { Inboxes } from "./_inboxes.ts";
-import { Leases } from "./_leases.ts";
-import { type Names, namesOf } from "./_names.ts";
-import { Notes } from "./_notes.ts";
-import { Sender } from "./_sender.ts";
-import { Receiver } from "./_receiver.ts";
-import { LongPoll, type LongPollOptions } from "./_long_poll.ts";
-import { Streams } from "./_streams.ts";
-import { OrphanedMessages } from "./_orphaned_messages.ts";
-import { Acks } from "./_acks.ts";
+import type { NatsConnection, SharedConnection } from "./nats_connection.ts";
 
-/** The parts of the engine that serve one queue. */
-export interface Queue {
+/** What all parts of the engine need to serve one queue. The connection must be open. */
+export class Queue {
+  readonly mailbox: string;
   readonly names: Names;
+  readonly connection: SharedConnection;
+  readonly client: NatsConnection;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
   readonly calls: Calls;
   readonly jetStream: JetStream;
-  readonly streams: Streams;
-  readonly acks: Acks;
-  readonly notes: Notes;
-  readonly leases: Leases;
-  readonly receiver: Receiver;
-  readonly longPoll: LongPoll;
-  readonly sender: Sender;
-  readonly orphans: OrphanedMessages;
-  /** Releases buffered messages and waits briefly for open calls. */
-  close(): Promise<void>;
+  /** The receivers that wait for messages. */
+  readonly listeners: Set<() => void> = new Set();
+
+  constructor(mailbox: string, connection: SharedConnection) {
+    this.mailbox = mailbox;
+    this.names = namesOf(mailbox);
+    this.connection = connection;
+    this.client = connection.client;
+    ({ clock: this.clock, random: this.random, log: this.log } = connection.options);
+    this.calls = new Calls(connection);
+    this.jetStream = new JetStream(this.calls);
+  }
+
+  /** Returns the name of a call for errors: `send ("orders")`. */
+  what(verb: string): string {
+    return `${verb} ("${this.mailbox}")`;
+  }
+
+  /** Tells waiting receivers to check for messages. */
+  wake(): void {
+    for (const listener of this.listeners) listener();
+  }
 }
 
-/** Creates and connects the parts of a queue. */
-export function createQueue(
-  mailbox: string,
-  backend: Backend,
-  maxSize: number | undefined,
-  waiting: Pick<LongPollOptions, "hasListeners" | "wake">,
-): Queue {
-  const { connection, inboxPrefix, options } = backend;
-  const { clock, log, pollIntervalMs, replicas, callTimeoutMs } = options;
-  const names = namesOf(mailbox);
-  const calls = backend.calls();
-  const jetStream = new JetStream(calls);
-  const streams = new Streams({
-    ...{ mailbox, names, jetStream, log, maxSize, replicas, clock },
-    retryMs: callTimeoutMs,
-    hasJetStream: connection.info === undefined || connection.info.jetstream === true,
-    onChange() {
-      leases.clear();
-      longPoll.discard();
-      orphans.stop();
-    },
-  });
-  const acks = new Acks(connection, calls);
-  const notes = new Notes({ connection, calls, jetStream, streams, names, log });
-  const leases = new Leases(clock, log, calls, acks);
-  const subject = () => `$JS.API.CONSUMER.MSG.NEXT.${names.stream}.${streams.consumer}`;
-  const inboxes = new Inboxes(connection, inboxPrefix);
-  const probe = () => jetStream.consumer("check for lost requests", names.stream, streams.consumer);
-  const shared = {
-    mailbox,
-    names,
-    connection,
-    clock,
-    log,
-    calls,
-    jetStream,
-    streams,
-    acks,
-    notes,
-    subject,
-  };
-  const receiver = new Receiver({ ...shared, leases, inboxes, probe });
-  const sender = new Sender(shared);
-  const orphans = new OrphanedMessages({ ...shared, sender });
-  const longPoll = new LongPoll({
-    ...shared,
-    inboxPrefix,
-    pollIntervalMs,
-    ...waiting,
-    release: (messages) => receiver.release(messages),
-  });
-  const stopListening = backend.onChange((connected) => {
-    calls.connected = connected;
-    if (connected) longPoll.restart();
-    else orphans.stop();
-  });
+/** The names that a mailbox uses on the server. */
+export interface Names {
+  /** The stream of the messages. */
+  readonly stream: string;
+  /** The prefix of message subjects. Each message has its own subject. */
+  readonly subjects: string;
+  /** The stream of the notes. */
+  readonly notes: string;
+  /** The prefix of note subjects. Each note has its own subject. */
+  readonly noteSubjects: string;
+}
+
+/** The longest stream name that servers accept, without our longest prefix. */
+const LONGEST = 230;
+
+/** Escapes for characters that mailbox names may have and stream names may not. `_` starts an escape. */
+const ESCAPES: Readonly<Record<string, string>> = {
+  "_": "__",
+  ".": "_d",
+  ":": "_c",
+  "@": "_a",
+  "/": "_s",
+};
+
+/** Returns the names of a mailbox. Different mailboxes never share a name. */
+export function namesOf(mailbox: string): Names {
+  const name = mailbox.replace(/[^A-Za-z0-9-]/g, (character) => ESCAPES[character] ?? character);
+  if (name.length > LONGEST) {
+    throw new InvalidParameterError(
+      `Invalid mailbox name: on NATS ${
+        show(mailbox)
+      } has ${name.length} characters, because those ` +
+        `other than letters, digits and - count twice, and at most ${LONGEST} are allowed; choose a shorter name`,
+    );
+  }
   return {
-    ...{
-      names,
-      calls,
-      jetStream,
-      streams,
-      acks,
-      notes,
-      leases,
-      receiver,
-      longPoll,
-      sender,
-      orphans,
-    },
-    async close() {
-      orphans.stop();
-      await longPoll.close();
-      await calls.close();
-      inboxes.close();
-      leases.close();
-      stopListening();
-    },
+    stream: `lastcall_${name}`,
+    subjects: `lastcall.messages.${name}.`,
+    notes: `lastcall-notes_${name}`,
+    noteSubjects: `lastcall.notes.${name}.`,
   };
+}
+
+/** Ids that are valid in a subject without a digest. */
+const PLAIN = /^[\w-]{1,200}$/;
+
+/**
+ * Returns the last part of a message's subject. The server stores one message per subject, and thus one
+ * per chosen id. Only a digest needs a promise.
+ */
+export function tokenOf(id: string, chosen: boolean): string | Promise<string> {
+  return PLAIN.test(id) ? `${chosen ? "c" : "g"}-${id}` : digestToken(id, chosen);
+}
+
+async function digestToken(id: string, chosen: boolean): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id));
+  const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0"));
+  return `${chosen ? "ch" : "gh"}-${hex.join("")}`;
 }

@@ -4,51 +4,52 @@ import {
   type Entry,
   FREE_RELEASES,
   type Maybe,
-  type Pulled,
+  type Received,
+  type StoredMessage,
 } from "../../mailbox/engine.ts";
-import { InvalidParameterError } from "../../mailbox/errors.ts";
+import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import type { Backend } from "./_backend.ts";
-import type { NatsDelivery } from "./_delivery.ts";
-import { namesOf } from "./_names.ts";
-import type { Note } from "./_notes.ts";
-import { fullError } from "./_sender.ts";
-import { peek, type Peeked } from "./_peek.ts";
-import { ACK, NAK } from "./_acks.ts";
-import { createQueue, type Queue } from "./_queue.ts";
+import { ACK, NAK } from "./_calls.ts";
+import { type NatsDelivery, peeked } from "./_delivery.ts";
+import { Leases } from "./_leases.ts";
+import { LongPoll } from "./_long_poll.ts";
+import { Notes } from "./_notes.ts";
+import { OrphanedMessages } from "./_orphaned_messages.ts";
+import { namesOf, Queue } from "./_queue.ts";
+import { Receiver } from "./_receiver.ts";
+import { Sender } from "./_sender.ts";
+import { Streams } from "./_streams.ts";
+import type { SharedConnection } from "./nats_connection.ts";
 
 /** More messages could not be removed in time after a failed send. */
-const MAX_PUSH = 10_000;
-
-type NoteChange = (note: Note) => Partial<Note>;
+const MAX_BATCH = 10_000;
 
 /** A queue on a NATS server: a stream of messages, a stream of notes, and a consumer. */
 export class NatsEngine implements Engine<string> {
   readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, fencedAck: false, fifo: false };
   readonly label = "NATS";
   readonly #name: string;
-  readonly #backend: Backend;
+  readonly #connection: SharedConnection;
   readonly #maxSize: number | undefined;
-  readonly #listeners = new Set<() => void>();
-  #created: Queue | undefined;
+  #created: QueueParts | undefined;
   #dead: NatsEngine | undefined;
 
-  constructor(name: string, backend: Backend, maxSize: number | undefined) {
+  constructor(name: string, connection: SharedConnection, maxSize: number | undefined) {
     namesOf(name); // throws when the name is too long
     this.#name = name;
-    this.#backend = backend;
+    this.#connection = connection;
     this.#maxSize = maxSize;
   }
 
-  /** Finds or creates the streams and the consumer. */
+  /** Finds or creates the streams and the consumer. The connection must be open. */
   async open(): Promise<void> {
     await this.#queue.streams.ensure();
   }
 
-  async push(entries: readonly Entry<string>[]): Promise<boolean[]> {
-    if (entries.length > MAX_PUSH) {
+  async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
+    if (entries.length > MAX_BATCH) {
       throw new InvalidParameterError(
-        `Cannot send ${entries.length} messages to "${this.#name}" in one batch: the limit is ${MAX_PUSH}; ` +
+        `Cannot send ${entries.length} messages to "${this.#name}" in one batch: the limit is ${MAX_BATCH}; ` +
           "split the batch",
       );
     }
@@ -64,86 +65,76 @@ export class NatsEngine implements Engine<string> {
     return await streams.use(() => sender.send(entries));
   }
 
-  async pull(max: number, visibilityMs: number): Promise<Pulled<string>> {
-    const { leases, receiver, longPoll, streams, orphans } = this.#queue;
+  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    const { leases, receiver, longPoll, streams, orphans, listeners } = this.#queue;
     const deliveries = await streams.use(async ({ ackWaitMs }) => {
       orphans.start();
       await leases.releaseExpired();
-      const received = await receiver.receive(max, (most) => longPoll.take(most));
+      const received = await receiver.receive(max, longPoll);
       leases.begin(received.deliveries, received.deliveredAt, visibilityMs, ackWaitMs);
       return received.deliveries;
     });
-    if (deliveries.length === 0 && this.#listeners.size > 0) longPoll.start();
+    if (deliveries.length === 0 && listeners.size > 0) longPoll.start();
     // The long poll reports every message that becomes visible.
     return { deliveries, nextDueMs: Infinity };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     return this.#settle("acknowledge", deliveries, async (what, active) => {
-      const { acks, notes, leases } = this.#queue;
-      try {
-        await acks.publishConfirmed(what, active, () => ACK);
-      } catch (error) {
-        for (const delivery of active) leases.resume(delivery); // a second ack does no harm
-        throw error;
-      }
+      const { calls, notes } = this.#queue;
+      // A second ack does no harm, so a failed one can be repeated.
+      await this.#resumeOnError(active, calls.settle(what, active, () => ACK));
       notes.delete(active);
     });
   }
 
-  async extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return await this.#withActiveLease("extend", deliveries, (what, active) => {
+  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
+    return this.#withActiveLease("extend", deliveries, (what, active) => {
       return this.#queue.leases.extend(what, active, visibilityMs);
     });
   }
 
-  retry(
+  nack(
     deliveries: readonly Delivery<string>[],
     delayMs: number,
     countsAttempt: boolean,
   ): Promise<boolean[]> {
     return this.#settle("nack", deliveries, async (what, active) => {
-      if (!countsAttempt) {
-        await this.#writeNotesFirst(
-          what,
-          active,
-          ({ uncounted }) => ({ uncounted: uncounted + 1 }),
-        );
-      }
+      const { notes } = this.#queue;
+      if (!countsAttempt) await this.#resumeOnError(active, notes.uncount(what, active));
       await this.#queue.leases.nackAfter(what, active, () => delayMs);
     });
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
     return this.#settle("release", deliveries, async (what, active) => {
-      await this.#writeNotesFirst(what, active, ({ uncounted, releases }) => ({
+      const { calls, notes } = this.#queue;
+      const noted = notes.change(what, active, ({ uncounted, releases }) => ({
         uncounted: releases < FREE_RELEASES ? uncounted + 1 : uncounted,
         releases: releases + 1,
       }));
-      await this.#queue.acks.publishConfirmed(what, active, () => NAK);
+      await this.#resumeOnError(active, noted);
+      await calls.settle(what, active, () => NAK);
     });
   }
 
   /** Stores the dead letter first. After a crash in between, the next attempt finds it stored. */
-  async bury(delivery: Delivery<string>, deadLetter: string): Promise<boolean> {
-    let gone = false;
-    const [active] = await this.#withActiveLease("bury", [delivery], async (what, [active]) => {
+  async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
+    let removed = false;
+    await this.#withActiveLease("dead-letter", [delivery], async (what, [active]) => {
       if (active === undefined) return;
-      const { id, replyTo, seq, storedAt } = active;
-      const { leases, acks, notes } = this.#queue;
+      const { leases, calls, notes } = this.#queue;
       await leases.confirm(what, active);
-      const origin = `${seq}-${storedAt}`;
-      await this.#deadEngine().#storeDeadLetter(
-        { id, replyTo, body: deadLetter, delayMs: 0 },
-        origin,
-      );
+      const { streams, sender } = this.deadLetters().#queue;
+      const token = `l-${active.seq}-${active.storedAt}`;
+      await streams.use(() => sender.sendOnce("dead-letter", letter, token));
       if (!leases.isActive(active)) return;
-      await acks.publishConfirmed(what, [active], () => ACK);
-      gone = true;
+      await calls.settle(what, [active], () => ACK);
+      removed = true;
       leases.end(active);
       notes.delete([active]);
     });
-    return active === true && gone;
+    return removed;
   }
 
   async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
@@ -151,26 +142,40 @@ export class NatsEngine implements Engine<string> {
       "checkpoint",
       [delivery],
       async (what, active) => {
-        for (const each of active) await this.#queue.leases.confirm(what, each);
-        await this.#writeNotes(what, active, () => ({ checkpoint }));
+        const { leases, notes } = this.#queue;
+        for (const each of active) await leases.confirm(what, each);
+        await notes.change(what, active, () => ({ checkpoint }));
       },
     );
     return saved;
   }
 
-  async peek(max: number): Promise<readonly Peeked[]> {
-    return await this.#queue.streams.use(() => peek(this.#what("peek"), max, this.#queue));
+  /** Knows the delivery count of messages that this process holds. The server does not report others. */
+  async peek(max: number): Promise<readonly StoredMessage<string>[]> {
+    const { streams, jetStream, leases, names } = this.#queue;
+    return await streams.use(async () => {
+      const held = leases.bySequence();
+      const messages: StoredMessage<string>[] = [];
+      for (let seq = 0; messages.length < max;) {
+        const which = { seq: seq + 1, next_by_subj: `${names.subjects}*` };
+        const found = await jetStream.get(this.#queue.what("peek"), names.stream, which);
+        if (found === undefined) break;
+        seq = found.seq;
+        messages.push(peeked(found, held.get(seq)?.deliveryCount ?? 0));
+      }
+      return messages;
+    });
   }
 
   async count(): Promise<number> {
     const { streams, jetStream, names } = this.#queue;
-    const { state } = await streams.use(() => jetStream.stream(this.#what("count"), names.stream));
-    return state.messages;
+    const what = this.#queue.what("count");
+    return (await streams.use(() => jetStream.stream(what, names.stream))).state.messages;
   }
 
   async purge(): Promise<number> {
     const { streams, jetStream, leases, names } = this.#queue;
-    const what = this.#what("purge");
+    const what = this.#queue.what("purge");
     const purged = await streams.use(() => jetStream.purge(what, names.stream));
     leases.clear();
     await streams.use(() => jetStream.purge(what, names.notes));
@@ -178,70 +183,34 @@ export class NatsEngine implements Engine<string> {
   }
 
   onWake(listener: () => void): () => Maybe<void> {
+    const { listeners, longPoll } = this.#queue;
     const own = () => listener();
-    this.#listeners.add(own);
+    listeners.add(own);
     return () => {
-      this.#listeners.delete(own);
-      if (this.#listeners.size === 0) return this.#created?.longPoll.stop();
+      listeners.delete(own);
+      if (listeners.size === 0) return longPoll.stop();
     };
   }
 
   /** Shares the connection; this engine closes it for both. */
   deadLetters(): NatsEngine {
-    return this.#deadEngine();
+    return this.#dead ??= new NatsEngine(`${this.#name}.dead`, this.#connection, undefined);
   }
 
   async close(): Promise<void> {
-    await this.closeQueue();
-    await this.#dead?.closeQueue();
-    await this.#backend.close();
+    const engines = this.#dead === undefined ? [this] : [this, this.#dead];
+    await Promise.all(engines.map((engine) => engine.#created?.close()));
+    await this.#connection.close();
   }
 
-  /** Closes everything but the connection. */
-  async closeQueue(): Promise<void> {
-    await this.#created?.close();
+  get #queue(): QueueParts {
+    return this.#created ??= new QueueParts(this.#name, this.#connection, this.#maxSize);
   }
 
-  #deadEngine(): NatsEngine {
-    return this.#dead ??= new DeadLetterEngine(`${this.#name}.dead`, this.#backend, undefined);
-  }
-
-  async #storeDeadLetter(deadLetter: Omit<Entry<string>, "dedup">, origin: string): Promise<void> {
-    const { streams, sender } = this.#queue;
-    await streams.use(() => sender.sendDeadLetter(deadLetter, origin));
-  }
-
-  #what(what: string): string {
-    return `${what} ("${this.#name}")`;
-  }
-
-  get #queue(): Queue {
-    return this.#created ??= createQueue(this.#name, this.#backend, this.#maxSize, {
-      hasListeners: () => this.#listeners.size > 0,
-      wake: () => this.#listeners.forEach((listener) => listener()),
-    });
-  }
-
-  async #writeNotes(
-    what: string,
-    active: readonly NatsDelivery[],
-    change: NoteChange,
-  ): Promise<void> {
-    const noted = active.map(({ consumer, seq, storedAt, note }) => {
-      return { consumer, seq, storedAt, note: { ...note, ...change(note) } };
-    });
-    await this.#queue.notes.write(what, noted);
-    for (const [i, { note }] of noted.entries()) active[i]!.note = note;
-  }
-
-  /** Writes notes before a settlement. If this fails, the leases continue. */
-  async #writeNotesFirst(
-    what: string,
-    active: readonly NatsDelivery[],
-    change: NoteChange,
-  ): Promise<void> {
+  /** Continues the leases when `call` fails, so that the caller can try again. */
+  async #resumeOnError(active: readonly NatsDelivery[], call: Promise<void>): Promise<void> {
     try {
-      await this.#writeNotes(what, active, change);
+      await call;
     } catch (error) {
       for (const delivery of active) this.#queue.leases.resume(delivery);
       throw error;
@@ -250,11 +219,11 @@ export class NatsEngine implements Engine<string> {
 
   /** Settles the deliveries with an active lease. Returns for each whether it had one. */
   #settle(
-    name: string,
+    verb: string,
     deliveries: readonly Delivery<string>[],
     settle: (what: string, active: readonly NatsDelivery[]) => Promise<void>,
   ): Promise<boolean[]> {
-    return this.#withActiveLease(name, deliveries, async (what, active) => {
+    return this.#withActiveLease(verb, deliveries, async (what, active) => {
       for (const delivery of active) this.#queue.leases.end(delivery);
       await settle(what, active);
     });
@@ -262,12 +231,12 @@ export class NatsEngine implements Engine<string> {
 
   /** Runs `act` on the deliveries with an active lease. Returns for each whether it had one. */
   async #withActiveLease(
-    name: string,
+    verb: string,
     deliveries: readonly Delivery<string>[],
     act: (what: string, active: readonly NatsDelivery[]) => Promise<void>,
   ): Promise<boolean[]> {
     const { calls, leases, streams } = this.#queue;
-    const what = this.#what(name);
+    const what = this.#queue.what(verb);
     calls.check(what);
     const own = deliveries as readonly NatsDelivery[];
     const isActive = own.map((it) => it.consumer === streams.consumer && leases.isActive(it));
@@ -283,9 +252,42 @@ export class NatsEngine implements Engine<string> {
   }
 }
 
-/** Shares the connection of its mailbox, which closes it. */
-class DeadLetterEngine extends NatsEngine {
-  override async close(): Promise<void> {
-    await this.closeQueue();
+/** A queue and the parts of the engine that serve it. */
+class QueueParts extends Queue {
+  readonly streams: Streams;
+  readonly notes: Notes;
+  readonly leases: Leases = new Leases(this);
+  readonly sender: Sender = new Sender(this);
+  readonly receiver: Receiver;
+  readonly longPoll: LongPoll;
+  readonly orphans: OrphanedMessages;
+  readonly #stopListening: () => void;
+
+  constructor(name: string, connection: SharedConnection, maxSize: number | undefined) {
+    super(name, connection);
+    this.streams = new Streams(this, maxSize, () => {
+      this.leases.clear();
+      this.longPoll.discard();
+      this.orphans.stop();
+    });
+    this.notes = new Notes(this, this.streams);
+    this.receiver = new Receiver(this, this.streams, this.notes, this.leases);
+    this.longPoll = new LongPoll(this, this.streams, (it) => this.receiver.release(it));
+    this.orphans = new OrphanedMessages(this, this.streams, this.sender);
+    this.#stopListening = connection.onChange((connected) => {
+      this.calls.connected = connected;
+      if (connected) this.longPoll.restart();
+      else this.orphans.stop();
+    });
+  }
+
+  /** Releases buffered messages and waits briefly for open calls. */
+  async close(): Promise<void> {
+    this.orphans.stop();
+    await this.longPoll.close();
+    await this.calls.close();
+    this.receiver.close();
+    this.leases.close();
+    this.#stopListening();
   }
 }

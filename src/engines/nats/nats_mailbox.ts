@@ -5,8 +5,9 @@ import { jsonCodec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
-import { Backend } from "./_backend.ts";
-import type { NatsConnection } from "./nats_connection.ts";
+import { systemRandom } from "../../random.ts";
+import { redactUrl } from "../_kit/client.ts";
+import { type NatsConnection, SharedConnection } from "./nats_connection.ts";
 import { NatsEngine } from "./nats_engine.ts";
 
 /** Options of {@linkcode NatsMailbox.open}. */
@@ -94,19 +95,20 @@ export class NatsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     server: string | NatsConnection,
     options: NatsMailboxOptions = {},
   ): Promise<NatsMailbox<T, R>> {
-    const { name = "default", clock = systemClock, maxSize } = options;
-    const backend = new Backend(checkServer(server), {
-      clock,
+    const { name = "default", maxSize } = options;
+    const connection = new SharedConnection(checkServer(server), {
+      clock: options.clock ?? systemClock,
+      random: options.random ?? systemRandom,
       log: safeLog(options.log),
       callTimeoutMs: checkInterval("callTimeoutMs", options.callTimeoutMs ?? 5_000),
       pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 5_000),
       replicas: checkCount("replicas", options.replicas ?? 1, 1, MAX_REPLICAS),
     });
-    const room = maxSize === undefined ? undefined : checkCount("maxSize", maxSize);
-    const engine = new NatsEngine(name, backend, room);
+    const limit = maxSize === undefined ? undefined : checkCount("maxSize", maxSize);
+    const engine = new NatsEngine(name, connection, limit);
     // Checks the remaining options before anything is sent to the server.
     const mailbox = new NatsMailbox<T, R>(name, engine, options);
-    await backend.open();
+    await connection.open();
     try {
       await engine.open();
     } catch (error) {
@@ -128,9 +130,7 @@ function checkUrl(url: string): string {
     return url;
   } catch {
     throw new InvalidParameterError(
-      `Invalid URL: expected nats://host:port or tls://host:port, got ${
-        show(url.replace(/\/\/.*@/s, "//…@"))
-      }`,
+      `Invalid URL: expected nats://host:port or tls://host:port, got ${show(redactUrl(url))}`,
     );
   }
 }

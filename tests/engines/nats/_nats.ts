@@ -1,47 +1,54 @@
 import { connect } from "@nats-io/transport-node";
 import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
 import { NatsMailbox, type NatsMailboxOptions } from "../../../src/engines/nats/mod.ts";
-import { type Names, namesOf } from "../../../src/engines/nats/_names.ts";
+import { type Names, namesOf } from "../../../src/engines/nats/_queue.ts";
+import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
+import {
+  type NatsConnection,
+  SharedConnection,
+} from "../../../src/engines/nats/nats_connection.ts";
+import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
+import { systemRandom } from "../../../src/random.ts";
 import { eventually, findServer, missing, nats, PrivateServer } from "../_servers.ts";
 
 const found = await findServer(nats);
 if (found !== undefined) await keepStream(found.url);
 
-/** The server that tests share. Nothing is done there but on streams of the test's own. */
+/** The server that tests share. Each test uses only its own streams. */
 export const url: string = found?.url ?? "";
 
-/** Options of a test or a suite: skipped, and why, where there is no server. */
+/** Options of a test or a suite: skipped with a reason when there is no server. */
 export const gate: { readonly skip: string | false } = { skip: found ? false : missing(nats) };
 if (found === undefined) console.warn(`skipped: ${missing(nats)}`);
 
 /**
- * Makes a stream that stays. NATS 2.9 deletes a folder with the last stream of an account, and refuses to
- * create another stream in that moment.
+ * Creates a stream that stays. NATS 2.9 deletes a folder with the last stream of an account, and refuses
+ * to create another stream at that moment.
  */
 async function keepStream(at: string): Promise<void> {
   await using behind = await look(at);
   await eventually(() => behind.jsm.streams.add({ name: "tests-keep", subjects: ["tests-keep"] }));
 }
 
-/** Starts a server that a test may stop, freeze and kill, with a stream that stays. */
+/** Starts a server that the test may stop, freeze and kill, with a stream that stays. */
 export async function startServer(): Promise<PrivateServer> {
   const server = await PrivateServer.start(nats);
   await keepStream(server.url);
   return server;
 }
 
-/** A name that no other test and no other run has. */
+/** Returns a name that no other test and no other run uses. */
 export function uniqueName(): string {
   return `test-${crypto.randomUUID()}`;
 }
 
-/** A connection of the client's own. */
+/** Opens a connection of the NATS client. */
 export function connectTo(at: string = url): ReturnType<typeof connect> {
   return connect({ servers: at.replace("nats://", ""), maxReconnectAttempts: -1 });
 }
 
-/** A way to look behind the scenes. */
+/** Opens a connection that manages streams and consumers. */
 export async function look(
   at: string = url,
 ): Promise<{ readonly jsm: JetStreamManager } & AsyncDisposable> {
@@ -52,7 +59,7 @@ export async function look(
   };
 }
 
-/** What the server tells of the consumer of a mailbox. */
+/** Returns the server's information about the consumer of a mailbox. */
 export async function consumerOf(
   jsm: JetStreamManager,
   mailbox: string,
@@ -61,7 +68,7 @@ export async function consumerOf(
   return consumer!;
 }
 
-/** Removes everything that a mailbox of this name has on the server. */
+/** Deletes the streams of a mailbox. */
 export async function cleanUp(name: string, at: string = url): Promise<void> {
   await using behind = await look(at);
   const remove = ({ stream, notes }: Names) =>
@@ -69,7 +76,7 @@ export async function cleanUp(name: string, at: string = url): Promise<void> {
   await Promise.all([...remove(namesOf(name)), ...remove(namesOf(`${name}.dead`))]);
 }
 
-/** Opens a mailbox of a new name for a test, and removes it with all it has. */
+/** Opens a mailbox with a new name for a test, and deletes its streams afterwards. */
 export async function openForTest(
   at: string = url,
   options: NatsMailboxOptions = {},
@@ -84,4 +91,18 @@ export async function openForTest(
       await cleanUp(name, at);
     },
   };
+}
+
+/** Opens the engine of a queue without a mailbox around it. */
+export async function openEngine(at: string | NatsConnection, name: string): Promise<NatsEngine> {
+  const connection = new SharedConnection(at, {
+    clock: systemClock,
+    random: systemRandom,
+    log: silentLog,
+    callTimeoutMs: 5_000,
+    pollIntervalMs: 5_000,
+    replicas: 1,
+  });
+  await connection.open();
+  return new NatsEngine(name, connection, undefined);
 }

@@ -11,22 +11,22 @@ const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 const CUTS = 100;
 const numbers = Array.from({ length: CUTS }, (_, i) => i);
 
-/** Where the commands of a call go to. */
+/** The beginnings of the commands of a call. */
 const SEND = "PUB lastcall.messages.";
 const RECEIVE = "PUB $JS.API.CONSUMER.MSG.NEXT.";
 const SETTLE = "PUB $JS.ACK.";
 
-/** Only a bug takes longer, however busy the machine is. */
+/** Only a bug takes longer, even on a busy machine. */
 const BOUND_MS = 30_000;
 
 type Moment = "command" | "reply";
 
-/** A mailbox whose connection is cut, and comes back at once. */
+/** Opens a mailbox whose connection the test cuts; the client reconnects immediately. */
 async function startSite(): Promise<
   & {
     readonly mailbox: NatsMailbox<number>;
     readonly proxy: BreakingProxy;
-    /** Cuts the connection at the next such command, before it or before its reply. */
+    /** Cuts the connection before the next such command, or before its reply. */
     cutNext(command: string, moment: Moment): void;
   }
   & AsyncDisposable
@@ -68,9 +68,9 @@ async function startSite(): Promise<
   };
 }
 
-describe("a NATS mailbox whose connection is cut 100 times", gate, () => {
+describe("a NATS connection that is cut 100 times", gate, () => {
   for (const moment of ["command", "reply"] as const) {
-    it(`before the ${moment} of a send stores every message once`, async () => {
+    it(`NATS stores every message once when the connection is cut before the ${moment} of a send`, async () => {
       await using site = await startSite();
       const { mailbox, proxy, cutNext } = site;
       const from = performance.now();
@@ -84,7 +84,7 @@ describe("a NATS mailbox whose connection is cut 100 times", gate, () => {
       assertLess(performance.now() - from, BOUND_MS);
     });
 
-    it(`before the ${moment} of an acknowledgement removes every message once`, async () => {
+    it(`NATS removes every message once when the connection is cut before the ${moment} of an acknowledgement`, async () => {
       await using site = await startSite();
       const { mailbox, proxy, cutNext } = site;
       const from = performance.now();
@@ -101,7 +101,7 @@ describe("a NATS mailbox whose connection is cut 100 times", gate, () => {
     });
   }
 
-  it("before the command of a receive delivers every message once, as the first time", async () => {
+  it("NATS delivers every message once when the connection is cut before the command of a receive", async () => {
     await using site = await startSite();
     const { mailbox, proxy, cutNext } = site;
     const from = performance.now();

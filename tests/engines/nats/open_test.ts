@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import { assertEquals, assertGreater, assertRejects, assertStringIncludes } from "@std/assert";
 import { deferred } from "../../../src/_promises.ts";
 import { systemClock } from "../../../src/clock.ts";
-import { namesOf } from "../../../src/engines/nats/_names.ts";
+import { namesOf } from "../../../src/engines/nats/_queue.ts";
 import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
@@ -13,7 +13,7 @@ import { connectTo, look } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 
-/** Calls `heard` with the code of every refusal to create a stream of a mailbox. */
+/** Calls `heard` with the error code of each failed creation of a mailbox stream. */
 async function onRefusal(at: string, heard: (code: number) => void): Promise<AsyncDisposable> {
   const connection = await connectTo(at);
   connection.subscribe("$JS.EVENT.ADVISORY.API", {
@@ -28,7 +28,7 @@ async function onRefusal(at: string, heard: (code: number) => void): Promise<Asy
   return { [Symbol.asyncDispose]: () => connection.close() };
 }
 
-/** The server cannot create a stream while a file is where the folder of its streams should be. */
+/** Puts a file where the server has its folder of streams, so that it cannot create one. */
 function obstruct(server: PrivateServer): () => void {
   const place = join(server.folder, "jetstream/$G/streams");
   mkdirSync(dirname(place), { recursive: true });
@@ -36,7 +36,7 @@ function obstruct(server: PrivateServer): () => void {
   return () => rmSync(place);
 }
 
-/** A clock that counts how often a mailbox pauses. */
+/** Returns a clock that counts the pauses of a mailbox. */
 function countingClock(): { readonly clock: typeof systemClock; pauses(): number } {
   let pauses = 0;
   const clock = {
@@ -50,7 +50,7 @@ function countingClock(): { readonly clock: typeof systemClock; pauses(): number
 }
 
 describe("opening a mailbox on NATS", gate, () => {
-  it("succeeds when the server cannot create a stream for a moment", async () => {
+  it("opening on NATS succeeds after the server could not create a stream for a moment", async () => {
     await using server = await PrivateServer.start(nats);
     const refused = deferred<number>();
     await using _ = await onRefusal(server.url, refused.resolve);
@@ -63,7 +63,7 @@ describe("opening a mailbox on NATS", gate, () => {
     assertEquals((await mailbox.receive())[0]?.body, "work");
   });
 
-  it("fails within its time when the server can create no stream, and says so", async () => {
+  it("opening on NATS fails within its timeout when the server cannot create a stream", async () => {
     await using server = await PrivateServer.start(nats);
     obstruct(server);
     const { clock, pauses } = countingClock();
@@ -78,7 +78,7 @@ describe("opening a mailbox on NATS", gate, () => {
     assertStringIncludes(message, "check the free space");
   });
 
-  it("fails at once when the server refuses for good", async () => {
+  it("opening on NATS fails immediately on a permanent error", async () => {
     await using server = await PrivateServer.start(nats);
     const { clock, pauses } = countingClock();
     const codes: number[] = [];
@@ -93,7 +93,7 @@ describe("opening a mailbox on NATS", gate, () => {
     assertEquals([codes, pauses()], [[10_074], 0]);
   });
 
-  it("fails at once on a server without JetStream, and says what to do", async () => {
+  it("opening on a NATS server without JetStream fails immediately and says what to do", async () => {
     await using server = await PrivateServer.start({
       ...nats,
       args: (port) => ["--addr", "127.0.0.1", "--port", `${port}`],
@@ -108,7 +108,7 @@ describe("opening a mailbox on NATS", gate, () => {
     assertEquals(pauses(), 0);
   });
 
-  it("succeeds while others create and delete the last streams of the account", async () => {
+  it("opening on NATS succeeds while other programs create and delete the last streams of the account", async () => {
     await using server = await PrivateServer.start(nats);
     let refusals = 0;
     await using _ = await onRefusal(server.url, () => refusals++);

@@ -1,17 +1,14 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertLess, assertRejects } from "@std/assert";
-import { Backend } from "../../../src/engines/nats/_backend.ts";
-import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
-import { NatsEngine } from "../../../src/engines/nats/nats_engine.ts";
-import { systemClock } from "../../../src/clock.ts";
+import { NatsMailbox } from "../../../src/engines/nats/mod.ts";
 import { silentLog } from "../../../src/log.ts";
 import { MailboxConnectionError } from "../../../mod.ts";
 import { eventually, hasBinary, missing, nats, type PrivateServer } from "../_servers.ts";
-import { connectTo, consumerOf, look, startServer } from "./_nats.ts";
+import { connectTo, consumerOf, look, openEngine, startServer } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 
-/** A server that may be hurt, and a mailbox on it. */
+/** Starts a server that the test may kill or freeze, and opens a mailbox on it. */
 async function startSite(
   callTimeoutMs = 5_000,
 ): Promise<
@@ -25,7 +22,7 @@ async function startSite(
   const server = await startServer();
   const opened: NatsMailbox<unknown>[] = [];
   const open = async () => {
-    // As seldom as can be: whoever is woken is woken by what the test is about.
+    // The longest interval, so that only the event of the test wakes a receiver.
     const options = { name: "orders", callTimeoutMs, pollIntervalMs: 600_000, log: silentLog };
     const mailbox = await NatsMailbox.open<unknown>(server.url, options);
     opened.push(mailbox);
@@ -44,15 +41,15 @@ async function startSite(
 
 const takeOne = async (mailbox: NatsMailbox<unknown>) => {
   const [message] = await mailbox.receive({ visibilityTimeoutMs: 600_000 });
-  assert(message !== undefined, "a message is there to receive");
+  assert(message !== undefined, "a message is visible");
   return message;
 };
 
-/** A receive that looks at the very moment of the trouble fails, and is made again. */
+/** Repeats a receive that fails, as a loop does. */
 const receiveLikeALoop = (mailbox: NatsMailbox<unknown>) =>
   eventually(() => mailbox.receive({ waitTimeMs: 60_000 }));
 
-/** Waits until somebody waits for a message on the server. */
+/** Waits until a request waits for a message on the server. */
 async function awaited(server: PrivateServer): Promise<void> {
   await using behind = await look(server.url);
   await eventually(async () => {
@@ -61,14 +58,14 @@ async function awaited(server: PrivateServer): Promise<void> {
   });
 }
 
-/** A signal takes its time: the server is frozen when it does not answer any more. */
+/** Resolves when the server does not answer any more: a signal takes time. */
 async function freeze(server: PrivateServer): Promise<void> {
   server.freeze();
   while (await nats.answers!(server.port));
 }
 
-describe("NATS in trouble", gate, () => {
-  it("is killed and comes back: calls fail meanwhile, and go on with what was there", async () => {
+describe("an outage of NATS", gate, () => {
+  it("calls fail while NATS is down, and its messages are still there after a restart", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
     await mailbox.sendMany(["a", "b"]);
@@ -78,14 +75,14 @@ describe("NATS in trouble", gate, () => {
     await assertRejects(() => mailbox.send("c"), MailboxConnectionError);
     await assertRejects(() => mailbox.receive(), MailboxConnectionError);
     await assertRejects(() => held.acknowledge(), MailboxConnectionError);
-    assertLess(performance.now() - killedAt, 4_000, "nobody waits for what is not there");
+    assertLess(performance.now() - killedAt, 4_000, "calls fail without waiting");
     await server.start();
     await eventually(() => held.acknowledge());
     assertEquals((await takeOne(mailbox)).body, "b");
     assertEquals(await mailbox.approximateCount(), 1);
   });
 
-  it("is killed and comes back while somebody waits: the wait goes on", async () => {
+  it("a waiting receiver continues to wait after NATS was killed and restarted", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
     const waiting = receiveLikeALoop(mailbox);
@@ -94,13 +91,13 @@ describe("NATS in trouble", gate, () => {
     await server.start();
     const startedAt = performance.now();
     await awaited(server);
-    assertLess(performance.now() - startedAt, 5_000, "it asked again when the server was back");
+    assertLess(performance.now() - startedAt, 5_000, "it asks again when the server is back");
     const other = await site.open();
     await other.send("work");
     assertEquals((await waiting).map(({ body }) => body), ["work"]);
   });
 
-  it("is frozen: calls end in time, and those that failed have no effect", async () => {
+  it("calls to a frozen NATS server time out, and failed calls have no effect", async () => {
     await using site = await startSite(2_000);
     const { server, mailbox } = site;
     await mailbox.send("before");
@@ -125,7 +122,7 @@ describe("NATS in trouble", gate, () => {
     assertEquals(seen.sort(), ["after", "before"]);
   });
 
-  it("is frozen while messages are received: what comes late has spent no attempt", async () => {
+  it("a message that a frozen NATS server delivers late has spent no attempt", async () => {
     await using site = await startSite(2_000);
     const { server, mailbox } = site;
     await mailbox.send("work");
@@ -137,7 +134,7 @@ describe("NATS in trouble", gate, () => {
     assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
   });
 
-  it("is frozen when the mailbox closes: the close does not wait for it", async () => {
+  it("closing a mailbox does not wait for a frozen NATS server", async () => {
     await using site = await startSite(600_000);
     const { server, mailbox } = site;
     const receiving = mailbox.receive({ waitTimeMs: 600_000 });
@@ -152,7 +149,7 @@ describe("NATS in trouble", gate, () => {
     server.thaw();
   });
 
-  it("loses its streams: they are made again", async () => {
+  it("a mailbox creates its NATS streams again after they were deleted", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
     await mailbox.send("lost");
@@ -165,42 +162,30 @@ describe("NATS in trouble", gate, () => {
   });
 });
 
-describe("a receiver of NATS that leaves", gate, () => {
-  const engineOn = async (at: string | NatsConnection) => {
-    const backend = new Backend(at, {
-      clock: systemClock,
-      log: silentLog,
-      callTimeoutMs: 5_000,
-      pollIntervalMs: 5_000,
-      replicas: 1,
-    });
-    await backend.open();
-    return new NatsEngine("orders", backend, undefined);
-  };
-
-  it("gives back at once what it was about to get, without an attempt", async () => {
+describe("a receiver of NATS that stops waiting", gate, () => {
+  it("a closing NATS engine releases its buffered message without spending an attempt", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
-    const leaving = await engineOn(server.url);
+    const leaving = await openEngine(server.url, "orders");
     const caught = new Promise<void>((resolve) => leaving.onWake(resolve));
-    assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
+    assertEquals((await leaving.receive(1, 1_000)).deliveries, []);
     await mailbox.send("work");
-    await caught; // and nobody pulls it
-    assertEquals(await mailbox.receive(), [], "it is kept for those who wait there");
+    await caught; // and no receive takes it
+    assertEquals(await mailbox.receive(), [], "it is buffered for the waiting receiver");
     await leaving.close();
     const [message] = await mailbox.receive();
     assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
   });
 
-  it("leaves nothing behind that a message could be lost to", async () => {
+  it("a closed NATS engine leaves no request on the server", async () => {
     await using site = await startSite();
     const { server, mailbox } = site;
     const connection = await connectTo(server.url);
-    const leaving = await engineOn(connection);
+    const leaving = await openEngine(connection, "orders");
     const stop = leaving.onWake(() => {});
-    assertEquals((await leaving.pull(1, 1_000)).deliveries, []);
+    assertEquals((await leaving.receive(1, 1_000)).deliveries, []);
     stop();
-    await leaving.close(); // the connection goes on
+    await leaving.close(); // the connection stays open
     await using behind = await look(server.url);
     const info = await consumerOf(behind.jsm, "orders");
     assertEquals(info.num_waiting, 0);

@@ -5,12 +5,12 @@ import { replaceOneOfTwo } from "../_workers.ts";
 import { gate, openForTest, url } from "./_nats.ts";
 
 describe("processes on one NATS server", gate, () => {
-  it("lose nothing and do nothing twice when one is stopped in the middle and replaced", async () => {
+  it("processes on NATS lose nothing and handle nothing twice when one is stopped and replaced", async () => {
     await using it = await openForTest();
     await replaceOneOfTwo(it.mailbox, `${url}?queue=${it.name}`, 2_000);
   });
 
-  it("leave their messages to others when they are killed, at the end of the lease", async () => {
+  it("the message of a killed process on NATS is delivered again when its lease expires", async () => {
     await using it = await openForTest();
     const { mailbox, name } = it;
     await mailbox.send(7);

@@ -12,11 +12,11 @@ import { connectTo, consumerOf, look, startServer } from "./_nats.ts";
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 const options = { name: "orders", pollIntervalMs: 600_000, log: silentLog };
 
-/** A process that waits for a message, and may end: then nothing that it says gets anywhere. */
+/** Opens a mailbox as a process of its own would. After `end`, nothing that it publishes arrives. */
 async function startProcess(url: string): Promise<
   & {
     readonly mailbox: NatsMailbox<unknown>;
-    /** Resolves when it has asked the server to tell it of a message. */
+    /** Resolves when its long poll has started. */
     readonly waits: Promise<void>;
     end(): void;
   }
@@ -52,7 +52,7 @@ async function startProcess(url: string): Promise<
 }
 
 describe("a process that stops while it waits on NATS", gate, () => {
-  it("leaves a message that comes at that moment to others, though it closes nothing", async () => {
+  it("a message that arrives while a NATS receiver is aborted goes to another receiver", async () => {
     await using server = await startServer();
     await using process = await startProcess(server.url);
     await using other = await NatsMailbox.open<unknown>(server.url, options);
@@ -67,7 +67,7 @@ describe("a process that stops while it waits on NATS", gate, () => {
     assertEquals([message?.body, message?.deliveryCount], ["work", 1]);
   });
 
-  it("does not wait for a server that is frozen", async () => {
+  it("an aborted NATS receive does not wait for a frozen server", async () => {
     await using server = await startServer();
     await using process = await startProcess(server.url);
     const controller = new AbortController();
@@ -82,8 +82,8 @@ describe("a process that stops while it waits on NATS", gate, () => {
   });
 });
 
-describe("a busy process on NATS that nothing ends from outside", gate, () => {
-  it("has stopped, closed and ended soon after its deadline when the server is frozen", async () => {
+describe("a busy process on NATS", gate, () => {
+  it("a busy process on a frozen NATS server ends by itself soon after its deadline", async () => {
     const deadlineMs = 2_000;
     await using server = await startServer();
     await using mailbox = await NatsMailbox.open<number>(server.url, options);
@@ -99,23 +99,24 @@ describe("a busy process on NATS that nothing ends from outside", gate, () => {
     server.thaw();
     assertEquals([code, stdout], [0, "busy\nstopped 124\nclosed\n"]);
     // A close of a frozen server's mailbox waits for a request (0.35 s), for a call (1 s) and for the
-    // connection (0.5 s). Whatever else keeps the process alive does so for half a minute.
+    // connection (0.5 s). Anything else that keeps the process alive does so for half a minute.
     assertLess(ms, deadlineMs + 3_000);
   });
 });
 
 describe("a NATS server that was killed", gate, () => {
-  it("has forgotten that a message is gone, and would not deliver it: it is sent again", async () => {
+  it("a message that a killed NATS server stores but does not deliver is sent again", async () => {
     await using server = await startServer();
     await using mailbox = await NatsMailbox.open<unknown>(server.url, options);
-    await mailbox.sendMany(["done", "held"]);
+    const sent = { headers: { tenant: "acme" }, checkpoint: { step: 1 } };
+    await mailbox.sendMany(["done", "held"], sent);
     const [done, held] = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 600_000 });
     const stream = join(server.folder, "jetstream/$G/streams/lastcall_orders");
     const [consumer = ""] = await readdir(join(stream, "obs"));
     const stateFile = join(stream, "obs", consumer, "o.dat");
     const written = await eventually(async () => {
       const state = await readFile(stateFile);
-      assert(state.length > 0, "the server writes what is in flight");
+      assert(state.length > 0, "the server saves which messages are in flight");
       return state;
     });
     await server.kill("SIGTERM");
@@ -125,11 +126,14 @@ describe("a NATS server that was killed", gate, () => {
     await cp(join(stream, "msgs"), join(server.folder, "before"), { recursive: true });
     await server.start();
     await eventually(() => done!.acknowledge());
-    // What is done is written down, and what is gone is not.
+    // The server has saved the acknowledgement, but not the removal.
     await eventually(async () => {
       const now = await readFile(stateFile);
       const states = `before: ${ofTwo.toString("hex")}, now: ${now.toString("hex")}`;
-      assert(0 < now.length && now.length < ofTwo.length, `one less is in flight; ${states}`);
+      assert(
+        0 < now.length && now.length < ofTwo.length,
+        `one message less is in flight; ${states}`,
+      );
     });
     await server.kill();
     await rm(join(stream, "msgs"), { recursive: true });
@@ -143,7 +147,10 @@ describe("a NATS server that was killed", gate, () => {
     const received = await eventually(() =>
       mailbox.receive({ maxMessages: 2, waitTimeMs: 15_000 })
     );
-    assertEquals(received.map(({ id, body }) => [id, body]), [[done!.id, "done"]]);
+    assertEquals(
+      received.map(({ id, body, headers, checkpoint }) => [id, body, { headers, checkpoint }]),
+      [[done!.id, "done", sent]],
+    );
     await received[0]!.acknowledge();
     await held!.acknowledge();
     assertEquals(await mailbox.approximateCount(), 0);

@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertFalse, assertRejects } from "@std/assert";
 import { type NatsConnection, NatsMailbox } from "../../../src/engines/nats/mod.ts";
-import { namesOf } from "../../../src/engines/nats/_names.ts";
+import { namesOf } from "../../../src/engines/nats/_queue.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { silentLog } from "../../../src/log.ts";
 import {
@@ -25,7 +25,7 @@ import {
 const MS = 1_000_000;
 
 describe("a queue on NATS", gate, () => {
-  it("has streams of its own, whatever its name", async () => {
+  it("every queue on NATS has its own streams, whatever its name", async () => {
     const base = uniqueName();
     const names = ["a.b", "a_db", "a:b", "a@b", "a/b", "a__b", "a_b"].map((it) => `${base}${it}`);
     assertEquals(new Set(names.map((name) => namesOf(name).stream)).size, names.length);
@@ -37,13 +37,13 @@ describe("a queue on NATS", gate, () => {
     }
   });
 
-  it("has no name that the server could not take", async () => {
+  it("a queue name that is too long for NATS is refused", async () => {
     const open = () => NatsMailbox.open(url, { name: ".".repeat(180) });
     const error = await assertRejects(open, InvalidParameterError);
     assert(error.message.includes("count twice"), error.message);
   });
 
-  it("is not opened when its streams are somebody else's, which stay as they are", async () => {
+  it("a queue whose NATS stream belongs to another program is not opened, and the stream is unchanged", async () => {
     await using behind = await look();
     const name = uniqueName();
     const { stream, subjects } = namesOf(name);
@@ -58,7 +58,7 @@ describe("a queue on NATS", gate, () => {
     await cleanUp(name);
   });
 
-  it("is full for all, and takes back what it had stored of too many", async () => {
+  it("maxSize of a NATS queue applies to all senders, and a refused batch leaves no message", async () => {
     await using it = await openForTest(url, { maxSize: 3 });
     const { mailbox, name } = it;
     await using other = await NatsMailbox.open<unknown>(url, { name });
@@ -76,7 +76,7 @@ describe("a queue on NATS", gate, () => {
     assertEquals(await mailbox.approximateCount(), 4);
   });
 
-  it("refuses a body that the server would not take, before it is sent", async () => {
+  it("a body that exceeds max_payload of NATS is refused before it is sent", async () => {
     await using it = await openForTest(url, { maxBodyBytes: 10_000_000 });
     const body = "x".repeat(2_000_000);
     await assertRejects(() => it.mailbox.send(body), InvalidParameterError, "max_payload");
@@ -84,7 +84,20 @@ describe("a queue on NATS", gate, () => {
     assertEquals(await it.mailbox.approximateCount(), 0);
   });
 
-  it("keeps notes only about messages that are there", async () => {
+  it("a message on NATS is accepted only if its dead letter, with all headers, fits too", async () => {
+    await using it = await openForTest(url, { maxBodyBytes: 10_000_000 });
+    const { mailbox } = it;
+    const headers = { large: "x".repeat(100_000) };
+    const send = (bytes: number) => mailbox.send("x".repeat(bytes), { headers });
+    const most = 1_048_576; // the default of max_payload
+    await assertRejects(() => send(most - 120_000), InvalidParameterError, "max_payload");
+    await send(most - 210_000);
+    const [message] = await mailbox.receive();
+    await message!.deadLetter({ reason: "test" });
+    assertEquals(await mailbox.deadLetters.approximateCount(), 1);
+  });
+
+  it("NATS stores notes only about messages that exist", async () => {
     await using it = await openForTest();
     await using behind = await look();
     const { mailbox, name } = it;
@@ -100,7 +113,7 @@ describe("a queue on NATS", gate, () => {
     await eventually(async () => assertEquals(await notes(), 0));
   });
 
-  it("has a lease that is longer than the server's own", async () => {
+  it("a lease on NATS can be longer than ack_wait", async () => {
     await using it = await openForTest();
     await using behind = await look();
     const { mailbox, name } = it;
@@ -116,7 +129,7 @@ describe("a queue on NATS", gate, () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("refuses a stale receipt also when this process was held up", async () => {
+  it("an expired receipt handle on NATS is refused after this process was blocked", async () => {
     await using it = await openForTest();
     const { mailbox } = it;
     await mailbox.send("work");
@@ -127,7 +140,7 @@ describe("a queue on NATS", gate, () => {
     assertEquals([again?.id, again?.deliveryCount], [message?.id, 2]);
   });
 
-  it("has one letter for a message whose burial was interrupted", async () => {
+  it("a message on NATS has one dead letter after dead-lettering was interrupted", async () => {
     const name = uniqueName();
     const connection = await connectTo();
     let losing = false;
@@ -155,12 +168,12 @@ describe("a queue on NATS", gate, () => {
       assertEquals(await mailbox.approximateCount(), 0);
       assertEquals(await mailbox.deadLetters.approximateCount(), 1);
     }
-    assertFalse(connection.isClosed(), "it was handed in");
+    assertFalse(connection.isClosed(), "the caller passed it");
     await connection.close();
     await cleanUp(name);
   });
 
-  it("does not tell passwords", async () => {
+  it("errors of NATS contain no passwords", async () => {
     const secret = "s3cr3t";
     const urls = [
       `nats://me:${secret}@127.0.0.1:1`,
@@ -176,7 +189,7 @@ describe("a queue on NATS", gate, () => {
   });
 
   const guarded = { skip: hasBinary(nats) ? false : "no nats-server" };
-  it("is opened by whoever has the password, and nobody else", guarded, async () => {
+  it("a NATS server with a password refuses a wrong one", guarded, async () => {
     const password = "s3:cr/3t";
     const login = ["--user", "me", "--pass", password];
     await using server = await PrivateServer.start({

@@ -16,7 +16,7 @@ import {
   url,
 } from "./_nats.ts";
 
-/** What wakes a receiver without a message takes one to five seconds: not with this clock. */
+/** Skips the timers of one to ten seconds, which wake a receiver without a message. */
 const clock: Clock = {
   ...systemClock,
   schedule: (ms, task) => systemClock.schedule(ms < 1_000 || ms > 10_000 ? ms : Infinity, task),
@@ -24,10 +24,10 @@ const clock: Clock = {
 const BY_MESSAGE = { pollIntervalMs: 600_000, clock };
 const WAIT = { waitTimeMs: 20_000 };
 
-/** Only a message can wake before the wait is over, however busy the machine is. */
+/** Only a message can wake a receiver earlier, even on a busy machine. */
 const SOON_MS = 10_000;
 
-/** Waits until so many requests wait for a message. */
+/** Waits until `count` requests wait for a message on the server. */
 async function awaited(name: string, count: number): Promise<void> {
   await using behind = await look();
   await eventually(async () => {
@@ -44,7 +44,7 @@ async function soon<T>(act: () => Promise<T>): Promise<T> {
 }
 
 describe("a receiver that waits on NATS", gate, () => {
-  it("is woken by a send, a release, a nack and a delayed message that falls due", async () => {
+  it("a send, a release, a nack and a due message wake a receiver on NATS", async () => {
     await using it = await openForTest(url, BY_MESSAGE);
     const { mailbox, name } = it;
     await using other = await NatsMailbox.open<unknown>(url, { name, ...BY_MESSAGE });
@@ -59,12 +59,12 @@ describe("a receiver that waits on NATS", gate, () => {
     await first!.acknowledge();
 
     await other.send("work");
-    for (const giveBack of ["release", "nack"] as const) {
+    for (const settle of ["release", "nack"] as const) {
       const [held] = await other.receive();
       const waiting = mailbox.receive(WAIT);
       await awaited(name, 1);
       const [message] = await soon(async () => {
-        await held![giveBack]();
+        await held![settle]();
         return await waiting;
       });
       assertEquals(message?.body, "work");
@@ -81,19 +81,19 @@ describe("a receiver that waits on NATS", gate, () => {
     assertEquals([late?.body, late?.deliveryCount], ["late", 1]);
   });
 
-  it("is woken by the end of a lease that another process has", async () => {
+  it("an expired lease of another process wakes a receiver on NATS", async () => {
     await using it = await openForTest(url, BY_MESSAGE);
     const { mailbox, name } = it;
     await using other = await NatsMailbox.open<unknown>(url, { name, ...BY_MESSAGE });
     await other.send("work");
     const [held] = await other.receive({ visibilityTimeoutMs: 100 });
     const [message] = await soon(() => mailbox.receive(WAIT));
-    // Its number is not looked at: NATS 2.9 calls a second delivery the first one at times.
+    // The test ignores its delivery count: NATS 2.9 sometimes reports a second delivery as the first one.
     assertEquals(message?.body, "work");
     assertNotEquals(message?.receiptHandle, held?.receiptHandle);
   });
 
-  it("is one of many: all of them get something", async () => {
+  it("each of twenty waiting receivers on NATS gets a message", async () => {
     await using it = await openForTest(url, BY_MESSAGE);
     await using other = await NatsMailbox.open<unknown>(url, { name: it.name });
     const waiting = Array.from({ length: 20 }, () => it.mailbox.receive(WAIT));
@@ -103,13 +103,13 @@ describe("a receiver that waits on NATS", gate, () => {
     assertEquals(bodies.sort((a, b) => a - b), Array.from({ length: 20 }, (_, i) => i));
   });
 
-  it("finds what its request was not told of, as when the server has forgotten it", async () => {
+  it("a receiver on NATS finds a message when the server has lost its request", async () => {
     const name = uniqueName();
     const connection = await connectTo();
     const { promise: forgotten, resolve: forget } = deferred();
     const deaf: NatsConnection = {
       publish(subject, payload, options) {
-        // These are the requests that wait, others only look.
+        // These are the requests of the long poll.
         const text = String(payload);
         if (text.includes("expires") && !text.includes("no_wait")) return forget();
         connection.publish(subject, payload, options);
@@ -135,7 +135,7 @@ describe("a receiver that waits on NATS", gate, () => {
     await cleanUp(name);
   });
 
-  it("asks the server only once while nothing comes, and no more when it is closed", async () => {
+  it("two waiting receivers on NATS share one request, and a closed mailbox has none", async () => {
     const { mailbox, name } = await openForTest(url, BY_MESSAGE);
     const waiting = [mailbox.receive(WAIT), mailbox.receive(WAIT)];
     await awaited(name, 1);

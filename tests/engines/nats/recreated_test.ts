@@ -9,23 +9,23 @@ import { deferred } from "../../../src/_promises.ts";
 import type { Log } from "../../../src/log.ts";
 import { LoopGroup, MailboxLoop, ReceiptHandleExpiredError, silentLog } from "../../../mod.ts";
 import { eventually, hasBinary, missing, nats, type PrivateServer } from "../_servers.ts";
-import { consumerOf, look, startServer } from "./_nats.ts";
+import { look, startServer } from "./_nats.ts";
 
 const gate = { skip: hasBinary(nats) ? false : missing(nats) };
 const MANY = 40;
 const numbers = (from: number) => Array.from({ length: MANY }, (_, i) => from + i);
 
-/** As seldom as can be: nothing but the fault itself is noticed. */
+/** The longest interval, so that only the fault itself is noticed. */
 const options = { name: "orders", pollIntervalMs: 600_000, log: silentLog };
 const open = (server: PrivateServer, log: Log = silentLog) =>
   NatsMailbox.open<number>(server.url, { ...options, log });
 
-/** A log that keeps what it is told. */
+/** Returns a log that keeps its lines. */
 function keepingLog(): { readonly log: Log; readonly lines: string[] } {
   const lines: string[] = [];
   const keep = (text: string, fields?: object) => {
-    const { error } = (fields ?? {}) as { readonly error?: unknown };
-    lines.push(error === undefined ? text : `${text}: ${error}`);
+    const shown = Object.entries(fields ?? {}).map(([name, value]) => `${name}=${value}`);
+    lines.push([text, ...shown].join(" "));
   };
   return { log: { debug: () => {}, info: keep, warn: keep, error: keep }, lines };
 }
@@ -42,7 +42,7 @@ async function deleteConsumers(server: PrivateServer): Promise<void> {
   }
 }
 
-/** The server ends, and comes back with nothing. */
+/** Kills the server and starts it with an empty store. */
 async function comeBackEmpty(server: PrivateServer): Promise<void> {
   await server.kill();
   await rm(join(server.folder, "jetstream"), { recursive: true, force: true });
@@ -62,7 +62,7 @@ const faults: readonly {
 
 describe("NATS messages in flight", gate, () => {
   for (const { name, happen } of faults) {
-    it(`when ${name}, late acknowledgements remove nothing that was sent since`, async () => {
+    it(`late acknowledgements on NATS remove no newer message when ${name}`, async () => {
       await using server = await startServer();
       await using mailbox = await open(server);
       await using sender = await open(server);
@@ -95,13 +95,13 @@ describe("NATS messages in flight", gate, () => {
       await group.shutdown();
       const { counts, balanced } = await run;
       const lost = numbers(MANY).filter((body) => !handled.has(body));
-      assertEquals(lost, [], "every message that was sent since is handled");
-      assertEquals([figures.acknowledged, figures.leftToExpire], [MANY, MANY]);
+      assertEquals(lost, [], "every newer message is handled");
+      assertEquals([counts.acknowledged, counts.leftToExpire], [MANY, MANY]);
       assert(balanced);
     });
   }
 
-  it("when its stream is deleted, no late verdict touches what was sent since", async () => {
+  it("late settlements on NATS change no newer message when the stream was deleted", async () => {
     await using server = await startServer();
     await using mailbox = await open(server);
     await using other = await open(server);
@@ -111,7 +111,7 @@ describe("NATS messages in flight", gate, () => {
     await eventually(() => other.sendMany([10, 11, 12, 13, 14, 15]));
     const first = await other.receive({ maxMessages: 6 });
     for (const message of first) await message.saveCheckpoint(`new ${message.body}`);
-    const verdicts = [
+    const settlements = [
       () => late[0]!.saveCheckpoint("old"),
       () => late[0]!.extendVisibility(1),
       () => late[0]!.acknowledge(),
@@ -121,10 +121,10 @@ describe("NATS messages in flight", gate, () => {
       () => late[4]!.deadLetter({ reason: "late" }),
       () => late[5]!.acknowledge(),
     ];
-    for (const verdict of verdicts) await assertRejects(verdict, ReceiptHandleExpiredError);
+    for (const settle of settlements) await assertRejects(settle, ReceiptHandleExpiredError);
     assertEquals(await other.approximateCount(), 6);
     assertEquals(await other.deadLetters.approximateCount(), 0);
-    assertEquals(await mailbox.receive({ maxMessages: 6 }), [], "the new ones stay hidden");
+    assertEquals(await mailbox.receive({ maxMessages: 6 }), [], "the newer messages stay hidden");
     await other.releaseMany!(first);
     const again = await other.receive({ maxMessages: 6 });
     assertEquals(
@@ -135,7 +135,7 @@ describe("NATS messages in flight", gate, () => {
 });
 
 describe("a NATS mailbox whose consumer was deleted", gate, () => {
-  it("makes it again while a receiver waits, and tells of it", async () => {
+  it("a mailbox creates its deleted NATS consumer again while a receiver waits, and logs it", async () => {
     await using server = await startServer();
     const { log, lines } = keepingLog();
     await using mailbox = await open(server, log);
@@ -150,13 +150,15 @@ describe("a NATS mailbox whose consumer was deleted", gate, () => {
     await message!.acknowledge();
     assertEquals(await sender.approximateCount(), 0);
     assert(
-      lines.some((line) => /consumer of "orders" was missing.*created again/.test(line)),
+      lines.some((line) =>
+        /missing part.*mailbox=orders part=consumer messagesLost=false/.test(line)
+      ),
       `${lines}`,
     );
     assertFalse(/overloaded|frozen/.test(`${lines}`), `${lines}`);
   });
 
-  it("goes on under a loop: everything is handled, and readiness is green", async () => {
+  it("a loop handles all messages and stays ready after its NATS consumer was deleted", async () => {
     await using server = await startServer();
     const { log, lines } = keepingLog();
     await using mailbox = await open(server, log);
@@ -189,35 +191,8 @@ describe("a NATS mailbox whose consumer was deleted", gate, () => {
   });
 });
 
-describe("a NATS mailbox that version 0.1 has made", gate, () => {
-  it("goes on with its consumer and the notes about its messages", async () => {
-    await using server = await startServer();
-    await using mailbox = await open(server);
-    await deleteConsumers(server);
-    await using behind = await look(server.url);
-    await behind.jsm.consumers.add("lastcall_orders", {
-      durable_name: "lastcall",
-      ack_policy: "explicit",
-      ack_wait: 30_000_000_000,
-      max_ack_pending: -1,
-    });
-    await mailbox.send(1);
-    const [message] = await mailbox.receive();
-    await message!.saveCheckpoint("half");
-    await message!.release();
-    const { subject } = (await behind.jsm.streams.getMessage("lastcall-notes_orders", {
-      last_by_subj: "lastcall.notes.orders.1",
-    }))!;
-    assertEquals(subject, "lastcall.notes.orders.1");
-    const [again] = await mailbox.receive();
-    assertEquals([again?.deliveryCount, again?.checkpoint], [1, "half"]);
-    await again!.acknowledge();
-    assertEquals((await consumerOf(behind.jsm, "orders")).name, "lastcall");
-  });
-});
-
 describe("a NATS mailbox whose stream of notes was deleted", gate, () => {
-  it("makes it again for a checkpoint, a release, a redelivery and a delayed message", async () => {
+  it("a mailbox creates its deleted NATS stream of notes again for every call that needs it", async () => {
     await using server = await startServer();
     await using mailbox = await open(server);
     const lose = () => deleteStreams(server, "lastcall-notes_orders");
