@@ -142,16 +142,17 @@ describe("a mailbox whose engine fails", () => {
     assertEquals(await mailbox.approximateCount(), 0);
   });
 
-  it("delivers the rest when an unreadable body cannot be buried, and tries again later", async () => {
+  it("delivers the rest when an unreadable body cannot be dead-lettered, and tries again later", async () => {
     const errors: string[] = [];
-    const log = { ...silentLog, error: (message: string) => errors.push(message) };
-    const { clock, storage, faulty, mailbox } = bench(log);
+    const error = (message: string, fields?: Readonly<Record<string, unknown>>) =>
+      errors.push(`${message}: ${fields?.["id"]}`);
+    const { clock, storage, faulty, mailbox } = bench({ ...silentLog, error });
     storage.send([{ id: "bad", body: "{ no JSON", delayMs: 0, dedup: false }]);
     await mailbox.send("good");
     faulty.loseConnection({ operations: ["deadLetter"], calls: 1 });
     const messages = await mailbox.receive({ maxMessages: 10, visibilityTimeoutMs: 1_000 });
     assertEquals(messages.map(({ body }) => body), ["good"]);
-    assert(errors[0]?.includes("message bad"), `${errors}`);
+    assertEquals(errors, ["unreadable message could not be dead-lettered: bad"]);
     await messages[0]!.acknowledge();
     await clock.advance(1_000);
     assertEquals(await mailbox.receive(), []);

@@ -185,7 +185,7 @@ describe("ServiceLoop", () => {
       return new Promise<Response>((resolve) => {
         const { cancelling } = service.gate;
         cancelling.addEventListener("abort", () => {
-          reasons.push(cancelling.reason.why, clock.monotonic());
+          reasons.push(cancelling.reason.reason, clock.monotonic());
           resolve(new Response(null));
         });
       });

@@ -129,6 +129,15 @@ export async function refused(name: MailboxErrorName, act: () => Promise<unknown
   assert(isMailboxError(error), "it is an error of a mailbox");
 }
 
+/** The act fails with an error of the runtime: the value is wrong for every mailbox. */
+export async function invalid(act: () => Promise<unknown>): Promise<void> {
+  const error = await assertRejects(act);
+  assert(
+    error instanceof TypeError || error instanceof RangeError,
+    `expected a TypeError or a RangeError, got ${error}`,
+  );
+}
+
 /** Makes the cases of a topic that share what they require. */
 export function topic(
   topic: MailboxTopic,

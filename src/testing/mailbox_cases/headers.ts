@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { redrive } from "../../loops/redrive.ts";
 import type { MessageHeaders } from "../../mailbox/envelope.ts";
-import { refused, topic } from "./_bench.ts";
+import { invalid, refused, topic } from "./_bench.ts";
 import type { MailboxCase } from "./mailbox_case.ts";
 
 /** Names and values that a storage format could confuse with its own. */
@@ -70,10 +70,10 @@ export const headers: readonly MailboxCase[] = [
   }),
 
   holds("invalid headers are refused, and nothing is stored", async ({ mailbox }) => {
-    const invalid = [null, [], "text", { a: 1 }, { a: undefined }, { "": "x" }, { a: "\0" }];
-    for (const headers of invalid as MessageHeaders[]) {
-      await refused("InvalidParameterError", () => mailbox.send("work", { headers }));
-      await refused("InvalidParameterError", () => mailbox.sendMany(["a", "b"], { headers }));
+    const bad = [null, [], "text", { a: 1 }, { a: undefined }, { "": "x" }, { a: "\0" }];
+    for (const headers of bad as MessageHeaders[]) {
+      await invalid(() => mailbox.send("work", { headers }));
+      await invalid(() => mailbox.sendMany(["a", "b"], { headers }));
     }
     assertEquals(await mailbox.approximateCount(), 0);
   }),
