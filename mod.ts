@@ -168,7 +168,7 @@ export {
   type LeaseOptions,
   type LeaseSubject,
 } from "./src/lease/lease_extender.ts";
-export type { Lease, LeaseCounters } from "./src/lease/lease.ts";
+export type { Lease, LeaseCounters } from "./src/lease/lease_extender.ts";
 export type { Leases } from "./src/lease/lease_extender.ts";
 export {
   type BackoffOptions,

@@ -1,6 +1,6 @@
 import { abortable } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
-import type { Lease } from "../lease/lease.ts";
+import type { Lease } from "../lease/lease_extender.ts";
 import { LeaseExtender } from "../lease/lease_extender.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import { type Mailbox, MAX_VISIBILITY_MS, type Message } from "../mailbox/mailbox.ts";

@@ -162,7 +162,7 @@ export async function evaluate<I, O, E>(
   });
   const evalLoops = createEvalLoops(options, requests, results, resultSet);
   const group = new LoopGroup([submitLoop, ...evalLoops, collectLoop], {
-    watchdogThresholdMs: null,
+    watchdogThresholdMs: false,
     ...options.group,
     ...(clock === undefined ? {} : { clock }),
     ...(log === undefined ? {} : { log }),

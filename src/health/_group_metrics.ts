@@ -1,7 +1,7 @@
 import { NO_COUNTS } from "../lifecycle/runnable.ts";
 import type { Phase } from "../lifecycle/group_events.ts";
 import type { Runnable } from "../lifecycle/runnable.ts";
-import type { LeaseCounters } from "../lease/lease.ts";
+import type { LeaseCounters } from "../lease/lease_extender.ts";
 import type { Inspectable } from "./health_options.ts";
 import type { Metric, MetricSample } from "./metric_source.ts";
 

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../clock.ts";
-import type { LeaseCounters } from "../lease/lease.ts";
+import type { LeaseCounters } from "../lease/lease_extender.ts";
 import { NO_COUNTS, sumCounts } from "../lifecycle/runnable.ts";
 import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight, Runnable } from "../lifecycle/runnable.ts";

@@ -53,7 +53,7 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
       return Promise.resolve(around.answer);
     },
     // A fake process does not end, so a watchdog would keep running.
-    ...(around.runtime ? { group: { runtime: around.runtime, watchdogThresholdMs: null } } : {}),
+    ...(around.runtime ? { group: { runtime: around.runtime, watchdogThresholdMs: false } } : {}),
   };
   const code = await main(args, io);
   return {

@@ -61,7 +61,7 @@ describe("agents in a LoopGroup", () => {
       runtime,
       clock,
       log: silentLog,
-      watchdogThresholdMs: null,
+      watchdogThresholdMs: false,
     });
     const run = group.run();
     while ((await board.list()).length < 5) await nextTurn();
@@ -149,7 +149,7 @@ describe("agents in a LoopGroup", () => {
         runtime,
         clock,
         log: silentLog,
-        watchdogThresholdMs: null,
+        watchdogThresholdMs: false,
         onFailure: "ignore",
       });
       const run = group.run();

@@ -155,7 +155,7 @@ describe("Watchdog", () => {
   it("is not there when it is switched off", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck")], {
-      watchdogThresholdMs: null,
+      watchdogThresholdMs: false,
       shutdownTimeoutMs: 10,
     });
     const run = group.run();

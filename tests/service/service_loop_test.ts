@@ -194,7 +194,7 @@ describe("ServiceLoop", () => {
       clock,
       runtime,
       shutdownTimeoutMs: 10_000,
-      watchdogThresholdMs: null,
+      watchdogThresholdMs: false,
     });
     const run = group.run();
     await clock.settle();
