@@ -9,17 +9,13 @@
  * For a real model put `chatAdapter({ baseUrl, model, apiKey })` in place of the script.
  */
 
+import { InMemoryMailbox, LoopGroup, MailboxLoop, silentLog, StepLoop } from "../mod.ts";
 import {
   AgentLoop,
   type AgentRequest,
   type AgentResult,
-  InMemoryMailbox,
-  LoopGroup,
-  MailboxLoop,
-  silentLog,
-  StepLoop,
-} from "../mod.ts";
-import { scriptedAdapter } from "../src/agents/mod.ts";
+  scriptedAdapter,
+} from "../src/agents/mod.ts";
 
 interface Question {
   readonly city: string;

@@ -12,7 +12,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { EngineMailbox, jsonCodec } from "../mod.ts";
+import { EngineMailbox, jsonCodec } from "../src/engine.ts";
 import {
   mailboxCases,
   type MakeMailbox,

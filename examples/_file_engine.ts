@@ -5,15 +5,14 @@
  */
 
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { type Clock, type Pulled } from "../mod.ts";
 import {
   type Capabilities,
-  type Clock,
   type Delivery,
   type Engine,
   type Entry,
   FULL_CAPABILITIES,
-  type Pulled,
-} from "../mod.ts";
+} from "../src/engine.ts";
 
 /** A message as it stands in the file. Its place in the list is its place in line. */
 interface Row {

@@ -1,6 +1,6 @@
 // Checks of the time that a handler has: visibility timeout, lease extension and watchdog.
 
-import { MAX_VISIBILITY_MS } from "../../mod.ts";
+import { MAX_VISIBILITY_MS } from "../../src/engine.ts";
 import {
   durationText,
   type Finding,

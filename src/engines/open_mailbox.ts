@@ -1,4 +1,5 @@
 import { show } from "../_checks.ts";
+import { checkMailboxName } from "../mailbox/envelope.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox, MailboxOptions } from "../mailbox/mailbox.ts";
 import { checkParams, type MailboxUrl, parseMailboxUrl } from "./_kit/mailbox_url.ts";
@@ -63,13 +64,16 @@ export async function openMailbox<T, R = unknown>(
  * Checks a URL without opening anything, and returns the name of its queue.
  *
  * @throws {InvalidParameterError} when the URL is malformed, or has a scheme or parameter that is unknown.
+ * @throws {TypeError} when the name of the queue is invalid.
  */
 export function checkMailboxUrl(url: string): string {
   const parsed = parseMailboxUrl(url);
   const { name, parameters } = registrationOf(parsed);
   limits(parsed);
-  if (parameters.includes("queue")) return parsed.params.get("queue") ?? "default";
-  return parsed.path.split("/").at(-1) || name;
+  const queue = parameters.includes("queue")
+    ? parsed.params.get("queue") ?? "default"
+    : parsed.path.split("/").at(-1) || name;
+  return checkMailboxName(queue);
 }
 
 /** Returns the engine of a URL, which has only parameters that the engine knows. */

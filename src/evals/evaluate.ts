@@ -85,8 +85,7 @@ export interface Evaluation<O> {
  *
  * @example
  * ```ts
- * import { AgentLoop } from "@lastcall/lastcall";
- * import { scriptedAdapter } from "@lastcall/lastcall/agents";
+ * import { AgentLoop, scriptedAdapter } from "@lastcall/lastcall/agents";
  * import { Dataset, evaluate, exactMatch } from "@lastcall/lastcall/evals";
  *
  * const { report } = await evaluate({

@@ -1,11 +1,7 @@
 // What the lease thread runs. The thread loads this module by its address.
 
 import { systemClock } from "../clock.ts";
-import {
-  type OffThreadExtender,
-  type OffThreadModule,
-  type OffThreadPlan,
-} from "../mailbox/engine.ts";
+import type { OffThreadExtender, OffThreadModule, OffThreadPlan } from "../mailbox/engine.ts";
 import { threadModuleUrl } from "../runtime.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
 import {

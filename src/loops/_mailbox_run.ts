@@ -257,7 +257,7 @@ export class MailboxRun<T, R> {
     this.#startWaiting();
     this.#beat(nextStarted);
     this.#onSlotFree();
-    await this.#settler.settle(item, decision);
+    this.#settler.settle(item, decision);
   }
 
   /**

@@ -181,11 +181,11 @@ export function freshnessOf(
   entries: readonly Pick<Entry<unknown>, "id" | "dedup">[],
   isStored: (id: string) => boolean,
 ): boolean[] {
-  const chosen = new Set<string>();
+  let chosen: Set<string> | undefined;
   return entries.map(({ id, dedup }) => {
     if (!dedup) return true;
-    if (chosen.has(id) || isStored(id)) return false;
-    chosen.add(id);
+    if (chosen?.has(id) || isStored(id)) return false;
+    (chosen ??= new Set()).add(id);
     return true;
   });
 }

@@ -206,22 +206,20 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Encodes the envelope. Omits the trace if it exceeds the size limit: the message matters more. */
   #meta(body: B, options: SendOptions<R>, trace: MessageHeaders | undefined): B | undefined {
-    const encode = (headers: MessageHeaders | undefined) => {
-      const meta = encodeEnvelope(
-        this.#codec,
-        envelopeOf({ ...options, headers } as EnvelopeOptions<never>),
-        body,
-      );
-      this.#codec.checkSize?.(body, meta);
-      return meta;
-    };
-    if (trace === undefined) return encode(options.headers);
-    const own = encode(options.headers);
+    const own = this.#encodeMeta(body, options);
+    if (trace === undefined) return own;
     try {
-      return encode({ ...options.headers, ...trace });
+      return this.#encodeMeta(body, { ...options, headers: { ...options.headers, ...trace } });
     } catch {
       return own;
     }
+  }
+
+  #encodeMeta(body: B, options: EnvelopeOptions<R>): B | undefined {
+    const envelope = envelopeOf(options as EnvelopeOptions<never>);
+    const meta = encodeEnvelope(this.#codec, envelope, body);
+    this.#codec.checkSize?.(body, meta);
+    return meta;
   }
 
   #encodeCheckpoint(checkpoint: unknown): B {

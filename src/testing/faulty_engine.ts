@@ -25,8 +25,7 @@ export interface LostConnection {
  *
  * @example
  * ```ts
- * import { EngineMailbox, jsonCodec } from "@lastcall/lastcall";
- * import type { Engine } from "@lastcall/lastcall";
+ * import { type Engine, EngineMailbox, jsonCodec } from "@lastcall/lastcall/engine";
  * import { FaultyEngine } from "@lastcall/lastcall/testing";
  *
  * // A mailbox on an engine of your own, which fails to acknowledge once.

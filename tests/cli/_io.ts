@@ -1,8 +1,7 @@
 // Runs a command in this process with given input, and collects its output.
 
-import type { Io } from "../../cli/mod.ts";
-import { main } from "../../cli/mod.ts";
-import type { Runtime } from "../../mod.ts";
+import { type Io, main } from "../../cli/mod.ts";
+import type { Runtime } from "../../src/lifecycle.ts";
 
 /** The input and the environment of the command. */
 export interface Surroundings {
