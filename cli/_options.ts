@@ -1,7 +1,7 @@
 // Options and help texts that several commands share.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { MAX_BATCH, MAX_VISIBILITY_MS } from "../mod.ts";
+import { MAX_BATCH, MAX_VISIBILITY_MS } from "../src/engine.ts";
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 

@@ -9,17 +9,13 @@
  * To use a real model, replace the script by `chatAdapter({ baseUrl, model, apiKey })`.
  */
 
+import { InMemoryMailbox, LoopGroup, MailboxLoop, silentLog, StepLoop } from "../mod.ts";
 import {
   AgentLoop,
   type AgentRequest,
   type AgentResult,
-  InMemoryMailbox,
-  LoopGroup,
-  MailboxLoop,
-  silentLog,
-  StepLoop,
-} from "../mod.ts";
-import { scriptedAdapter } from "../src/agents/mod.ts";
+  scriptedAdapter,
+} from "../src/agents/mod.ts";
 
 interface Question {
   readonly city: string;

@@ -9,8 +9,7 @@
 
 import { rm } from "node:fs/promises";
 import process from "node:process";
-import { AgentLoop } from "../mod.ts";
-import { scriptedAdapter } from "../src/agents/mod.ts";
+import { AgentLoop, scriptedAdapter } from "../src/agents/mod.ts";
 import { SqliteMailbox } from "../src/engines/sqlite/mod.ts";
 import {
   adapt,

@@ -91,3 +91,60 @@ export class Heap<T extends HeapItem> {
     }
   }
 }
+
+/** An item of a {@linkcode Fifo}. Its number is its place in the order for life. */
+export interface Numbered extends HeapItem {
+  readonly number: number;
+}
+
+/** The array drops its taken front when that is at least this long and half of the array. */
+const DROP_FROM = 1_024;
+
+/**
+ * A queue in which an item that is put back regains its old place. New items are appended at constant cost;
+ * the few that are put back wait in a heap, and the lower number goes first.
+ */
+export class Fifo<T extends Numbered> {
+  #line: (T | undefined)[] = [];
+  #head = 0;
+  readonly #returned = new Heap<T>((a, b) => a.number < b.number);
+
+  get size(): number {
+    return this.#line.length - this.#head + this.#returned.size;
+  }
+
+  /** Adds a new item. Its number is above all before. */
+  append(item: T): void {
+    this.#line.push(item);
+  }
+
+  /** Adds an item that was in the queue before. */
+  putBack(item: T): void {
+    this.#returned.push(item);
+  }
+
+  take(): T | undefined {
+    const next = this.#line[this.#head];
+    const returned = this.#returned.peek();
+    if (returned !== undefined && (next === undefined || returned.number < next.number)) {
+      return this.#returned.pop();
+    }
+    if (next === undefined) return undefined;
+    this.#line[this.#head++] = undefined;
+    if (this.#head >= DROP_FROM && this.#head * 2 >= this.#line.length) {
+      this.#line = this.#line.slice(this.#head);
+      this.#head = 0;
+    }
+    return next;
+  }
+
+  clear(): void {
+    this.#line = [];
+    this.#head = 0;
+    this.#returned.clear();
+  }
+
+  values(): T[] {
+    return [...this.#returned.values(), ...this.#line.slice(this.#head) as T[]];
+  }
+}

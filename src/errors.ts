@@ -29,12 +29,12 @@ export class CancelledError extends Error {
   /** {@linkcode isCancelledError} compares it. */
   override readonly name = "CancelledError";
   /** Why the work was cancelled. */
-  readonly why: CancelReason;
+  readonly reason: CancelReason;
 
   /** Creates the error. `what` names the work, as in `loop "orders"`. */
-  constructor(why: CancelReason, what: string, options?: ErrorOptions) {
-    super(`Cancelled ${what}: ${CANCEL_TEXT[why]}`, options);
-    this.why = why;
+  constructor(reason: CancelReason, what: string, options?: ErrorOptions) {
+    super(`Cancelled ${what}: ${CANCEL_TEXT[reason]}`, options);
+    this.reason = reason;
   }
 }
 
@@ -60,7 +60,7 @@ export class RetryLaterError extends Error {
   /** The pause in milliseconds; undefined uses the loop's backoff. */
   readonly delayMs: number | undefined;
 
-  /** Creates the error. `message` is logged. @throws {RangeError} for a negative delay */
+  /** Creates the error. `message` is logged. @throws {TypeError | RangeError} when the delay is invalid */
   constructor(message: string, options: RetryLaterOptions = {}) {
     super(message, options);
     if (options.delayMs !== undefined) checkDuration("delayMs", options.delayMs);

@@ -1,7 +1,8 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { assert, assertEquals } from "@std/assert";
+import { parse } from "@babel/parser";
+import { assert, assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
 import { root } from "../tools/runtimes.ts";
 import { scan } from "../tools/source_scan.ts";
 
@@ -38,6 +39,19 @@ test("every export has its source, and JSR publishes it", () => {
     const top = source.split("/")[1] ?? "";
     assert(published.includes(top), `${source} is exported and ${top} is not in publish.include`);
   }
+});
+
+test("the root exports at most 80 names: what programs use", () => {
+  const { program } = parse(readFileSync(join(root, "mod.ts"), "utf8"), {
+    sourceType: "module",
+    plugins: ["typescript"],
+  });
+  // `export *` is refused by the layering test, so that every name is in the list.
+  const names = program.body.flatMap((it) =>
+    it.type === "ExportNamedDeclaration" ? it.specifiers.map(({ exported }) => exported) : []
+  );
+  assertGreater(names.length, 50);
+  assertLessOrEqual(names.length, 80);
 });
 
 test("no module reads a manifest: the version is no part of what the package does", () => {

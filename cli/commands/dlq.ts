@@ -1,7 +1,8 @@
 // `lastcall dlq`: lists, shows, redrives and deletes dead letters.
 
 import { type Command, Option } from "commander";
-import { type DeadLetter, type Mailbox, MAX_BATCH, redrive } from "../../mod.ts";
+import { type DeadLetter, type Mailbox, redrive } from "../../mod.ts";
+import { MAX_BATCH } from "../../src/engine.ts";
 import { oneLine } from "../../src/terminal/text.ts";
 import { CliError, usageError, withProgress } from "../_errors.ts";
 import { interruption, type Io } from "../_io.ts";

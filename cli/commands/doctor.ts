@@ -140,7 +140,7 @@ function settingsOf(io: Io, module: string | undefined, flags: Flags): Settings 
     unreadyDelayMs: flags.unreadyDelay ?? 0,
     visibilityTimeoutMs: flags.visibilityTimeout ?? 300_000,
     leases: flags.lease,
-    watchdogThresholdMs: watchdogThreshold === false ? null : watchdogThreshold,
+    watchdogThresholdMs: watchdogThreshold,
     healthHost,
   };
 }

@@ -1,7 +1,8 @@
 // `lastcall peek`, `lastcall count` and `lastcall purge`.
 
 import type { Command } from "commander";
-import type { Mailbox, PeekedMessage } from "../../mod.ts";
+import type { Mailbox } from "../../mod.ts";
+import type { PeekedMessage } from "../../src/engine.ts";
 import { CliError } from "../_errors.ts";
 import { confirm, type Io } from "../_io.ts";
 import { MAILBOXES, onlyMailbox, withMailbox } from "../_mailbox.ts";

@@ -100,10 +100,11 @@ async function makeGroup(
     return groupOf([loop], flags, options, mailbox, resources);
   };
   const { mailbox } = found.options;
-  if (mailbox !== undefined && flags.mailbox === undefined) {
+  if (typeof mailbox === "object" && flags.mailbox === undefined) {
     return asUsage(() => make(mailbox, []));
   }
-  if (flags.mailbox === undefined) {
+  const url = flags.mailbox ?? mailbox;
+  if (typeof url !== "string") {
     throw usageError(
       `${path} exports a handler, which needs a mailbox: add --mailbox sqlite:./jobs.db, or set ` +
         "LASTCALL_MAILBOX",
@@ -111,7 +112,7 @@ async function makeGroup(
   }
   // A dry run on a mailbox in memory reports bad options before the real mailbox is opened.
   asUsage(() => make(new InMemoryMailbox("check"), []));
-  const { mailbox: opened, resource } = await openForGroup(flags.mailbox, {
+  const { mailbox: opened, resource } = await openForGroup(url, {
     keepTrying: flags.onFailure === "restart",
     log: log ?? libraryLog,
   });

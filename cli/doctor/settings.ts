@@ -116,7 +116,7 @@ export interface Settings {
   /** The time of the longest handler. */
   readonly processingTimeMs?: number;
   /** Null if the watchdog is off. */
-  readonly watchdogThresholdMs: number | null;
+  readonly watchdogThresholdMs: number | false;
   readonly healthPort?: number;
   readonly healthHost: string;
   readonly mailbox?: string;

@@ -1,6 +1,6 @@
 // Checks of the time that a handler has: visibility timeout, lease extension and watchdog.
 
-import { MAX_VISIBILITY_MS } from "../../mod.ts";
+import { MAX_VISIBILITY_MS } from "../../src/engine.ts";
 import {
   durationText,
   type Finding,
@@ -92,11 +92,11 @@ const STALE_SHARE = 0.5;
 /** Checks that the watchdog does not mistake a long handler for a hung loop. */
 export function checkWatchdog(settings: Settings): readonly Finding[] {
   const { watchdogThresholdMs, processingTimeMs = 0 } = settings;
-  if (watchdogThresholdMs === null) {
+  if (watchdogThresholdMs === false) {
     return [warning("watchdog", {
       found: "the watchdog is off",
       why: "a hung loop or a blocked event loop stays that way until an operator notices",
-      change: "remove `watchdogThresholdMs: null`; the default is 12 min",
+      change: "remove `watchdogThresholdMs: false`; the default is 12 min",
     })];
   }
   const found = `a loop that is silent for ${durationText(watchdogThresholdMs)} ends the process`;

@@ -35,8 +35,7 @@ import { Session } from "./session.ts";
  *
  * @example
  * ```ts
- * import { AgentLoop } from "@lastcall/lastcall";
- * import { scriptedAdapter } from "@lastcall/lastcall/agents";
+ * import { AgentLoop, scriptedAdapter } from "@lastcall/lastcall/agents";
  *
  * const loop = new AgentLoop<{ name: string }, string>({
  *   adapter: scriptedAdapter(({ messages }) => `Hello, ${messages[0]!.content}!`),

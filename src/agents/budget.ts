@@ -32,7 +32,7 @@ const LIMITS = ["maxInputTokens", "maxOutputTokens", "maxTotalTokens"] as const;
  *
  * @example
  * ```ts
- * import { BudgetTracker } from "@lastcall/lastcall";
+ * import { BudgetTracker } from "@lastcall/lastcall/agents";
  *
  * const tracker = new BudgetTracker({ maxTotalTokens: 100 });
  * tracker.spend({ inputTokens: 60, outputTokens: 30 });

@@ -1,7 +1,6 @@
 import { abortable } from "../_promises.ts";
 import { errorText, isRetryLaterError } from "../errors.ts";
-import type { Lease } from "../lease/lease.ts";
-import { LeaseExtender, type Leases } from "../lease/lease_extender.ts";
+import { type Lease, LeaseExtender, type Leases } from "../lease/lease_extender.ts";
 import {
   type Mailbox,
   MAX_VISIBILITY_MS,

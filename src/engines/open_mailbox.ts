@@ -1,8 +1,9 @@
 import { show } from "../_checks.ts";
+import { checkMailboxName } from "../mailbox/envelope.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox, MailboxOptions } from "../mailbox/mailbox.ts";
-import { checkParams, parseMailboxUrl } from "./_kit/mailbox_url.ts";
-import type { MailboxOpener } from "./_kit/registration.ts";
+import { checkParams, type MailboxUrl, parseMailboxUrl } from "./_kit/mailbox_url.ts";
+import { type EngineRegistration, limits, type MailboxOpener } from "./_kit/registration.ts";
 import { ENGINES } from "./registry.ts";
 
 /** Options of {@linkcode openMailbox}. */
@@ -53,12 +54,37 @@ export async function openMailbox<T, R = unknown>(
   const { engines = {}, ...mailboxOptions } = options;
   const parsed = parseMailboxUrl(url);
   const { scheme } = parsed;
-  if (Object.hasOwn(engines, scheme)) {
-    return await engines[scheme]!(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
-  }
+  const open = Object.hasOwn(engines, scheme)
+    ? engines[scheme]!
+    : registrationOf(parsed, Object.keys(engines)).open;
+  return await open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
+}
+
+/**
+ * Checks a URL without opening anything, and returns the name of its queue.
+ *
+ * @throws {InvalidParameterError} when the URL is malformed, or has a scheme or parameter that is unknown.
+ * @throws {TypeError} when the name of the queue is invalid.
+ */
+export function checkMailboxUrl(url: string): string {
+  const parsed = parseMailboxUrl(url);
+  const { name, parameters } = registrationOf(parsed);
+  limits(parsed);
+  const queue = parameters.includes("queue")
+    ? parsed.params.get("queue") ?? "default"
+    : parsed.path.split("/").at(-1) || name;
+  return checkMailboxName(queue);
+}
+
+/** Returns the engine of a URL, which has only parameters that the engine knows. */
+function registrationOf(
+  parsed: MailboxUrl,
+  otherSchemes: readonly string[] = [],
+): EngineRegistration {
+  const { scheme } = parsed;
   const engine = ENGINES.find(({ schemes }) => schemes.includes(scheme));
   if (engine === undefined) {
-    const known = [...ENGINES.flatMap(({ schemes }) => schemes), ...Object.keys(engines)];
+    const known = [...ENGINES.flatMap(({ schemes }) => schemes), ...otherSchemes];
     throw new InvalidParameterError(
       `Unknown scheme ${show(scheme)} of a mailbox URL: expected one of ${
         known.join(", ")
@@ -67,5 +93,5 @@ export async function openMailbox<T, R = unknown>(
     );
   }
   if (engine.passesParameters !== true) checkParams(parsed, engine.parameters);
-  return await engine.open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
+  return engine;
 }

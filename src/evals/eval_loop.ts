@@ -60,9 +60,16 @@ export interface EvalLoopOptions<I, O, E> extends
  *
  * @example
  * ```ts
- * import { AgentLoop, EvalLoop, InMemoryMailbox } from "@lastcall/lastcall";
- * import { scriptedAdapter } from "@lastcall/lastcall/agents";
- * import { Dataset, type EvalRequest, type EvalResult, exactMatch, submitDataset } from "@lastcall/lastcall/evals";
+ * import { InMemoryMailbox } from "@lastcall/lastcall";
+ * import { AgentLoop, scriptedAdapter } from "@lastcall/lastcall/agents";
+ * import {
+ *   Dataset,
+ *   EvalLoop,
+ *   type EvalRequest,
+ *   type EvalResult,
+ *   exactMatch,
+ *   submitDataset,
+ * } from "@lastcall/lastcall/evals";
  *
  * const requests = new InMemoryMailbox<EvalRequest<string, string>, EvalResult<string>>("requests");
  * const results = new InMemoryMailbox<EvalResult<string>>("results");

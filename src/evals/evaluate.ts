@@ -84,8 +84,7 @@ export interface Evaluation<O> {
  *
  * @example
  * ```ts
- * import { AgentLoop } from "@lastcall/lastcall";
- * import { scriptedAdapter } from "@lastcall/lastcall/agents";
+ * import { AgentLoop, scriptedAdapter } from "@lastcall/lastcall/agents";
  * import { Dataset, evaluate, exactMatch } from "@lastcall/lastcall/evals";
  *
  * const { report } = await evaluate({
@@ -161,7 +160,7 @@ export async function evaluate<I, O, E>(
   });
   const evalLoops = createEvalLoops(options, requests, results, resultSet);
   const group = new LoopGroup([submitLoop, ...evalLoops, collectLoop], {
-    watchdogThresholdMs: null,
+    watchdogThresholdMs: false,
     ...options.group,
     ...(clock === undefined ? {} : { clock }),
     ...(log === undefined ? {} : { log }),

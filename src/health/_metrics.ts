@@ -1,6 +1,6 @@
 import { settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
-import type { LeaseCounters } from "../lease/lease.ts";
+import type { LeaseCounters } from "../lease/lease_extender.ts";
 import { PHASES } from "../lifecycle/group_events.ts";
 import { NO_COUNTS, type Runnable } from "../lifecycle/runnable.ts";
 import type { Log } from "../log.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 
-import type { LeaseCounters } from "../lease/lease.ts";
+import type { LeaseCounters } from "../lease/lease_extender.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight, MessageCounts } from "../lifecycle/runnable.ts";
 

@@ -3,7 +3,14 @@ import { systemClock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { OffThreadPlan } from "../mailbox/engine.ts";
 import { knownRuntime, type ModuleThread } from "../runtime.ts";
-import type { ActiveLease, LeaseMirror, LeaseTerms } from "./lease.ts";
+
+/** How often and for how long a lease is extended. */
+export interface LeaseTerms {
+  readonly intervalMs: number;
+  readonly extensionMs: number;
+  /** Without a heartbeat for this long the lease is not extended. */
+  readonly beatWithinMs: number;
+}
 
 /** With shorter intervals the thread connects at once: an overdue lease leaves no time for it. */
 export const SHORT_INTERVAL_MS = 10_000;
@@ -56,7 +63,9 @@ export class LeaseThread {
       current ??= new LeaseThread(startThread(address));
     } catch (error) {
       if (!warned) {
-        log.warn("Cannot start the thread that extends leases while a handler blocks", { error });
+        log.warn("lease thread could not start; a handler that blocks may lose its lease", {
+          error,
+        });
       }
       warned = true;
       return undefined;
@@ -73,8 +82,8 @@ export class LeaseThread {
     const joined = joining.catch((error) => {
       if (!this.#groups.has(group)) return; // it left meanwhile; the thread may have ended
       log.warn(
-        "leases are not extended while a handler blocks the event loop; set `lease: { offThread: " +
-          "false }` to run without the second thread",
+        "lease thread failed; a handler that blocks may lose its lease. Set `lease: { offThread: " +
+          "false }` to run without the thread",
         { error },
       );
     });
@@ -124,8 +133,8 @@ export class LeaseThread {
   }
 }
 
-/** The leases of one mailbox with the same terms. */
-export class LeaseGroup implements LeaseMirror {
+/** Shows the leases of one mailbox with the same terms to the thread. A slot of -1 is none. */
+export class LeaseGroup {
   readonly number: number;
   readonly #thread: LeaseThread;
 
@@ -134,21 +143,21 @@ export class LeaseGroup implements LeaseMirror {
     this.number = number;
   }
 
-  add(lease: ActiveLease): void {
-    lease.slot = this.#thread.write(this.number, lease.message.receiptHandle);
+  /** Returns the slot of the lease, or -1 when the receipt handle does not fit. */
+  add(receiptHandle: string): number {
+    return this.#thread.write(this.number, receiptHandle);
   }
 
-  extended({ slot }: ActiveLease): void {
+  extended(slot: number): void {
     if (slot >= 0) this.#thread.table(slot).extended(slot % SLOTS, systemClock.now());
   }
 
-  beat({ slot }: ActiveLease): void {
+  beat(slot: number): void {
     if (slot >= 0) this.#thread.table(slot).beat(slot % SLOTS);
   }
 
-  remove(lease: ActiveLease): void {
-    if (lease.slot >= 0) this.#thread.clear(lease.slot);
-    lease.slot = -1;
+  remove(slot: number): void {
+    if (slot >= 0) this.#thread.clear(slot);
   }
 
   leave(): void {

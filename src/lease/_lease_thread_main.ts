@@ -1,15 +1,16 @@
 // What the lease thread runs. The thread loads this module by its address.
 
 import { systemClock } from "../clock.ts";
-import {
-  type OffThreadExtender,
-  type OffThreadModule,
-  type OffThreadPlan,
-} from "../mailbox/engine.ts";
+import type { OffThreadExtender, OffThreadModule, OffThreadPlan } from "../mailbox/engine.ts";
 import { threadModuleUrl } from "../runtime.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
-import type { LeaseTerms } from "./lease.ts";
-import { LeaseTable, SHORT_INTERVAL_MS, SLOTS, type ThreadCommand } from "./_lease_thread.ts";
+import {
+  LeaseTable,
+  type LeaseTerms,
+  SHORT_INTERVAL_MS,
+  SLOTS,
+  type ThreadCommand,
+} from "./_lease_thread.ts";
 
 /** The address that the thread loads this module from. */
 export const address: string | undefined = threadModuleUrl(import.meta.url, "_lease_thread_main");
@@ -58,10 +59,10 @@ class GroupExtender {
     if (this.#busy) return;
     this.#busy = true;
     try {
-      const keeping = await (this.#opening ??= this.#open());
+      const extender = await (this.#opening ??= this.#open());
       for (let from = 0; from < receipts.length; from += MAX_BATCH) {
         const batch = receipts.slice(from, from + MAX_BATCH);
-        const held = await keeping.extend(batch, this.terms.extensionMs);
+        const held = await extender.extend(batch, this.terms.extensionMs);
         for (const i of batch.keys()) onResult[from + i]!(held[i] === true);
       }
     } catch {

@@ -1,17 +1,41 @@
 import { checkInterval, MAX_VISIBILITY_MS } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
+import type { LeaseLostError } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
-import type { Mailbox, Message } from "../mailbox/mailbox.ts";
-import {
-  ActiveLease,
-  type Lease,
-  type LeaseCounters,
-  type LeaseOwner,
-  type LeaseTerms,
-} from "./lease.ts";
-import { type LeaseGroup, LeaseThread } from "./_lease_thread.ts";
-import { LeaseTimer } from "./_lease_timer.ts";
+import { DEFAULT_VISIBILITY_TIMEOUT_MS, type Mailbox, type Message } from "../mailbox/mailbox.ts";
+import { ActiveLease, type LeaseScope, LeaseTimer } from "./_lease_timer.ts";
+import { type LeaseGroup, type LeaseTerms, LeaseThread } from "./_lease_thread.ts";
+
+/** Counts the extensions of leases. */
+export interface LeaseCounters {
+  /** Extensions requested. */
+  readonly attempts: number;
+  /** Extensions that failed and were tried again; the handler went on. */
+  readonly failures: number;
+  /** Leases that expired while a handler worked on the message. */
+  readonly losses: number;
+  /** Extensions skipped because the handler sent no heartbeat. */
+  readonly withheld: number;
+}
+
+/** Keeps one message invisible to other workers while a handler works on it. */
+export interface Lease extends AsyncDisposable {
+  /** The leased message. */
+  readonly message: Message<unknown>;
+  /** True until the lease is lost or stopped. */
+  readonly active: boolean;
+  /** True when the lease expired and the message returned to its mailbox. */
+  readonly lost: boolean;
+  /** Aborts with a {@linkcode LeaseLostError} when the lease is lost. */
+  readonly signal: AbortSignal;
+  /** When the handler last sent a heartbeat, by the monotonic clock. */
+  readonly lastBeat: number;
+  /** Sends a heartbeat. With `beatWithinMs` a lease without heartbeats is not extended. */
+  beat(): void;
+  /** Ends the extension, and waits for a running one. The message can be settled afterwards. */
+  stop(): Promise<void> | undefined;
+}
 
 /** When and for how long leases are extended. Each option can be overridden for one message. */
 export interface LeaseOptions {
@@ -53,10 +77,15 @@ export interface LeaseSubject extends LeaseOptions {
   readonly mailbox?: Mailbox<unknown>;
   /** The visibility timeout it was received with. */
   readonly visibilityTimeoutMs?: number;
+  /** Called when a lease is lost. */
+  readonly onLost?: (message: Message<unknown>, error: LeaseLostError) => void;
 }
 
+/** The default time between two extensions. */
+export const DEFAULT_LEASE_INTERVAL_MS = 60_000;
+
 /** The longest interval, as a share of the visibility timeout. More leaves no time to retry. */
-const ADAPTIVE_SHARE = 0.4;
+export const LEASE_INTERVAL_SHARE = 0.4;
 
 /**
  * Extends the leases of messages while handlers work on them, so that a short visibility timeout works
@@ -80,25 +109,20 @@ const ADAPTIVE_SHARE = 0.4;
 export class LeaseExtender {
   readonly #options: LeaseExtenderOptions;
   readonly #clock: Clock;
-  readonly #timer: LeaseTimer;
-  readonly #owner: LeaseOwner;
+  readonly #log: Log;
+  readonly #counters = { attempts: 0, failures: 0, losses: 0, withheld: 0 };
 
   /** Checks the options. No timer runs before the first lease. */
   constructor(options: LeaseExtenderOptions = {}) {
     checkOptions(options);
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#timer = LeaseTimer.of(this.#clock);
-    this.#owner = {
-      counters: { attempts: 0, failures: 0, losses: 0, withheld: 0 },
-      log: safeLog(options.log),
-      remove: (lease) => this.#timer.remove(lease),
-    };
+    this.#log = safeLog(options.log);
   }
 
   /** Counts of the extensions so far. */
   get counters(): LeaseCounters {
-    return { ...this.#owner.counters };
+    return { ...this.#counters };
   }
 
   /** Extends the lease of a message until the returned lease is stopped or disposed of. */
@@ -121,13 +145,17 @@ export class LeaseExtender {
   /** Computes the terms once, for many messages of the same subject. */
   leases(subject: LeaseSubject): Leases {
     checkOptions(subject);
-    const { mailbox } = subject;
     const { enabled = true, offThread = true } = { ...this.#options, ...subject };
-    return new Leases(mailbox, this.#terms(subject), this.#owner, {
-      enabled,
-      offThread,
+    const scope = {
+      mailbox: subject.mailbox,
+      terms: this.#terms(subject),
+      counters: this.#counters,
+      log: this.#log,
       clock: this.#clock,
-    });
+      timer: LeaseTimer.of(this.#clock),
+      onLost: subject.onLost,
+    };
+    return new Leases(scope, enabled, offThread);
   }
 
   async #during<T>(lease: Lease, work: (lease: Lease) => Promise<T> | T): Promise<T> {
@@ -141,71 +169,47 @@ export class LeaseExtender {
   #terms(subject: LeaseSubject): LeaseTerms {
     const own = this.#options;
     const { visibilityTimeoutMs } = subject;
-    const intervalMs = subject.intervalMs ?? own.intervalMs ?? 60_000;
+    const intervalMs = subject.intervalMs ?? own.intervalMs ?? DEFAULT_LEASE_INTERVAL_MS;
     const adaptive = subject.adaptive ?? own.adaptive ?? true;
     const longestMs = adaptive && visibilityTimeoutMs !== undefined
-      ? visibilityTimeoutMs * ADAPTIVE_SHARE
+      ? visibilityTimeoutMs * LEASE_INTERVAL_SHARE
       : Infinity;
     return {
       intervalMs: Math.max(1, Math.min(intervalMs, longestMs)),
-      extensionMs: subject.extensionMs ?? own.extensionMs ?? visibilityTimeoutMs ?? 300_000,
+      extensionMs: subject.extensionMs ?? own.extensionMs ?? visibilityTimeoutMs ??
+        DEFAULT_VISIBILITY_TIMEOUT_MS,
       beatWithinMs: subject.beatWithinMs ?? own.beatWithinMs ?? Infinity,
     };
   }
 }
 
-/** Options of {@linkcode Leases}. */
-export interface LeasesOptions {
-  readonly enabled: boolean;
-  readonly offThread: boolean;
-  readonly clock: Clock;
-}
-
 /** The leases of many messages of one mailbox, on the same terms. Made by `LeaseExtender.leases`. */
 export class Leases {
-  readonly #mailbox: Mailbox<unknown> | undefined;
-  readonly #terms: LeaseTerms;
-  readonly #owner: LeaseOwner;
-  readonly #options: LeasesOptions;
-  readonly #timer: LeaseTimer;
+  readonly #scope: LeaseScope;
+  readonly #enabled: boolean;
+  readonly #offThread: boolean;
   #releaseTimer: (() => void) | undefined;
   #group: LeaseGroup | undefined;
 
   /** No timer runs before the first lease. */
-  constructor(
-    mailbox: Mailbox<unknown> | undefined,
-    terms: LeaseTerms,
-    owner: LeaseOwner,
-    options: LeasesOptions,
-  ) {
-    this.#mailbox = mailbox;
-    this.#terms = terms;
-    this.#owner = owner;
-    this.#options = options;
-    this.#timer = LeaseTimer.of(options.clock);
+  constructor(scope: LeaseScope, enabled: boolean, offThread: boolean) {
+    this.#scope = scope;
+    this.#enabled = enabled;
+    // The thread runs on the system's clock.
+    this.#offThread = enabled && offThread && scope.clock === systemClock;
   }
 
   /** Prepares the timer, and the thread where there is one, until `end`. */
   begin(): Promise<void> | undefined {
-    this.#releaseTimer = this.#timer.retain();
-    const { enabled, offThread, clock } = this.#options;
-    // The thread runs on the system's clock.
-    const wanted = enabled && offThread && clock === systemClock;
-    return wanted && this.#mailbox?.offThread !== undefined ? this.#join() : undefined;
+    const { timer, mailbox } = this.#scope;
+    this.#releaseTimer = timer.retain();
+    return this.#offThread && mailbox?.offThread !== undefined ? this.#join() : undefined;
   }
 
   /** Extends the lease of a message until it is stopped or disposed of. */
   take(message: Message<unknown>): Lease {
-    const { enabled, clock } = this.#options;
-    const lease = new ActiveLease(
-      message,
-      this.#mailbox,
-      this.#terms,
-      this.#owner,
-      clock,
-      this.#group,
-    );
-    if (enabled) this.#timer.add(lease);
+    const lease = new ActiveLease(message, this.#scope, this.#group);
+    if (this.#enabled) this.#scope.timer.add(lease);
     return lease;
   }
 
@@ -218,10 +222,11 @@ export class Leases {
   }
 
   async #join(): Promise<void> {
-    const plan = await this.#mailbox!.offThread!();
+    const { mailbox, terms, log } = this.#scope;
+    const plan = await mailbox!.offThread!();
     if (plan === undefined) return;
     const { address } = await import("./_lease_thread_main.ts");
-    const group = await LeaseThread.join(address, plan, this.#terms, this.#owner.log);
+    const group = await LeaseThread.join(address, plan, terms, log);
     if (this.#releaseTimer === undefined) group?.leave(); // `end` was called meanwhile
     else this.#group = group;
   }

@@ -80,8 +80,8 @@ export interface BaseGroupOptions {
   readonly onFailure?: FailurePolicy;
   /** How often and how soon a loop is restarted with `onFailure: "restart"`. */
   readonly restart?: RestartOptions;
-  /** The watchdog ends the process after this long without a heartbeat; `null` is off. @default {720_000} */
-  readonly watchdogThresholdMs?: number | null;
+  /** The watchdog ends the process after this long without a heartbeat; `false` is off. @default {720_000} */
+  readonly watchdogThresholdMs?: number | false;
   /** How often the watchdog checks. @default {60_000} */
   readonly watchdogIntervalMs?: number;
   /**
@@ -120,7 +120,7 @@ export interface GroupConfig {
   readonly unreadyDelayMs: number;
   readonly onFailure: FailurePolicy;
   readonly restart: RestartOptions;
-  readonly watchdogThresholdMs: number | null;
+  readonly watchdogThresholdMs: number | false;
   readonly watchdogIntervalMs: number;
   readonly resources: readonly Resource[];
   /** Called when a run begins, so that a group can be created without a runtime. */
@@ -171,7 +171,7 @@ export function watchdogOf(
   { watchdogThresholdMs, watchdogIntervalMs, clock, log }: GroupConfig,
   more: WatchdogOptions = {},
 ): Watchdog | undefined {
-  if (watchdogThresholdMs === null) return undefined;
+  if (watchdogThresholdMs === false) return undefined;
   const options = { thresholdMs: watchdogThresholdMs, intervalMs: watchdogIntervalMs, clock, log };
   return new Watchdog({ ...options, ...more });
 }

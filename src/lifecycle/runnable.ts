@@ -7,13 +7,18 @@ export interface RunOptions {
   /** Ends the run after this many iterations; a `MailboxLoop` counts its receives. @default {Infinity} */
   readonly maxIterations?: number;
   /**
+   * Ends the run of each loop after it has settled this many messages: acknowledged, nacked or
+   * dead-lettered them. The loop never receives more than are left. @default {Infinity}
+   */
+  readonly maxMessages?: number;
+  /**
    * Ends the run when the mailbox is empty: a receive returns no message and no handler is running. The
    * run does not wait for delayed messages or for failed ones with a later attempt. @default {false}
    */
   readonly untilEmpty?: boolean;
-  /** How long a received message stays invisible to other consumers. @default {300_000} */
+  /** How long received messages stay invisible to other workers. @default {that of each loop} */
   readonly visibilityTimeoutMs?: number;
-  /** How long one receive waits for a message. @default {20_000} */
+  /** How long one receive waits for messages. @default {that of each loop} */
   readonly waitTimeMs?: number;
   /** Requests a graceful stop when it aborts. */
   readonly signal?: AbortSignal;
@@ -160,6 +165,7 @@ export function checkStopOrder(stopOrder: number): number {
 /** Throws for invalid run options. */
 export function checkRunOptions(options: RunOptions): void {
   checkCount("maxIterations", options.maxIterations ?? Infinity);
+  checkCount("maxMessages", options.maxMessages ?? Infinity);
   checkOneOf("untilEmpty", options.untilEmpty ?? false, [true, false]);
   checkDuration("visibilityTimeoutMs", options.visibilityTimeoutMs ?? 0, MAX_VISIBILITY_MS);
   checkDuration("waitTimeMs", options.waitTimeMs ?? 0);

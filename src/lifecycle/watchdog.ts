@@ -11,7 +11,7 @@ import type { Resource } from "./resources.ts";
  *
  * @example
  * ```ts
- * import { Heartbeat } from "@lastcall/lastcall";
+ * import { Heartbeat } from "@lastcall/lastcall/lifecycle";
  * import { VirtualClock } from "@lastcall/lastcall/testing";
  *
  * const clock = new VirtualClock();

@@ -1,21 +1,14 @@
-import { type Deferred, deferred, onAbort } from "../_promises.ts";
+import { backoffMs } from "../_backoff.ts";
 import { EventLoopYield } from "../_event_loop_yield.ts";
-import type { CancelledError } from "../errors.ts";
+import { type Deferred, deferred, onAbort } from "../_promises.ts";
+import type { CancelledError, LeaseLostError } from "../errors.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
 import type { MessageCounts, RunOptions } from "../lifecycle/runnable.ts";
-import {
-  type DeadLetterReason,
-  type Mailbox,
-  MAX_BATCH,
-  type Message,
-} from "../mailbox/mailbox.ts";
+import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
 import { isObserved } from "../telemetry/open_telemetry.ts";
-import { MessageContext, type WorkShared } from "./handler.ts";
-import { type Decision, handle, handleObserved, type MailboxRunConfig } from "./_handle.ts";
-import { Item, Ledger, type Outcome } from "./_ledger.ts";
-import { Receiver } from "./_receiver.ts";
-import { Settler } from "./_settler.ts";
+import { handle, MessageContext, observed, type RunScope } from "./handler.ts";
+import { ENGINE_PAUSE_MS, Item, type RunConfig, Settler } from "./_settler.ts";
 
 /**
  * One run of a mailbox loop.
@@ -25,21 +18,20 @@ import { Settler } from "./_settler.ts";
  *               └── a stop ──▶ released
  * ```
  *
- * A slot is free when its handler has ended: settling overlaps with the next receive.
+ * A slot is free when its handler has ended: settling overlaps with the next receive. While receives fail,
+ * the run tries again with pauses, and the loop is not ready.
  *
  * A message that was delivered more often than it may fail is a suspect: its handler ended the process
  * each time, or it was in flight beside the message that did. A suspect runs alone, while the loop holds
  * no other message, so that the next crash tells which message causes it.
  */
 export class MailboxRun<T, R> {
-  readonly #config: MailboxRunConfig<T, R>;
+  readonly #config: RunConfig<T, R>;
   readonly #context: LoopContext;
   readonly #options: RunOptions;
-  readonly #receiver: Receiver<T, R>;
-  readonly #settler: Settler<T, R, Item<T, R>>;
-  readonly #ledger = new Ledger<T, R>();
+  readonly #settler: Settler<T, R>;
   readonly #waiting: Item<T, R>[] = [];
-  readonly #shared: WorkShared;
+  readonly #scope: RunScope;
   readonly #leases: Leases;
   readonly #turns: EventLoopYield;
   #running = 0;
@@ -49,49 +41,50 @@ export class MailboxRun<T, R> {
   #isolating = false;
   /** A suspect runs. */
   #alone = false;
+  /** Ends the running receive. */
+  #wait = new AbortController();
+  /** The wait time of the running receive. */
+  #waitingMs: number | undefined;
+  #failedReceives = 0;
+  /** Resolves when a slot becomes free, all messages are settled, or a stop begins. */
   #slotFree: Deferred<void> | undefined;
   #allSettled: Deferred<void> | undefined;
 
-  constructor(config: MailboxRunConfig<T, R>, context: LoopContext, options: RunOptions) {
+  constructor(config: RunConfig<T, R>, context: LoopContext, options: RunOptions) {
+    const { mailbox, visibilityTimeoutMs, clock, heartbeat, log } = config;
     this.#config = config;
     this.#context = context;
     this.#options = options;
-    const { visibilityTimeoutMs = 300_000 } = options;
-    this.#receiver = new Receiver(config, context.stopping, options);
-    this.#settler = new Settler(
-      config.mailbox,
-      config.clock,
-      config.log,
-      { leaseMs: visibilityTimeoutMs, signal: context.signal },
-      (item, outcome) => this.#finish(item, outcome),
-    );
-    this.#shared = { stopping: context.stopping, heartbeat: config.heartbeat, log: config.log };
-    this.#turns = EventLoopYield.of(config.clock);
+    this.#settler = new Settler(config, context.signal, (item) => this.#onSettled(item));
+    this.#scope = { stopping: context.stopping, heartbeat, log };
+    this.#turns = EventLoopYield.of(clock);
     this.#leases = config.extender.leases({
-      mailbox: config.mailbox as Mailbox<unknown>,
+      mailbox: mailbox as Mailbox<unknown>,
       visibilityTimeoutMs,
+      onLost: (message, error) => this.#cancel(error, message),
     });
   }
 
+  /** False while receives fail. */
   get ready(): boolean {
-    return this.#receiver.ready;
+    return this.#failedReceives === 0;
   }
 
   get counts(): MessageCounts {
-    return this.#ledger.counts;
+    return this.#settler.counts;
   }
 
   async execute(): Promise<void> {
     const { stopping, signal } = this.#context;
     const unlinks = [
       onAbort(stopping, () => this.#onStop()),
-      onAbort(signal, () => this.#cancelAll(signal.reason)),
+      onAbort(signal, () => this.#cancel(signal.reason)),
     ];
     try {
       const preparing = this.#leases.begin();
       if (preparing !== undefined) await preparing;
       await this.#receiveAll();
-      if (this.#ledger.open.size > 0) await (this.#allSettled = deferred()).promise;
+      if (this.#settler.open.size > 0) await (this.#allSettled = deferred()).promise;
     } finally {
       for (const unlink of unlinks) unlink();
       this.#leases.end();
@@ -100,43 +93,37 @@ export class MailboxRun<T, R> {
 
   /** Ends a receive that waits for messages. */
   endWait(): void {
-    this.#receiver.endWait();
+    this.#wait.abort();
   }
 
   /** Releases the messages whose handlers still run. */
-  async abandon(): Promise<void> {
-    const isRunning = ({ context, message }: Item<T, R>) => context && !message.finalized;
-    const items = [...this.#ledger.open].filter(isRunning);
-    for (const { lease } of items) await lease.stop();
-    await this.#settler.release(items.map(({ message }) => message));
-    for (const item of items) {
-      const { finalized, settlement = "released" } = item.message;
-      if (finalized) this.#ledger.close(item, settlement);
-    }
+  abandon(): Promise<void> {
+    return this.#settler.abandon();
   }
 
   async #receiveAll(): Promise<void> {
-    const { maxIterations = Infinity, untilEmpty = false } = this.#options;
+    const { maxIterations = Infinity, maxMessages = Infinity, untilEmpty = false } = this.#options;
     const { admission, mailbox } = this.#config;
     const { stopping } = this.#context;
+    const { open } = this.#settler;
     for (let received = 0; received < maxIterations && !mailbox.closed;) {
       const waiting = admission(stopping) ?? this.#turns.next();
       if (waiting !== undefined) await waiting;
-      if (stopping.aborted) return;
+      if (stopping.aborted || this.#settler.settled >= maxMessages) return;
       const free = this.#free;
       if (free === 0) {
-        await this.#change();
+        await (this.#slotFree = deferred()).promise;
         continue;
       }
       // Read before the receive: a handler that ends meanwhile may have sent a message.
-      const allSettled = this.#ledger.open.size === 0;
-      const messages = await this.#receiver.receive(free, this.#running === 0);
+      const allSettled = open.size === 0;
+      const messages = await this.#receive(free);
       if (messages === undefined) continue;
       received++;
       this.#take(messages);
       if (untilEmpty && messages.length === 0) {
         if (allSettled) return;
-        if (this.#ledger.open.size > 0) await this.#change();
+        if (open.size > 0) await (this.#slotFree = deferred()).promise;
       }
     }
   }
@@ -144,19 +131,60 @@ export class MailboxRun<T, R> {
   /** How many more messages may be received now. */
   get #free(): number {
     const { concurrency, prefetch } = this.#config;
-    const open = this.#ledger.open.size;
+    const { maxMessages = Infinity } = this.#options;
+    const open = this.#settler.open.size;
     if (this.#isolating) return open === 0 ? 1 : 0;
     // Receive ahead in batches, not one message for each handler that ends.
     if (this.#waiting.length > prefetch / 2) return 0;
     const slots = concurrency + prefetch - this.#running - this.#waiting.length;
     // Messages that are being settled take no slot, but their number is limited.
     const unsettled = open - this.#running - this.#waiting.length;
-    return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled));
+    const left = maxMessages - this.#settler.settled - open;
+    return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled, left));
   }
 
-  /** Resolves when a slot becomes free or a stop begins. */
-  #change(): Promise<void> {
-    return (this.#slotFree = deferred()).promise;
+  /**
+   * Receives at most `maxMessages`. Returns undefined when the receive failed, or when the first one after
+   * a failure found nothing: neither counts as an iteration. Never rejects.
+   */
+  async #receive(maxMessages: number): Promise<readonly Message<T, R>[] | undefined> {
+    const { heartbeat, mailbox, visibilityTimeoutMs } = this.#config;
+    // After a failure do not wait: the answer tells at once that the engine is back.
+    const isProbe = this.#failedReceives > 0;
+    const waitTimeMs = isProbe || this.#options.untilEmpty ? 0 : this.#config.waitTimeMs;
+    if (this.#wait.signal.aborted) this.#wait = new AbortController();
+    const { signal } = this.#wait;
+    this.#waitingMs = waitTimeMs;
+    if (this.#running === 0) heartbeat.rest(waitTimeMs);
+    try {
+      const messages = await mailbox.receive({
+        maxMessages,
+        visibilityTimeoutMs,
+        waitTimeMs,
+        signal,
+      });
+      this.#failedReceives = 0;
+      return isProbe && messages.length === 0 ? undefined : messages;
+    } catch (error) {
+      await this.#pauseAfter(error);
+      return undefined;
+    } finally {
+      this.#waitingMs = undefined;
+      heartbeat.beat();
+    }
+  }
+
+  /** Logs the failures number 1, 2, 4, 8 and so on. */
+  async #pauseAfter(error: unknown): Promise<void> {
+    const { clock, log, mailbox } = this.#config;
+    const failures = ++this.#failedReceives;
+    if (Number.isInteger(Math.log2(failures))) {
+      log.warn("receive failed; trying again", { mailbox: mailbox.name, failures, error });
+    }
+    const pauseMs = backoffMs(failures, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max);
+    await clock.sleep(pauseMs, { signal: this.#context.stopping }).catch(() => {
+      // A stop began: there is nothing more to receive.
+    });
   }
 
   #take(messages: readonly Message<T, R>[]): void {
@@ -164,14 +192,14 @@ export class MailboxRun<T, R> {
     for (const message of messages) {
       const item = new Item(message, this.#leases.take(message as Message<unknown>));
       this.#config.track(item);
-      this.#ledger.add(item);
+      this.#settler.add(item);
       this.#waiting.push(item);
       suspects ||= this.#isSuspect(item);
     }
     if (suspects) this.#isolate();
     else if (messages.length > 0) this.#isolating = false;
     // The stop began during the receive: nothing has started.
-    if (this.#context.stopping.aborted) this.#releaseWaiting();
+    if (this.#context.stopping.aborted) this.#settler.releaseUnstarted(this.#waiting.splice(0));
     else this.#startWaiting();
   }
 
@@ -185,19 +213,12 @@ export class MailboxRun<T, R> {
    */
   #isolate(): void {
     this.#isolating = true;
-    if (this.#ledger.open.size === 1) return;
+    if (this.#settler.open.size === 1) return;
     const waiting = this.#waiting.splice(0);
     const suspects = waiting.filter((item) => this.#isSuspect(item));
     this.#waiting.push(...waiting.filter((item) => !this.#isSuspect(item)));
     if (!this.#config.mailbox.capabilities.restoresAttempts) this.#waiting.push(...suspects);
-    else for (const item of suspects) this.#releaseSuspect(item);
-  }
-
-  async #releaseSuspect(item: Item<T, R>): Promise<void> {
-    const options = { countsAttempt: false };
-    const outcome = await this.#settler.settle(item.message, { kind: "nack", options });
-    await item.lease.stop(); // afterwards: a lease that expired before would spend the attempt
-    this.#finish(item, outcome === "nacked" ? "released" : outcome);
+    else for (const item of suspects) this.#settler.releaseSuspect(item);
   }
 
   #startWaiting(): void {
@@ -205,94 +226,75 @@ export class MailboxRun<T, R> {
       const next = this.#waiting[0];
       if (next === undefined || this.#running > 0 && this.#isSuspect(next)) return;
       const nextTurn = this.#turns.next();
-      if (nextTurn !== undefined) return this.#startAfter(nextTurn);
+      if (nextTurn !== undefined) {
+        this.#yielding = true;
+        nextTurn.then(() => {
+          this.#yielding = false;
+          this.#startWaiting();
+        });
+        return;
+      }
       this.#waiting.shift();
       this.#process(next);
     }
   }
 
-  #startAfter(nextTurn: Promise<void>): void {
-    this.#yielding = true;
-    nextTurn.then(() => {
-      this.#yielding = false;
-      this.#startWaiting();
-    });
-  }
-
+  /** Calls the handler, and settles the message. */
   async #process(item: Item<T, R>): Promise<void> {
     const { message, lease } = item;
+    const config = this.#config;
     this.#running++;
     this.#alone = this.#isSuspect(item);
-    const context = new MessageContext(this.#shared, message as Message<unknown, never>, lease);
+    const context = new MessageContext(this.#scope, message as Message<unknown, never>, lease);
     item.context = context;
-    const decision = await (isObserved() ? handleObserved : handle)(message, context, this.#config);
+    const decision = isObserved()
+      ? await observed(message, config.mailbox.name, () => handle(message, context, config), config)
+      : await handle(message, context, config);
     item.context = undefined;
     this.#alone = false;
     this.#running--;
     const nextStarted = this.#waiting.length > 0;
     this.#startWaiting();
-    this.#receiver.onHandlerEnd(this.#running === 0, nextStarted);
+    this.#beat(nextStarted);
     this.#onSlotFree();
-    if (decision.kind === "deadLetter") await this.#beforeDeadLetter(item, decision.reason);
-    const extending = lease.stop();
-    if (extending !== undefined) await extending;
-    // The handler, or `abandon`, may be settling the message at this moment.
-    if (message.settling !== undefined) await message.settling;
-    this.#settle(item, decision);
+    this.#settler.settle(item, decision);
   }
 
-  /** Settles a message whose handler has ended, and counts the outcome. */
-  #settle(item: Item<T, R>, decision: Decision): void {
-    const { message, lease } = item;
-    if (message.finalized) this.#finish(item, message.settlement ?? "acknowledged");
-    else if (lease.lost) this.#finish(item, "lost");
-    else if (decision.kind === "acknowledge") this.#settler.acknowledge(item);
-    else this.#settler.settle(message, decision).then((outcome) => this.#finish(item, outcome));
+  /**
+   * Updates the heartbeat after a handler has ended. An idle loop that waits for messages rests until the
+   * wait is over. If neither a receive nor a handler runs, the next receive beats when it returns.
+   */
+  #beat(nextStarted: boolean): void {
+    const { heartbeat } = this.#config;
+    const waitingMs = this.#waitingMs;
+    if (this.#running === 0 && waitingMs !== undefined) heartbeat.rest(waitingMs);
+    else if (nextStarted || waitingMs !== undefined) heartbeat.beat();
   }
 
-  /** Calls the hook while the message is leased, however long the hook takes. */
-  async #beforeDeadLetter({ message, lease }: Item<T, R>, reason: DeadLetterReason): Promise<void> {
-    const { log, onDeadLetter } = this.#config;
-    if (onDeadLetter === undefined || message.finalized || lease.lost) return;
-    try {
-      await onDeadLetter(message, reason);
-    } catch (error) {
-      log.error(`onDeadLetter failed for message ${message.id}; it is dead-lettered all the same`, {
-        error,
-      });
-    }
-  }
-
-  #finish(item: Item<T, R>, outcome: Outcome): void {
-    this.#ledger.close(item, outcome);
+  #onSettled(item: Item<T, R>): void {
     this.#config.untrack(item);
     this.#onSlotFree();
-    if (this.#ledger.open.size === 0) this.#allSettled?.resolve();
+    if (this.#settler.open.size === 0) this.#allSettled?.resolve();
   }
 
-  /** Continues to receive, if a slot is free. */
+  /** Continues to receive, if a slot is free or the last message is settled. */
   #onSlotFree(): void {
-    if (this.#slotFree !== undefined && this.#free > 0) {
-      this.#slotFree.resolve();
-      this.#slotFree = undefined;
-    }
+    if (this.#slotFree === undefined) return;
+    if (this.#free === 0 && this.#settler.open.size > 0) return;
+    this.#slotFree.resolve();
+    this.#slotFree = undefined;
   }
 
   #onStop(): void {
     this.endWait();
     this.#slotFree?.resolve();
-    this.#releaseWaiting();
+    this.#settler.releaseUnstarted(this.#waiting.splice(0));
   }
 
-  async #releaseWaiting(): Promise<void> {
-    const items = this.#waiting.splice(0);
-    if (items.length === 0) return;
-    for (const { lease } of items) await lease.stop();
-    await this.#settler.release(items.map(({ message }) => message));
-    for (const item of items) this.#finish(item, item.message.finalized ? "released" : "lost");
-  }
-
-  #cancelAll(reason: CancelledError): void {
-    for (const { context } of this.#ledger.open) context?.cancel(reason);
+  /** Cancels the handler of one message, or all handlers. */
+  #cancel(reason: CancelledError | LeaseLostError, only?: Message<unknown>): void {
+    for (const { message, context } of this.#settler.open) {
+      if (only === undefined || message === only) context?.cancel(reason);
+    }
   }
 }

@@ -1,146 +1,270 @@
 import { backoffMs } from "../_backoff.ts";
 import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Lease, LeaseExtender } from "../lease/lease_extender.ts";
+import type { Work } from "../lifecycle/base_loop.ts";
+import type { MessageCounts } from "../lifecycle/runnable.ts";
+import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
-import type { Mailbox, Message } from "../mailbox/mailbox.ts";
-import type { Decision } from "./_handle.ts";
-import type { Outcome } from "./_ledger.ts";
+import type { DeadLetterReason, Mailbox, Message, Settlement } from "../mailbox/mailbox.ts";
+import type { Decision, HandlerOptions, MessageContext, OnDeadLetter } from "./handler.ts";
 
 /** The least number of attempts at an engine call before the message is left to its lease. */
 const ATTEMPTS = 5;
 
-/** The longest pauses between two attempts. */
-const PAUSE_MS = { min: 100, max: 1_000 } as const;
+/**
+ * The pauses between failed calls of the engine. The longest is short, so that work resumes soon after the
+ * engine is back; half of it is random, so that many workers do not return at the same moment.
+ */
+export const ENGINE_PAUSE_MS = { min: 100, max: 1_000 } as const;
 
-/** How long to wait for an engine that is unavailable. */
-export interface Patience {
-  /** The visibility timeout: later there is nothing to settle. */
-  readonly leaseMs: number;
-  /** Aborts shortly before the deadline of a stop. */
-  readonly signal: AbortSignal;
+/** How a message left the loop. A `lost` message is delivered again when its lease expires. */
+type Outcome = Settlement | "lost";
+
+/** A message from its receive until it is settled or lost. */
+export class Item<T, R> implements Work {
+  readonly message: Message<T, R>;
+  readonly lease: Lease;
+  readonly since: number;
+  /** Set while its handler runs. */
+  context: MessageContext | undefined;
+
+  constructor(message: Message<T, R>, lease: Lease) {
+    this.message = message;
+    this.lease = lease;
+    this.since = lease.lastBeat;
+  }
+
+  get id(): string {
+    return this.message.id;
+  }
+}
+
+/** The options of a `MailboxLoop`, checked and complete, and what its run uses of the loop. */
+export interface RunConfig<T, R> extends HandlerOptions<T, R> {
+  readonly mailbox: Mailbox<T, R>;
+  readonly concurrency: number;
+  readonly prefetch: number;
+  readonly visibilityTimeoutMs: number;
+  readonly waitTimeMs: number;
+  readonly extender: LeaseExtender;
+  readonly onDeadLetter: OnDeadLetter<T, R> | undefined;
+  readonly clock: Clock;
+  readonly heartbeat: Heartbeat;
+  /** Undefined while the loop may receive; otherwise resolves when it may. */
+  readonly admission: (stopping: AbortSignal) => Promise<void> | undefined;
+  readonly track: (work: Work) => void;
+  readonly untrack: (work: Work) => void;
 }
 
 /**
- * Settles messages for a loop. Acknowledgements that are requested during a call share the next call. A
- * failed call is tried again. An acknowledgement is tried again for as long as the lease lasts while the
- * engine is unavailable, because the work is done and must not be repeated. An expired receipt handle
- * ends the attempts: the message belongs to another worker.
+ * Settles the messages of a run, and counts each received message exactly once.
+ *
+ * Acknowledgements that are requested during a call share the next call. A failed call is tried again. An
+ * acknowledgement is tried again for as long as the lease lasts while the engine is unavailable, because the
+ * work is done and must not be repeated. An expired receipt handle ends the attempts: the message belongs to
+ * another worker.
  */
-export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
-  readonly #mailbox: Mailbox<T, R>;
-  readonly #clock: Clock;
-  readonly #log: Log;
-  readonly #patience: Patience;
-  readonly #done: (work: W, outcome: Outcome) => void;
-  #works: W[] = [];
-  #flushing = false;
+export class Settler<T, R> {
+  readonly #config: RunConfig<T, R>;
+  readonly #signal: AbortSignal;
+  readonly #onSettled: (item: Item<T, R>) => void;
+  readonly #open = new Set<Item<T, R>>();
+  readonly #counts = { acknowledged: 0, released: 0, nacked: 0, deadLettered: 0, lost: 0 };
+  #received = 0;
+  /** Handled messages that the next call acknowledges. */
+  #handled: Item<T, R>[] = [];
+  #acknowledging = false;
 
-  /** Calls `done` for each message passed to `acknowledge`, with the outcome. */
+  /** `signal` aborts shortly before the deadline of a stop: from then on no call waits for the engine. */
   constructor(
-    mailbox: Mailbox<T, R>,
-    clock: Clock,
-    log: Log,
-    patience: Patience,
-    done: (work: W, outcome: Outcome) => void,
+    config: RunConfig<T, R>,
+    signal: AbortSignal,
+    onSettled: (item: Item<T, R>) => void,
   ) {
-    this.#mailbox = mailbox;
-    this.#clock = clock;
-    this.#log = log;
-    this.#patience = patience;
-    this.#done = done;
+    this.#config = config;
+    this.#signal = signal;
+    this.#onSettled = onSettled;
+  }
+
+  /** The items that were received and are not settled. */
+  get open(): ReadonlySet<Item<T, R>> {
+    return this.#open;
+  }
+
+  get counts(): MessageCounts {
+    const { lost, ...counts } = this.#counts;
+    return { received: this.#received, ...counts, leftToExpire: lost + this.#open.size };
+  }
+
+  /** How many messages were acknowledged, nacked or dead-lettered. */
+  get settled(): number {
+    const { acknowledged, nacked, deadLettered } = this.#counts;
+    return acknowledged + nacked + deadLettered;
+  }
+
+  /** Counts a received message. It is open until it is settled or lost. */
+  add(item: Item<T, R>): void {
+    this.#received++;
+    this.#open.add(item);
+  }
+
+  /** Settles a message whose handler has ended. Its lease is extended until the call of the engine. */
+  async settle(item: Item<T, R>, decision: Decision): Promise<void> {
+    const { message, lease } = item;
+    if (decision.kind === "deadLetter") await this.#beforeDeadLetter(item, decision.reason);
+    const extending = lease.stop();
+    if (extending !== undefined) await extending;
+    // The handler, or `abandon`, may be settling the message at this moment.
+    if (message.settling !== undefined) await message.settling;
+    if (message.finalized) this.#close(item, message.settlement ?? "acknowledged");
+    else if (lease.lost) this.#close(item, "lost");
+    else if (decision.kind === "acknowledge") this.#acknowledge(item);
+    else this.#close(item, await this.#settleOne(message, decision));
+  }
+
+  /** Releases messages whose handlers did not start. */
+  async releaseUnstarted(items: readonly Item<T, R>[]): Promise<void> {
+    if (items.length === 0) return;
+    for (const { lease } of items) await lease.stop();
+    await this.#release(items.map(({ message }) => message));
+    for (const item of items) this.#close(item, item.message.finalized ? "released" : "lost");
+  }
+
+  /** Releases a message without spending an attempt, so that a later receive can handle it alone. */
+  async releaseSuspect(item: Item<T, R>): Promise<void> {
+    const options = { countsAttempt: false };
+    const outcome = await this.#settleOne(item.message, { kind: "nack", options });
+    await item.lease.stop(); // afterwards: a lease that expired before would spend the attempt
+    this.#close(item, outcome === "nacked" ? "released" : outcome);
+  }
+
+  /** Releases the messages whose handlers still run. Their items end when the handlers do. */
+  async abandon(): Promise<void> {
+    const isRunning = ({ context, message }: Item<T, R>) => context && !message.finalized;
+    const items = [...this.#open].filter(isRunning);
+    for (const { lease } of items) await lease.stop();
+    await this.#release(items.map(({ message }) => message));
+    for (const item of items) {
+      const { finalized, settlement = "released" } = item.message;
+      if (finalized) this.#count(item, settlement);
+    }
+  }
+
+  /** Only the first outcome of an item counts. */
+  #count(item: Item<T, R>, outcome: Outcome): void {
+    if (this.#open.delete(item)) this.#counts[outcome]++;
+  }
+
+  #close(item: Item<T, R>, outcome: Outcome): void {
+    this.#count(item, outcome);
+    this.#onSettled(item);
+  }
+
+  /** Calls the hook while the message is leased, however long the hook takes. */
+  async #beforeDeadLetter({ message, lease }: Item<T, R>, reason: DeadLetterReason): Promise<void> {
+    const { log, onDeadLetter } = this.#config;
+    if (onDeadLetter === undefined || message.finalized || lease.lost) return;
+    try {
+      await onDeadLetter(message, reason);
+    } catch (error) {
+      log.error("onDeadLetter failed; the message is dead-lettered all the same", {
+        id: message.id,
+        error,
+      });
+    }
   }
 
   /** Acknowledges the message soon, together with others. */
-  acknowledge(work: W): void {
-    this.#works.push(work);
-    if (this.#flushing) return;
-    this.#flushing = true;
+  #acknowledge(item: Item<T, R>): void {
+    this.#handled.push(item);
+    if (this.#acknowledging) return;
+    this.#acknowledging = true;
     // After the promises of this turn, so that all handlers that ended by now share one call.
-    queueMicrotask(() => this.#flush());
+    queueMicrotask(() => this.#acknowledgeHandled());
   }
 
-  /** Releases messages, in one call where the engine can. Returns the number released. */
-  async release(messages: readonly Message<T, R>[]): Promise<number> {
-    const settled = this.#mailbox.releaseMany === undefined
-      ? await Promise.all(
-        messages.map((message) => this.#attempt("release", () => message.release())),
-      )
-      : await this.#many("release", messages, () => this.#mailbox.releaseMany!(messages));
-    return settled.filter((done) => done).length;
+  async #acknowledgeHandled(): Promise<void> {
+    const { mailbox } = this.#config;
+    while (this.#handled.length > 0) {
+      const items = this.#handled;
+      this.#handled = [];
+      const messages = items.map(({ message }) => message);
+      const settled = mailbox.acknowledgeMany === undefined
+        ? await Promise.all(
+          messages.map((it) => this.#try("acknowledge", it, () => it.acknowledge())),
+        )
+        : await this.#call("acknowledge", messages, () => mailbox.acknowledgeMany!(messages));
+      for (const [i, item] of items.entries()) {
+        this.#close(item, settled[i] ? "acknowledged" : item.message.settlement ?? "lost");
+      }
+    }
+    this.#acknowledging = false;
   }
 
   /** Releases, nacks or dead-letters a message, and returns the outcome. Never rejects. */
-  async settle(
+  async #settleOne(
     message: Message<T, R>,
     decision: Exclude<Decision, { kind: "acknowledge" }>,
   ): Promise<Outcome> {
     const lost = () => message.settlement ?? "lost"; // another call may have settled it meanwhile
     switch (decision.kind) {
       case "release":
-        return await this.release([message]) > 0 ? "released" : lost();
-      case "nack":
-        return await this.#attempt(decision.kind, () => message.nack(decision.options))
-          ? "nacked"
-          : lost();
+        return (await this.#release([message]))[0] ? "released" : lost();
+      case "nack": {
+        const { options } = decision;
+        return await this.#try("nack", message, () => message.nack(options)) ? "nacked" : lost();
+      }
       case "deadLetter": {
         const { reason } = decision;
-        if (!await this.#attempt("dead-letter", () => message.deadLetter(reason))) return lost();
-        this.#log.error(`message ${message.id} dead-lettered: ${reason.reason}`, { ...reason });
+        const deadLetter = () => message.deadLetter(reason);
+        if (!await this.#try("dead-letter", message, deadLetter)) return lost();
+        const { mailbox, log } = this.#config;
+        log.error("message dead-lettered", { mailbox: mailbox.name, id: message.id, ...reason });
         return "deadLettered";
       }
     }
   }
 
-  /** Tries a call until it succeeds, the receipt handle has expired, or the attempts end. Never rejects. */
-  async #attempt(what: string, call: () => Promise<void>): Promise<boolean> {
-    const [settled = false] = await this.#many(what, [], async () => {
+  /** Releases messages, in one call where the engine can. Returns for each whether it was released. */
+  #release(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
+    const { mailbox } = this.#config;
+    return mailbox.releaseMany === undefined
+      ? Promise.all(messages.map((it) => this.#try("release", it, () => it.release())))
+      : this.#call("release", messages, () => mailbox.releaseMany!(messages));
+  }
+
+  /** Settles one message. Returns false when that failed for good. */
+  async #try(what: string, message: Message<T, R>, call: () => Promise<void>): Promise<boolean> {
+    const [settled = false] = await this.#call(what, [message], async () => {
       await call();
       return [true];
     });
     return settled;
   }
 
-  async #flush(): Promise<void> {
-    while (this.#works.length > 0) {
-      const works = this.#works;
-      this.#works = [];
-      const settled = await this.#acknowledgeAll(works.map(({ message }) => message));
-      for (const [i, work] of works.entries()) {
-        this.#done(work, settled[i] ? "acknowledged" : work.message.settlement ?? "lost");
-      }
-    }
-    this.#flushing = false;
-  }
-
-  #acknowledgeAll(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
-    if (this.#mailbox.acknowledgeMany !== undefined) {
-      return this.#many("acknowledge", messages, () => this.#mailbox.acknowledgeMany!(messages));
-    }
-    return Promise.all(messages.map((m) => this.#attempt("acknowledge", () => m.acknowledge())));
-  }
-
-  async #many(
+  /** Tries a call until it succeeds, the receipt handle has expired, or the attempts end. Never rejects. */
+  async #call(
     what: string,
     messages: readonly Message<T, R>[],
     call: () => Promise<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
-    const { leaseMs, signal } = this.#patience;
+    const { mailbox, clock, log, visibilityTimeoutMs } = this.#config;
     // A release or nack that fails happens anyway when the lease expires: a stop need not wait.
-    const endsAt = what === "acknowledge" ? this.#clock.monotonic() + leaseMs : 0;
+    const endsAt = what === "acknowledge" ? clock.monotonic() + visibilityTimeoutMs : 0;
     for (let attempt = 1;; attempt++) {
       try {
         return await call();
       } catch (error) {
-        const away = isMailboxError(error, "MailboxConnectionError") && !signal.aborted &&
-          this.#clock.monotonic() < endsAt;
         if (isMailboxError(error, "MessageFinalizedError")) return [];
+        const away = isMailboxError(error, "MailboxConnectionError") && !this.#signal.aborted &&
+          clock.monotonic() < endsAt;
         const stale = isMailboxError(error, "ReceiptHandleExpiredError");
         const closed = isMailboxError(error, "MailboxClosedError");
         const last = stale || closed || attempt >= ATTEMPTS && !away;
-        const next = last ? "it reappears when its visibility timeout passes" : "trying again";
-        const ids = messages.map(({ id }) => id);
         if (last || attempt <= ATTEMPTS) {
-          this.#log.warn(`could not ${what} in "${this.#mailbox.name}"; ${next}`, { error, ids });
+          const next = last ? "reappears when its visibility timeout passes" : "trying again";
+          const ids = messages.map(({ id }) => id);
+          log.warn(`${what} failed`, { mailbox: mailbox.name, ids, attempt, next, error });
         }
         if (last || !await this.#pauseAfter(attempt)) return [];
       }
@@ -149,9 +273,10 @@ export class Settler<T, R, W extends { readonly message: Message<T, R> }> {
 
   /** Returns false when no time is left for another attempt. */
   async #pauseAfter(attempt: number): Promise<boolean> {
-    const { signal } = this.#patience;
-    const ms = backoffMs(attempt, PAUSE_MS.min, PAUSE_MS.max);
-    const pause = attempt < ATTEMPTS ? this.#clock.sleep(ms) : this.#clock.sleep(ms, { signal });
+    const { clock } = this.#config;
+    const signal = this.#signal;
+    const ms = backoffMs(attempt, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max);
+    const pause = attempt < ATTEMPTS ? clock.sleep(ms) : clock.sleep(ms, { signal });
     return await pause.then(() => true, () => false);
   }
 }

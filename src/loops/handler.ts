@@ -1,8 +1,26 @@
-import type { CancelledError, LeaseLostError } from "../errors.ts";
-import type { Lease } from "../lease/lease.ts";
+import { backoffMs } from "../_backoff.ts";
+import { type CancelledError, isRetryLaterError, type LeaseLostError } from "../errors.ts";
+import type { Clock } from "../clock.ts";
+import type { Lease } from "../lease/lease_extender.ts";
 import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
-import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
+import type { DeadLetterPolicy } from "../mailbox/dead_letters.ts";
+import {
+  type DeadLetterReason,
+  MAX_VISIBILITY_MS,
+  type Message,
+  type NackOptions,
+} from "../mailbox/mailbox.ts";
+import { messageMetrics } from "../telemetry/message_metrics.ts";
+import {
+  isMetering,
+  isTracing,
+  type OpenTelemetry,
+  openTelemetry,
+} from "../telemetry/open_telemetry.ts";
+import { fail, messagingAttributes } from "../telemetry/spans.ts";
+import { contextOf, traceIn } from "../telemetry/trace_context.ts";
+import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
 
 /** The context of a handler call. */
 export interface HandlerContext {
@@ -40,8 +58,8 @@ export type OnDeadLetter<T, R = unknown> = (
   reason: DeadLetterReason,
 ) => Promise<unknown> | unknown;
 
-/** The state that all message contexts of one loop share. */
-export interface WorkShared {
+/** The state that all message contexts of one run share. */
+export interface RunScope {
   readonly stopping: AbortSignal;
   readonly heartbeat: Heartbeat;
   readonly log: Log;
@@ -51,21 +69,20 @@ export interface WorkShared {
  * The context of one message. Its parts are created on first use, because most handlers use few of them.
  */
 export class MessageContext implements HandlerContext {
-  readonly #shared: WorkShared;
+  readonly #scope: RunScope;
   readonly #message: Message<unknown, never>;
   readonly #lease: Lease;
   #abort: AbortController | undefined;
   #reason: CancelledError | LeaseLostError | undefined;
 
-  constructor(shared: WorkShared, message: Message<unknown, never>, lease: Lease) {
-    this.#shared = shared;
+  constructor(scope: RunScope, message: Message<unknown, never>, lease: Lease) {
+    this.#scope = scope;
     this.#message = message;
     this.#lease = lease;
-    lease.worker = this;
   }
 
   get stopping(): AbortSignal {
-    return this.#shared.stopping;
+    return this.#scope.stopping;
   }
 
   get signal(): AbortSignal {
@@ -78,7 +95,7 @@ export class MessageContext implements HandlerContext {
 
   get beat(): () => void {
     return () => {
-      this.#shared.heartbeat.beat();
+      this.#scope.heartbeat.beat();
       this.#lease.beat();
     };
   }
@@ -96,7 +113,7 @@ export class MessageContext implements HandlerContext {
   }
 
   get log(): Log {
-    return this.#shared.log;
+    return this.#scope.log;
   }
 
   /** Why the work was cancelled, if it was. */
@@ -110,4 +127,135 @@ export class MessageContext implements HandlerContext {
     this.#reason = reason;
     this.#abort?.abort(reason);
   }
+}
+
+/** How to settle a message after its handler has ended. */
+export type Decision =
+  | { readonly kind: "acknowledge" }
+  | { readonly kind: "release" }
+  | { readonly kind: "nack"; readonly options: NackOptions; readonly error?: unknown }
+  | { readonly kind: "deadLetter"; readonly reason: DeadLetterReason; readonly error: unknown };
+
+/** The options of a loop that decide how a message is handled. */
+export interface HandlerOptions<T, R> {
+  readonly handler: Handler<T, R>;
+  readonly schema: StandardSchema<T> | undefined;
+  /** Undefined where messages are retried for ever. */
+  readonly policy: DeadLetterPolicy | undefined;
+  readonly minBackoffMs: number;
+  readonly maxBackoffMs: number;
+  readonly log: Log;
+}
+
+/** Validates the body, calls the handler, and decides how to settle the message. Never rejects. */
+export async function handle<T, R>(
+  message: Message<T, R>,
+  context: MessageContext,
+  options: HandlerOptions<T, R>,
+): Promise<Decision> {
+  const exhausted = options.policy?.beforeWork(message.deliveryCount);
+  if (exhausted !== undefined) return deadLetter(exhausted);
+  try {
+    let input = message;
+    if (options.schema !== undefined) {
+      const result = await options.schema["~standard"].validate(message.body);
+      if (result.issues !== undefined) {
+        return deadLetter({ reason: "schema", error: describeIssues(result.issues) });
+      }
+      input = withBody(message, result.value);
+    }
+    await options.handler(input, context);
+    return { kind: "acknowledge" };
+  } catch (error) {
+    if (message.settling !== undefined) await message.settling;
+    return afterFailure(message, context, options, error);
+  }
+}
+
+function afterFailure<T, R>(
+  message: Message<T, R>,
+  context: MessageContext,
+  { policy, log, minBackoffMs, maxBackoffMs }: HandlerOptions<T, R>,
+  error: unknown,
+): Decision {
+  const { id, deliveryCount: attempt } = message;
+  if (message.finalized) {
+    log.warn("handler failed after it had settled the message", { id, attempt, error });
+    return { kind: "acknowledge" };
+  }
+  // The handler stopped because it was cancelled; this is not a failed attempt.
+  if (context.reason !== undefined) return { kind: "release" };
+  const backoff = backoffMs(attempt, minBackoffMs, maxBackoffMs);
+  if (isRetryLaterError(error)) {
+    const delayMs = Math.min(error.delayMs ?? backoff, MAX_VISIBILITY_MS);
+    log.debug("message is retried later", { id, attempt, delayMs, error });
+    return { kind: "nack", options: { delayMs, countsAttempt: false }, error };
+  }
+  const reason = policy?.afterFailure(error, attempt);
+  if (reason !== undefined) return deadLetter(reason, error);
+  log.warn("message failed", { id, attempt, delayMs: backoff, error });
+  const countsAttempt = policy === undefined || !policy.excuses(error);
+  return { kind: "nack", options: { delayMs: backoff, countsAttempt }, error };
+}
+
+function deadLetter(
+  reason: DeadLetterReason,
+  error: unknown = reason.error ?? reason.reason,
+): Decision {
+  return { kind: "deadLetter", reason, error };
+}
+
+/** The decisions as metrics and spans name them. */
+const OUTCOMES = {
+  acknowledge: "acknowledged",
+  release: "released",
+  nack: "nacked",
+  deadLetter: "dead_lettered",
+} as const;
+
+/** Calls `handle` within a span, and records its duration, where OpenTelemetry is registered. */
+export async function observed<T, R>(
+  message: Message<T, R>,
+  mailbox: string,
+  handle: () => Promise<Decision>,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): Promise<Decision> {
+  let handling: Promise<Decision> | undefined;
+  const work = () => handling ??= handle();
+  try {
+    const api = await openTelemetry();
+    if (api === undefined) return await work();
+    const began = clock.monotonic();
+    const record = isMetering() ? messageMetrics(api)(mailbox) : undefined;
+    const decision = isTracing() ? await traced(api, mailbox, message, work) : await work();
+    record?.(OUTCOMES[decision.kind], (clock.monotonic() - began) / 1_000);
+    return decision;
+  } catch (error) {
+    // A failing exporter must not fail the message.
+    log.warn("message could not be traced or measured", { id: message.id, error });
+    return await work();
+  }
+}
+
+/** Runs `work` in a span that continues the trace of the message. */
+async function traced<T, R>(
+  api: OpenTelemetry,
+  mailbox: string,
+  message: Message<T, R>,
+  work: () => Promise<Decision>,
+): Promise<Decision> {
+  const parent = contextOf(api, traceIn(message.headers));
+  const span = api.trace.getTracer("lastcall").startSpan(`process ${mailbox}`, {
+    kind: api.SpanKind.CONSUMER,
+    attributes: {
+      ...messagingAttributes(mailbox, "process"),
+      "messaging.message.id": message.id,
+      "lastcall.attempt": message.deliveryCount,
+    },
+  }, parent);
+  const decision = await api.context.with(api.trace.setSpan(parent, span), work);
+  span.setAttribute("lastcall.outcome", OUTCOMES[decision.kind]);
+  if (decision.kind === "nack" || decision.kind === "deadLetter") fail(api, span, decision.error);
+  span.end();
+  return decision;
 }

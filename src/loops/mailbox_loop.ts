@@ -1,35 +1,55 @@
 import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
-import { checkCount, checkOneOf } from "../_checks.ts";
+import { checkCount, checkDuration, checkOneOf, MAX_VISIBILITY_MS, show } from "../_checks.ts";
+import { abortable } from "../_promises.ts";
+import { checkMailboxUrl, openMailbox } from "../engines/open_mailbox.ts";
 import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import { type MessageCounts, NO_COUNTS, type RunOptions } from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letters.ts";
-import { type Mailbox, MAX_BATCH } from "../mailbox/mailbox.ts";
+import {
+  DEFAULT_VISIBILITY_TIMEOUT_MS,
+  DEFAULT_WAIT_TIME_MS,
+  type Mailbox,
+  MAX_BATCH,
+} from "../mailbox/mailbox.ts";
 import type { Handler, OnDeadLetter } from "./handler.ts";
-import type { MailboxRunConfig } from "./_handle.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
 import type { StandardSchema } from "./schema.ts";
+import type { RunConfig } from "./_settler.ts";
 
 export type { BackoffOptions };
 
 /** Options of {@linkcode MailboxLoop}. */
 export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
-  /** The mailbox to receive from. */
-  readonly mailbox: Mailbox<T, R>;
+  /**
+   * The mailbox to receive from, or its URL for `openMailbox`. With a URL the loop opens the mailbox when a
+   * run starts, and closes it when the run ends. A run whose mailbox cannot be opened rejects, and a group
+   * with `onFailure: "restart"` tries again.
+   */
+  readonly mailbox: Mailbox<T, R> | string;
   /** Handles one message. */
   readonly handler: Handler<T, R>;
-  /** The name in reports and health. @default {the mailbox's name} */
+  /** The name in reports and health. @default {the mailbox's name, or the queue of the URL} */
   readonly name?: string;
+  /** How long received messages stay invisible to other workers, up to 43 200 000 ms. @default {300_000} */
+  readonly visibilityTimeoutMs?: number;
+  /** How long one receive waits for messages. @default {20_000} */
+  readonly waitTimeMs?: number;
   /** How many messages are handled at a time, up to 1 000. @default {1} */
   readonly concurrency?: number;
   /** How many more messages are received ahead. Their leases are extended; a stop releases them. @default {0} */
   readonly prefetch?: number;
   /** How leases are extended while messages are handled; `false` switches it off. */
   readonly lease?: LeaseExtender | LeaseExtenderOptions | false;
-  /** When a message is dead-lettered. @default {never: it is retried forever} */
-  readonly deadLetter?: DeadLetterPolicy | DeadLetterOptions;
+  /**
+   * When a message is dead-lettered; `false` retries it for ever. Without this option, a mailbox that keeps
+   * no dead letters retries for ever, too.
+   *
+   * @default {after 10 failed attempts}
+   */
+  readonly deadLetter?: DeadLetterPolicy | DeadLetterOptions | false;
   /** Called before a message is dead-lettered, for example to notify its sender. Its errors are logged. */
   readonly onDeadLetter?: OnDeadLetter<T, R>;
   /** The schema of bodies. A message that does not match is dead-lettered with the issues. */
@@ -65,18 +85,28 @@ const DEFAULT_BACKOFF: Required<BackoffOptions> = { minMs: 1_000, maxMs: 300_000
  * ```
  */
 export class MailboxLoop<T, R = unknown> extends BaseLoop {
-  readonly #config: MailboxRunConfig<T, R>;
+  readonly #config: Omit<RunConfig<T, R>, "mailbox" | "policy">;
+  /** A URL is opened for each run. */
+  readonly #source: Mailbox<T, R> | string;
+  /** Undefined for the default policy. */
+  readonly #policy: DeadLetterPolicy | false | undefined;
+  #mailbox: Mailbox<T, R> | undefined;
   #current: MailboxRun<T, R> | undefined;
 
-  /** Checks the options. Nothing starts before `run`. */
+  /**
+   * Checks the options. Nothing starts before `run`.
+   *
+   * @throws {TypeError | RangeError} when an option is invalid.
+   * @throws {InvalidParameterError} when the URL is malformed, or has a scheme or parameter that is unknown.
+   */
   constructor(options: MailboxLoopOptions<T, R>) {
     const { mailbox, handler, lease = {}, deadLetter, onDeadLetter, schema } = options;
-    if (typeof mailbox?.receive !== "function") {
-      throw new TypeError("Invalid mailbox: expected one with a `receive` function");
-    }
-    super(options.name ?? mailbox.name, options);
+    const queue = queueName(mailbox);
+    super(options.name ?? queue, options);
     if (typeof handler !== "function") {
-      throw new TypeError(`Invalid handler of loop "${this.name}": expected a function`);
+      throw new TypeError(
+        `Invalid handler of loop "${this.name}": expected a function, got ${show(handler)}`,
+      );
     }
     if (onDeadLetter !== undefined) checkOneOf("onDeadLetter", typeof onDeadLetter, ["function"]);
     if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
@@ -85,17 +115,28 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     const backoff = checkBackoff(options.backoff ?? {}, DEFAULT_BACKOFF);
     const log = safeLog(options.log);
     const leaseOptions = lease === false ? { enabled: false } : lease;
+    const {
+      visibilityTimeoutMs = DEFAULT_VISIBILITY_TIMEOUT_MS,
+      waitTimeMs = DEFAULT_WAIT_TIME_MS,
+    } = options;
+    this.#source = mailbox;
+    this.#mailbox = typeof mailbox === "string" ? undefined : mailbox;
+    this.#policy = deadLetter instanceof DeadLetterPolicy || !deadLetter
+      ? deadLetter
+      : new DeadLetterPolicy(deadLetter);
     this.#config = {
-      mailbox,
       handler,
       concurrency: checkCount("concurrency", options.concurrency ?? 1, 1, MAX_BATCH),
       prefetch: checkCount("prefetch", options.prefetch ?? 0),
+      visibilityTimeoutMs: checkDuration(
+        "visibilityTimeoutMs",
+        visibilityTimeoutMs,
+        MAX_VISIBILITY_MS,
+      ),
+      waitTimeMs: checkDuration("waitTimeMs", waitTimeMs),
       extender: leaseOptions instanceof LeaseExtender
         ? leaseOptions
         : new LeaseExtender({ clock: this.clock, log, ...leaseOptions }),
-      policy: deadLetter instanceof DeadLetterPolicy || deadLetter === undefined
-        ? deadLetter
-        : new DeadLetterPolicy(deadLetter),
       onDeadLetter,
       schema,
       minBackoffMs: backoff.minMs,
@@ -114,14 +155,15 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     return this.#current?.counts ?? NO_COUNTS;
   }
 
-  /** False while messages cannot be received, or the mailbox reports a problem. */
+  /** False while messages cannot be received, or the mailbox reports a problem or is not open yet. */
   get ready(): boolean {
-    return (this.#current?.ready ?? true) && this.#config.mailbox.trouble === undefined;
+    const mailbox = this.#mailbox;
+    return mailbox !== undefined && mailbox.trouble === undefined && (this.#current?.ready ?? true);
   }
 
-  /** The mailbox to receive from. */
-  get mailbox(): Mailbox<T, R> {
-    return this.#config.mailbox;
+  /** The mailbox to receive from. With a URL it is undefined while no run has opened it. */
+  get mailbox(): Mailbox<T, R> | undefined {
+    return this.#mailbox;
   }
 
   /** The lease extender and its counters. */
@@ -143,7 +185,61 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
 
   /** Receives, handles and settles until the stop. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
-    this.#current = new MailboxRun(this.#config, context, options);
+    const source = this.#source;
+    if (typeof source !== "string") return await this.#run(source, context, options);
+    const mailbox = await this.#open(source, context.stopping);
+    if (mailbox === undefined) return;
+    this.#mailbox = mailbox;
+    try {
+      await this.#run(mailbox, context, options);
+    } finally {
+      this.#mailbox = undefined;
+      await this.#close(mailbox);
+    }
+  }
+
+  async #run(mailbox: Mailbox<T, R>, context: LoopContext, options: RunOptions): Promise<void> {
+    const {
+      visibilityTimeoutMs = this.#config.visibilityTimeoutMs,
+      waitTimeMs = this.#config.waitTimeMs,
+    } = options;
+    const policy = this.#policy ??
+      (mailbox.deadLetters === undefined ? false : new DeadLetterPolicy());
+    this.#current = new MailboxRun(
+      { ...this.#config, mailbox, visibilityTimeoutMs, waitTimeMs, policy: policy || undefined },
+      context,
+      options,
+    );
     await this.#current.execute();
   }
+
+  /** Opens the mailbox. Resolves with undefined when a stop begins first. */
+  async #open(url: string, stopping: AbortSignal): Promise<Mailbox<T, R> | undefined> {
+    const { clock, log } = this.#config;
+    const opening = openMailbox<T, R>(url, { clock, log });
+    try {
+      return await abortable(opening, stopping);
+    } catch (error) {
+      if (!stopping.aborted) throw error;
+      opening.then((mailbox) => this.#close(mailbox), () => {}); // when it arrives late
+      return undefined;
+    }
+  }
+
+  async #close(mailbox: Mailbox<T, R>): Promise<void> {
+    try {
+      await mailbox.close();
+    } catch (error) {
+      this.#config.log.warn("mailbox could not be closed", { mailbox: mailbox.name, error });
+    }
+  }
+}
+
+/** Returns the name of the mailbox, or of the queue of its URL. */
+function queueName<T, R>(mailbox: Mailbox<T, R> | string): string {
+  if (typeof mailbox === "string") return checkMailboxUrl(mailbox);
+  if (typeof mailbox?.receive === "function") return mailbox.name;
+  throw new TypeError(
+    `Invalid mailbox: expected a mailbox or the URL of one, got ${show(mailbox)}`,
+  );
 }

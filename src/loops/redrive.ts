@@ -1,7 +1,6 @@
 import { checkCount } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import type { Lease } from "../lease/lease.ts";
-import { LeaseExtender } from "../lease/lease_extender.ts";
+import { type Lease, LeaseExtender } from "../lease/lease_extender.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
 import { readEnvelope } from "../mailbox/envelope.ts";
 import type { DeadLetter, Mailbox, Message, SendOptions } from "../mailbox/mailbox.ts";

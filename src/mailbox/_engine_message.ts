@@ -1,6 +1,6 @@
+import { checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
 import { type Deferred, deferred } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
-import { checkDelay, checkVisibility } from "./_bounds.ts";
 import type { Codec } from "./codec.ts";
 import { deadLetterOf, letterEntry } from "./dead_letters.ts";
 import type { Delivery, Engine, Maybe } from "./engine.ts";
@@ -18,6 +18,13 @@ import type {
   Settlement,
 } from "./mailbox.ts";
 
+/** What all messages of a mailbox share. */
+export interface Storage<B> {
+  readonly engine: Engine<B>;
+  readonly codec: Codec<B>;
+  readonly options: MailboxOptions;
+}
+
 /**
  * One delivery of a message. It is settled once: `open ─▶ settling ─▶ settled`, and `open` again when the
  * settling call failed.
@@ -25,31 +32,44 @@ import type {
 export class EngineMessage<T, R, B> implements Message<T, R> {
   readonly delivery: Delivery<B>;
   readonly body: T;
-  readonly #envelope: Envelope;
   /** Set while a lease extender extends it. */
   leased = false;
-  readonly #engine: Engine<B>;
-  readonly #codec: Codec<B>;
-  readonly #options: MailboxOptions;
+  readonly #envelope: Envelope;
+  readonly #storage: Storage<B>;
   /** The checkpoint that this delivery saved; `delivery` has the one before. */
   #checkpoint: B | undefined;
   #state: "open" | "settling" | Settlement = "open";
   #settled: Deferred<void> | undefined;
 
-  constructor(
-    delivery: Delivery<B>,
-    body: T,
-    engine: Engine<B>,
-    codec: Codec<B>,
-    options: MailboxOptions,
-    envelope: Envelope,
-  ) {
+  constructor(delivery: Delivery<B>, body: T, envelope: Envelope, storage: Storage<B>) {
     this.delivery = delivery;
     this.body = body;
     this.#envelope = envelope;
-    this.#engine = engine;
-    this.#codec = codec;
-    this.#options = options;
+    this.#storage = storage;
+  }
+
+  /**
+   * Settles messages in one call of the engine. Returns for each whether its receipt handle was valid: false
+   * for one that was settled before or is listed twice, which must not block the others.
+   */
+  static async settleMany<T, R, B>(
+    messages: readonly EngineMessage<T, R, B>[],
+    settlement: Settlement,
+    call: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
+  ): Promise<readonly boolean[]> {
+    const claimed = messages.map((message) => message.#claim());
+    const open = messages.filter((_, i) => claimed[i]);
+    let results: readonly boolean[] = [];
+    try {
+      const settled = open.length === 0 ? [] : call(open.map(({ delivery }) => delivery));
+      results = settled instanceof Promise ? await settled : settled;
+    } finally {
+      for (const [i, message] of open.entries()) {
+        message.#conclude(results[i] ? settlement : undefined);
+      }
+    }
+    let next = 0;
+    return claimed.map((mine) => mine && results[next++] === true);
   }
 
   get id(): string {
@@ -79,7 +99,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
 
   get checkpoint(): unknown {
     const checkpoint = this.#checkpoint ?? this.delivery.checkpoint;
-    return checkpoint === undefined ? undefined : this.#codec.decode(checkpoint);
+    return checkpoint === undefined ? undefined : this.#storage.codec.decode(checkpoint);
   }
 
   get finalized(): boolean {
@@ -95,70 +115,70 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
   }
 
   async acknowledge(): Promise<void> {
-    const acknowledge = () => this.#engine.acknowledge([this.delivery]);
+    const acknowledge = () => this.#storage.engine.acknowledge([this.delivery]);
     await this.#settle("acknowledge", "acknowledged", acknowledge);
   }
 
   async nack({ delayMs = 0, countsAttempt = true }: NackOptions = {}): Promise<void> {
-    const delay = checkDelay(delayMs);
-    const nack = () => this.#engine.nack([this.delivery], delay, countsAttempt);
+    checkDuration("delayMs", delayMs, MAX_VISIBILITY_MS);
+    const nack = () => this.#storage.engine.nack([this.delivery], delayMs, countsAttempt);
     await this.#settle("nack", "nacked", nack);
   }
 
   async release(): Promise<void> {
-    await this.#settle("release", "released", () => this.#engine.release([this.delivery]));
+    await this.#settle("release", "released", () => this.#storage.engine.release([this.delivery]));
   }
 
   async deadLetter(reason: DeadLetterReason): Promise<void> {
     const { body, delivery } = this;
     const envelope = this.#envelope;
     const checkpoint = this.#readableCheckpoint();
-    const now = (this.#options.clock ?? systemClock).now();
+    const now = (this.#storage.options.clock ?? systemClock).now();
     const letter = deadLetterOf(delivery, { body }, envelope, checkpoint, reason, now);
-    const entry = letterEntry(this.#codec, letter, envelope);
-    const deadLetter = async () => [await this.#engine.deadLetter(delivery, entry)];
+    const entry = letterEntry(this.#storage.codec, letter, envelope);
+    const deadLetter = async () => [await this.#storage.engine.deadLetter(delivery, entry)];
     await this.#settle("dead-letter", "deadLettered", deadLetter);
   }
 
   async extendVisibility(ms: number): Promise<void> {
-    const visibilityMs = checkVisibility(ms);
-    this.checkSettleable();
-    const [extended] = await this.#engine.extend([this.delivery], visibilityMs);
+    checkDuration("visibilityTimeoutMs", ms, MAX_VISIBILITY_MS);
+    this.#checkOpen();
+    const [extended] = await this.#storage.engine.extend([this.delivery], ms);
     if (!extended) throw this.#expired("extend");
   }
 
   async saveCheckpoint(checkpoint: unknown): Promise<void> {
-    const encoded = this.#codec.encode(checkpoint);
-    this.#codec.checkSize?.(encoded);
-    this.checkSettleable();
-    if (!await this.#engine.checkpoint(this.delivery, encoded)) {
+    const encoded = this.#storage.codec.encode(checkpoint);
+    this.#storage.codec.checkSize?.(encoded);
+    this.#checkOpen();
+    if (!await this.#storage.engine.checkpoint(this.delivery, encoded)) {
       throw this.#expired("save a checkpoint of");
     }
     this.#checkpoint = encoded;
   }
 
   async reply(body: R): Promise<string> {
-    this.checkSettleable();
+    this.#checkOpen();
     const mailbox = await this.#replyMailbox();
     return await mailbox.send(body);
   }
 
   /** Begins to settle. Returns false when another call did. */
-  claim(): boolean {
+  #claim(): boolean {
     if (this.#state !== "open") return false;
     this.#state = "settling";
     return true;
   }
 
-  /** Ends what `claim` began; pass undefined when the settling call failed. */
-  conclude(settlement: Settlement | undefined): void {
+  /** Ends what `#claim` began; pass undefined when the settling call failed. */
+  #conclude(settlement: Settlement | undefined): void {
     this.#state = settlement ?? "open";
     this.#settled?.resolve();
     this.#settled = undefined;
   }
 
   /** Throws when the delivery was settled. */
-  checkSettleable(): void {
+  #checkOpen(): void {
     if (this.#state === "open") return;
     throw new MessageFinalizedError(`Message ${this.id} was settled already`);
   }
@@ -169,7 +189,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
       return this.checkpoint;
     } catch {
       const checkpoint = this.#checkpoint ?? this.delivery.checkpoint;
-      return checkpoint === undefined ? undefined : this.#codec.text(checkpoint);
+      return checkpoint === undefined ? undefined : this.#storage.codec.text(checkpoint);
     }
   }
 
@@ -179,7 +199,7 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
       throw new ReplyNotAvailableError(`Message ${this.id} has no reply address`);
     }
     if (typeof replyTo === "object") return replyTo;
-    const found = await this.#options.resolver?.(replyTo);
+    const found = await this.#storage.options.resolver?.(replyTo);
     if (found === undefined) {
       throw new ReplyNotAvailableError(
         `Cannot reply to message ${this.id}: its reply mailbox "${replyTo}" is unknown here. Pass a ` +
@@ -194,13 +214,13 @@ export class EngineMessage<T, R, B> implements Message<T, R> {
     settlement: Settlement,
     act: () => Maybe<readonly boolean[]>,
   ): Promise<void> {
-    this.checkSettleable();
-    this.claim();
+    this.#checkOpen();
+    this.#claim();
     let done: boolean | undefined = false;
     try {
       [done] = await act();
     } finally {
-      this.conclude(done ? settlement : undefined);
+      this.#conclude(done ? settlement : undefined);
     }
     if (!done) throw this.#expired(what);
   }

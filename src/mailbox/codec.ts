@@ -1,7 +1,14 @@
 import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
 import { traceIn } from "../telemetry/trace_context.ts";
-import { type Envelope, type MessageHeaders, plainEnvelope } from "./envelope.ts";
+import {
+  EMPTY_ENVELOPE,
+  type Envelope,
+  isEmptyEnvelope,
+  type MessageHeaders,
+  plainEnvelope,
+  readEnvelope,
+} from "./envelope.ts";
 import { InvalidParameterError, SerializationError } from "./errors.ts";
 
 /** A body that version 0.1 stored together with a trace. */
@@ -28,6 +35,27 @@ export interface Codec<B> {
   decodeMeta(meta: B): object;
   /** Separates a body and its trace, as version 0.1 stored them; undefined for any other body. */
   readTraced?(body: B): TracedBody<B> | undefined;
+}
+
+/** Encodes an envelope. Returns undefined for one without fields, so that most messages store none. */
+export function encodeEnvelope<B>(codec: Codec<B>, envelope: Envelope, body: B): B | undefined {
+  // A body that looks like one of version 0.1 with a trace must not be read as such.
+  if (isEmptyEnvelope(envelope) && codec.readTraced?.(body) === undefined) return undefined;
+  return codec.encodeMeta(envelope);
+}
+
+/** Returns the envelope and the encoded body of a stored message. */
+export function openEnvelope<B>(
+  codec: Codec<B>,
+  { body, meta }: { readonly body: B; readonly meta?: B | undefined },
+): { readonly envelope: Envelope; readonly body: B } {
+  const fields = meta === undefined ? undefined : codec.decodeMeta(meta);
+  const envelope = fields === undefined ? EMPTY_ENVELOPE : readEnvelope(fields);
+  // Version 0.1 stored no headers, but a trace with the body. Its reply address was migrated to `meta`.
+  if (fields !== undefined && "headers" in fields) return { envelope, body };
+  const traced = codec.readTraced?.(body);
+  if (traced === undefined) return { envelope, body };
+  return { envelope: { ...envelope, headers: traced.headers }, body: traced.body };
 }
 
 /** The default limit of {@linkcode jsonCodec}, that of SQS. */

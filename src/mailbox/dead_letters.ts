@@ -1,17 +1,20 @@
 import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
-import type { Codec } from "./codec.ts";
+import { type Codec, encodeEnvelope } from "./codec.ts";
 import type { Entry, StoredMessage } from "./engine.ts";
-import { encodeEnvelope, type Envelope, type MessageHeaders, plainEnvelope } from "./envelope.ts";
+import { type Envelope, type MessageHeaders, plainEnvelope } from "./envelope.ts";
 import type { DeadLetter, DeadLetterReason } from "./mailbox.ts";
 
 /** An error class, for `instanceof`. */
 // deno-lint-ignore no-explicit-any -- constructors of any parameters
 export type ErrorClass = abstract new (...parameters: any[]) => Error;
 
+/** The default of {@linkcode DeadLetterOptions.maxDeliveries}. */
+const DEFAULT_MAX_DELIVERIES = 10;
+
 /** Options of {@linkcode DeadLetterPolicy}. */
 export interface DeadLetterOptions {
-  /** A message that failed this often is dead-lettered. @default {5} */
+  /** A message that failed this often is dead-lettered. @default {10} */
   readonly maxDeliveries?: number;
   /** Errors that dead-letter a message at once. */
   readonly include?: readonly ErrorClass[];
@@ -38,9 +41,14 @@ export class DeadLetterPolicy {
   readonly #include: readonly ErrorClass[];
   readonly #exclude: readonly ErrorClass[];
 
-  /** Checks the options. */
+  /**
+   * Checks the options.
+   *
+   * @throws {TypeError | RangeError} when an option is invalid.
+   */
   constructor(options: DeadLetterOptions = {}) {
-    this.maxDeliveries = checkCount("maxDeliveries", options.maxDeliveries ?? 5, 1);
+    const { maxDeliveries = DEFAULT_MAX_DELIVERIES } = options;
+    this.maxDeliveries = checkCount("maxDeliveries", maxDeliveries, 1);
     this.#include = checkClasses("include", options.include ?? []);
     this.#exclude = checkClasses("exclude", options.exclude ?? []);
   }

@@ -5,7 +5,34 @@
  * @module
  */
 
-import type { Capabilities } from "./mailbox.ts";
+/** What an engine can do. */
+export interface Capabilities {
+  /** An expired receipt handle cannot acknowledge, nack or extend. */
+  readonly fencedAck: boolean;
+  /** Each receive may choose its own visibility timeout. */
+  readonly perReceiveVisibility: boolean;
+  /** A release does not spend a delivery attempt. */
+  readonly restoresAttempts: boolean;
+  /** Messages are received in the order they were sent, also after a release. */
+  readonly fifo: boolean;
+  /** A message can be sent with a delay. */
+  readonly delay: boolean;
+  /** A message with the id of a stored message is not stored again. */
+  readonly dedup: boolean;
+  /** `approximateCount` is exact. */
+  readonly exactCount: boolean;
+}
+
+/** The capabilities of an engine without limits. */
+export const FULL_CAPABILITIES: Capabilities = {
+  fencedAck: true,
+  perReceiveVisibility: true,
+  restoresAttempts: true,
+  fifo: true,
+  delay: true,
+  dedup: true,
+  exactCount: true,
+};
 
 /** A result that an engine in memory returns without a promise. */
 export type Maybe<T> = T | Promise<T>;
@@ -154,11 +181,11 @@ export function freshnessOf(
   entries: readonly Pick<Entry<unknown>, "id" | "dedup">[],
   isStored: (id: string) => boolean,
 ): boolean[] {
-  const chosen = new Set<string>();
+  let chosen: Set<string> | undefined;
   return entries.map(({ id, dedup }) => {
     if (!dedup) return true;
-    if (chosen.has(id) || isStored(id)) return false;
-    chosen.add(id);
+    if (chosen?.has(id) || isStored(id)) return false;
+    (chosen ??= new Set()).add(id);
     return true;
   });
 }

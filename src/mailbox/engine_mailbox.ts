@@ -1,40 +1,31 @@
-import { type Clock, systemClock } from "../clock.ts";
-import {
-  checkDelay,
-  checkId,
-  checkMailboxName,
-  checkMaxMessages,
-  checkVisibility,
-  checkWait,
-} from "./_bounds.ts";
+import { checkCount, checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
+import { type Random, systemRandom } from "../random.ts";
 import { isTracing } from "../telemetry/open_telemetry.ts";
 import { sending } from "../telemetry/spans.ts";
-import { type Random, systemRandom } from "../random.ts";
-import type { Codec } from "./codec.ts";
+import { type Codec, encodeEnvelope, openEnvelope } from "./codec.ts";
 import { letterCodec } from "./dead_letters.ts";
-import type { Delivery, Engine, Entry, Maybe, OffThreadPlan, StoredMessage } from "./engine.ts";
+import type { Engine, Entry, OffThreadPlan, StoredMessage } from "./engine.ts";
 import {
-  encodeEnvelope,
+  checkId,
+  checkMailboxName,
   envelopeOf,
   type EnvelopeOptions,
   type MessageHeaders,
-  openEnvelope,
 } from "./envelope.ts";
-import type { EngineMessage } from "./_engine_message.ts";
-import { DeliveryReader } from "./_delivery_reader.ts";
-import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
-import type {
-  Capabilities,
-  DeadLetter,
-  Mailbox,
-  MailboxOptions,
-  Message,
-  PeekedMessage,
-  ReceiveOptions,
-  SendOptions,
-  Settlement,
+import { EngineMessage } from "./_engine_message.ts";
+import { MailboxClosedError } from "./errors.ts";
+import {
+  type Capabilities,
+  type DeadLetter,
+  type Mailbox,
+  type MailboxOptions,
+  MAX_BATCH,
+  type Message,
+  type PeekedMessage,
+  type ReceiveOptions,
+  type SendOptions,
 } from "./mailbox.ts";
-import { WaitQueue } from "./_wait_queue.ts";
+import { Receiver } from "./_receiver.ts";
 
 /**
  * The mailbox on top of an engine. It checks arguments, waits for messages, settles each delivery once,
@@ -50,11 +41,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
-  readonly #clock: Clock;
-  readonly #reader: DeliveryReader<T, R, B>;
-  readonly #waiting: WaitQueue;
+  readonly #receiver: Receiver<T, R, B>;
   readonly #ownsEngine: boolean;
-  readonly #closing = new AbortController();
   /** One random prefix and a counter: as unique as random ids, in a third of the memory. */
   readonly #idPrefix: string;
   #lastId = 0;
@@ -77,9 +65,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#ownsEngine = ownsEngine;
     const random: Random = options.random ?? systemRandom;
     this.#idPrefix = `${random.id()}-`;
-    this.#clock = options.clock ?? systemClock;
-    this.#reader = new DeliveryReader(name, engine, codec, options, this.#closing.signal);
-    this.#waiting = new WaitQueue(this.#clock, (wake) => engine.onWake(wake));
+    this.#receiver = new Receiver(name, { engine, codec, options });
   }
 
   /** What the engine cannot do at the moment; undefined while it can do everything. */
@@ -89,7 +75,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** True after `close`. */
   get closed(): boolean {
-    return this.#closed;
+    return this.#receiver.closed;
   }
 
   /** The messages that failed for good, on the same engine. */
@@ -112,48 +98,15 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Stores all messages, or none of them. */
   async sendMany(bodies: readonly T[], options: SendOptions<R> = {}): Promise<string[]> {
     if (options.id !== undefined) {
-      throw new InvalidParameterError("Invalid id: many messages cannot share one id; use send");
+      throw new TypeError("Invalid id: many messages cannot share one id; use send");
     }
     if (bodies.length === 0) return [];
     return await (isTracing() ? this.#sendTraced(bodies, options) : this.#send(bodies, options));
   }
 
   /** Receives messages. Resolves when one is available, or with `[]` when the wait is over. */
-  async receive(options: ReceiveOptions = {}): Promise<Message<T, R>[]> {
-    const max = checkMaxMessages(options.maxMessages ?? 1);
-    const visibilityMs = checkVisibility(options.visibilityTimeoutMs ?? 300_000);
-    const waitMs = checkWait(options.waitTimeMs ?? 0);
-    const { signal } = options;
-
-    const taken = this.#reader.receive(max, visibilityMs, signal);
-    const first = taken instanceof Promise ? await taken : taken;
-    if (first.messages.length > 0 || waitMs === 0) return first.messages;
-    return await this.#waitFor(max, visibilityMs, waitMs, signal);
-  }
-
-  async #waitFor(
-    max: number,
-    visibilityMs: number,
-    waitMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<Message<T, R>[]> {
-    const endsAt = this.#clock.monotonic() + waitMs;
-    const over = () => this.#closed || signal?.aborted === true;
-    this.#waiting.enter();
-    try {
-      for (;;) {
-        const { wakes } = this.#waiting;
-        const { messages, nextDueMs } = await this.#reader.receive(max, visibilityMs, signal);
-        const leftMs = endsAt - this.#clock.monotonic();
-        if (messages.length > 0 || leftMs <= 0 || over()) return messages;
-        if (wakes === this.#waiting.wakes) {
-          await this.#waiting.wait(Math.min(leftMs, nextDueMs), signal);
-        }
-      }
-    } finally {
-      const leaving = this.#waiting.leave();
-      if (leaving instanceof Promise && over()) await leaving; // the process may end a moment later
-    }
+  receive(options: ReceiveOptions = {}): Promise<Message<T, R>[]> {
+    return this.#receiver.receive(options);
   }
 
   /** Returns the number of messages, including those in flight and delayed. */
@@ -171,21 +124,24 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Returns the oldest messages without receiving them. */
   async peek(maxMessages: number): Promise<readonly PeekedMessage<T>[]> {
     this.#checkOpen("peek");
-    const peeked = await this.#engine.peek(checkMaxMessages(maxMessages));
+    const peeked = await this.#engine.peek(
+      checkCount("maxMessages", maxMessages, 1, MAX_BATCH),
+    );
     return peeked.map((stored) => this.#peeked(stored));
   }
 
   /** Acknowledges in one engine call. Returns for each whether its receipt handle was valid. */
   acknowledgeMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
-    const acknowledge = (deliveries: readonly Delivery<B>[]) =>
-      this.#engine.acknowledge(deliveries);
-    return this.#settleMany(messages, "acknowledged", acknowledge);
+    return EngineMessage.settleMany(own<T, R, B>(messages), "acknowledged", (deliveries) => {
+      return this.#engine.acknowledge(deliveries);
+    });
   }
 
   /** Releases in one engine call. Returns for each whether its receipt handle was valid. */
   releaseMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
-    const release = (deliveries: readonly Delivery<B>[]) => this.#engine.release(deliveries);
-    return this.#settleMany(messages, "released", release);
+    return EngineMessage.settleMany(own<T, R, B>(messages), "released", (deliveries) => {
+      return this.#engine.release(deliveries);
+    });
   }
 
   /** Extends in one engine call. Returns for each whether its receipt handle was valid. */
@@ -193,8 +149,9 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     messages: readonly Message<T, R>[],
     visibilityTimeoutMs: number,
   ): Promise<readonly boolean[]> {
-    const deliveries = messages.map((message) => (message as EngineMessage<T, R, B>).delivery);
-    return await this.#engine.extend(deliveries, checkVisibility(visibilityTimeoutMs));
+    checkDuration("visibilityTimeoutMs", visibilityTimeoutMs, MAX_VISIBILITY_MS);
+    const deliveries = own<T, R, B>(messages).map(({ delivery }) => delivery);
+    return await this.#engine.extend(deliveries, visibilityTimeoutMs);
   }
 
   /** Tells how another thread can extend leases; undefined where the engine has no way. */
@@ -204,10 +161,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Ends waiting receives and the connection. Stored messages stay. */
   async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closing.abort();
-    this.#waiting.wakeAll();
-    await this.#reader.idle();
+    if (this.closed) return;
+    await this.#receiver.close();
     await this.#deadLetters?.close();
     if (this.#ownsEngine) await this.#engine.close();
   }
@@ -215,10 +170,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  get #closed(): boolean {
-    return this.#closing.signal.aborted;
   }
 
   #sendTraced(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
@@ -247,7 +198,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       id: id === undefined ? `${this.#idPrefix}${++this.#lastId}` : checkId(id),
       body: encoded,
       meta: this.#meta(encoded, options, trace),
-      delayMs: checkDelay(delayMs),
+      delayMs: checkDuration("delayMs", delayMs, MAX_VISIBILITY_MS),
       dedup: id !== undefined,
       ...(checkpoint === undefined ? {} : { checkpoint: this.#encodeCheckpoint(checkpoint) }),
     };
@@ -255,50 +206,26 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Encodes the envelope. Omits the trace if it exceeds the size limit: the message matters more. */
   #meta(body: B, options: SendOptions<R>, trace: MessageHeaders | undefined): B | undefined {
-    const encode = (headers: MessageHeaders | undefined) => {
-      const meta = encodeEnvelope(
-        this.#codec,
-        envelopeOf({ ...options, headers } as EnvelopeOptions<never>),
-        body,
-      );
-      this.#codec.checkSize?.(body, meta);
-      return meta;
-    };
-    if (trace === undefined) return encode(options.headers);
-    const own = encode(options.headers);
+    const own = this.#encodeMeta(body, options);
+    if (trace === undefined) return own;
     try {
-      return encode({ ...options.headers, ...trace });
+      return this.#encodeMeta(body, { ...options, headers: { ...options.headers, ...trace } });
     } catch {
       return own;
     }
+  }
+
+  #encodeMeta(body: B, options: EnvelopeOptions<R>): B | undefined {
+    const envelope = envelopeOf(options as EnvelopeOptions<never>);
+    const meta = encodeEnvelope(this.#codec, envelope, body);
+    this.#codec.checkSize?.(body, meta);
+    return meta;
   }
 
   #encodeCheckpoint(checkpoint: unknown): B {
     const encoded = this.#codec.encode(checkpoint);
     this.#codec.checkSize?.(encoded);
     return encoded;
-  }
-
-  async #settleMany(
-    messages: readonly Message<T, R>[],
-    settlement: Settlement,
-    settle: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
-  ): Promise<readonly boolean[]> {
-    const own = messages as readonly EngineMessage<T, R, B>[];
-    // A message that was settled before, or is listed twice, must not block the others.
-    const claimed = own.map((message) => message.claim());
-    const open = own.filter((_, i) => claimed[i]);
-    let results: readonly boolean[] = [];
-    try {
-      const settled = open.length === 0 ? [] : settle(open.map(({ delivery }) => delivery));
-      results = settled instanceof Promise ? await settled : settled;
-    } finally {
-      for (const [i, message] of open.entries()) {
-        message.conclude(results[i] ? settlement : undefined);
-      }
-    }
-    let next = 0;
-    return claimed.map((mine) => mine && results[next++] === true);
   }
 
   #peeked(stored: StoredMessage<B>): PeekedMessage<T> {
@@ -315,6 +242,11 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   #checkOpen(what: string): void {
-    if (this.#closed) throw new MailboxClosedError(`Cannot ${what} "${this.name}": it is closed`);
+    if (this.closed) throw new MailboxClosedError(`Cannot ${what} "${this.name}": it is closed`);
   }
+}
+
+/** The messages of this mailbox are of its own class. */
+function own<T, R, B>(messages: readonly Message<T, R>[]): readonly EngineMessage<T, R, B>[] {
+  return messages as readonly EngineMessage<T, R, B>[];
 }

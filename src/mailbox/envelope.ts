@@ -9,8 +9,6 @@
  */
 
 import { show } from "../_checks.ts";
-import type { Codec } from "./codec.ts";
-import { InvalidParameterError } from "./errors.ts";
 
 /** Headers of a message. A W3C trace context travels in `traceparent` and `tracestate`. */
 export type MessageHeaders = Readonly<Record<string, string>>;
@@ -36,6 +34,7 @@ export interface EnvelopeOptions<R = unknown> {
 
 /** The checked fields. */
 export interface Envelope {
+  /** The headers of the application. */
   readonly headers: MessageHeaders;
   /** A mailbox object only in memory. Engines that store on disk or on a server store its name. */
   readonly replyTo?: ReplyAddress<never>;
@@ -45,44 +44,24 @@ export interface Envelope {
 const FIELDS = ["headers", "replyTo"] as const satisfies readonly (keyof Envelope)[];
 
 const NO_HEADERS: MessageHeaders = Object.freeze({});
-const EMPTY: Envelope = Object.freeze({ headers: NO_HEADERS });
+/** The envelope without fields. */
+export const EMPTY_ENVELOPE: Envelope = Object.freeze({ headers: NO_HEADERS });
 
 /** Checks the options of a send and returns the envelope. */
 export function envelopeOf(options: EnvelopeOptions<never>): Envelope {
   const { headers, replyTo } = options;
-  if (headers === undefined && replyTo === undefined) return EMPTY;
+  if (headers === undefined && replyTo === undefined) return EMPTY_ENVELOPE;
   return {
     headers: headers === undefined ? NO_HEADERS : checkHeaders(headers),
     ...(replyTo === undefined ? {} : { replyTo: checkReplyTo(replyTo) }),
   };
 }
 
-/** Encodes an envelope. Returns undefined for one without fields, so that most messages store none. */
-export function encodeEnvelope<B>(codec: Codec<B>, envelope: Envelope, body: B): B | undefined {
-  // A body that looks like one of version 0.1 with a trace must not be read as such.
-  if (isEmpty(envelope) && codec.readTraced?.(body) === undefined) return undefined;
-  return codec.encodeMeta(envelope);
-}
-
-/** Returns the envelope and the encoded body of a stored message. */
-export function openEnvelope<B>(
-  codec: Codec<B>,
-  { body, meta }: { readonly body: B; readonly meta?: B | undefined },
-): { readonly envelope: Envelope; readonly body: B } {
-  const fields = meta === undefined ? undefined : codec.decodeMeta(meta);
-  const envelope = fields === undefined ? EMPTY : readEnvelope(fields);
-  // Version 0.1 stored no headers, but a trace with the body. Its reply address was migrated to `meta`.
-  if (fields !== undefined && "headers" in fields) return { envelope, body };
-  const traced = codec.readTraced?.(body);
-  if (traced === undefined) return { envelope, body };
-  return { envelope: { ...envelope, headers: traced.headers }, body: traced.body };
-}
-
 /** Picks the fields of an envelope from an object that has them: stored meta, or a dead letter. */
 export function readEnvelope(from: object): Envelope {
   const record = from as Readonly<Record<string, unknown>>;
   const found = FIELDS.filter((name) => record[name] !== undefined && record[name] !== null);
-  return { ...EMPTY, ...Object.fromEntries(found.map((name) => [name, record[name]])) };
+  return { ...EMPTY_ENVELOPE, ...Object.fromEntries(found.map((name) => [name, record[name]])) };
 }
 
 /** Returns the fields in the form that a dead letter has, as plain data. */
@@ -96,26 +75,46 @@ export function replyName(replyTo: ReplyAddress<never>): string {
   return typeof replyTo === "object" ? replyTo.name : replyTo;
 }
 
+/** Returns the name of a mailbox if it can be told apart in logs, keys and file names. */
+export function checkMailboxName(name: string): string {
+  // Dead letters have the name of their mailbox and an ending of their own.
+  if (typeof name === "string" && /^[\w.:@/-]{1,180}?(\.dead)*$/.test(name)) return name;
+  throw new TypeError(
+    `Invalid mailbox name: expected 1 to 180 letters, digits or any of _ . : @ / -, got ${
+      show(name)
+    }`,
+  );
+}
+
+/** Returns the id of a message if every engine stores it unchanged. */
+export function checkId(id: string): string {
+  if (isStorable(id)) return id;
+  throw new TypeError(
+    `Invalid id: expected a text without NUL and unpaired surrogates, got ${show(id)}`,
+  );
+}
+
 /** Returns true for a text that every engine stores: PostgreSQL stores no NUL, and UTF-8 no surrogates. */
-export function isStorable(text: unknown): text is string {
+function isStorable(text: unknown): text is string {
   return typeof text === "string" && !/\0|\p{Cs}/u.test(text);
 }
 
-function isEmpty(envelope: Envelope): boolean {
-  if (envelope === EMPTY) return true;
+/** Returns true when no field is set. */
+export function isEmptyEnvelope(envelope: Envelope): boolean {
+  if (envelope === EMPTY_ENVELOPE) return true;
   const { headers, ...rest } = envelope;
   return Object.keys(headers).length === 0 && Object.keys(rest).length === 0;
 }
 
 function checkHeaders(headers: MessageHeaders): MessageHeaders {
   if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
-    throw new InvalidParameterError(
+    throw new TypeError(
       `Invalid headers: expected an object of texts, got ${show(headers)}`,
     );
   }
   for (const [name, value] of Object.entries(headers)) {
     if (name !== "" && isStorable(name) && isStorable(value)) continue;
-    throw new InvalidParameterError(
+    throw new TypeError(
       `Invalid header ${
         show(name)
       }: expected a text without NUL and unpaired surrogates, under a ` +
@@ -128,7 +127,7 @@ function checkHeaders(headers: MessageHeaders): MessageHeaders {
 function checkReplyTo(replyTo: ReplyAddress<never>): ReplyAddress<never> {
   const name: unknown = typeof replyTo === "object" ? replyTo?.name : replyTo;
   if (isStorable(name)) return replyTo;
-  throw new InvalidParameterError(
+  throw new TypeError(
     `Invalid replyTo: expected a mailbox or its name, without NUL and unpaired surrogates, got ${
       show(replyTo)
     }`,

@@ -46,7 +46,7 @@ export class MailboxConnectionError extends MailboxError {
    */
   declare readonly reason?: "client_missing" | "schema_missing" | "schema_outdated";
 
-  /** Makes an error with an optional cause and an optional {@linkcode reason}. */
+  /** Creates an error with an optional cause and an optional {@linkcode reason}. */
   constructor(
     message?: string,
     options: ErrorOptions & { readonly reason?: MailboxConnectionError["reason"] } = {},
@@ -68,7 +68,11 @@ export class MessageFinalizedError extends MailboxError {
   override readonly name = "MessageFinalizedError";
 }
 
-/** An argument is invalid. Nothing was changed. */
+/**
+ * This mailbox cannot take a value that another may: a body above its limit, a URL or client that its engine
+ * cannot use, a delay or checkpoint that its engine does not have. Nothing was changed. Values that no
+ * mailbox takes are a `TypeError` or a `RangeError`.
+ */
 export class InvalidParameterError extends MailboxError {
   /** The name that {@linkcode isMailboxError} compares. */
   override readonly name = "InvalidParameterError";

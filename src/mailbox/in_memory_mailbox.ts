@@ -1,4 +1,5 @@
 import { checkCount } from "../_checks.ts";
+import { Fifo, Heap } from "../_heap.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { type Codec, identityCodec } from "./codec.ts";
 import {
@@ -11,11 +12,9 @@ import {
 } from "./engine.ts";
 import { EngineMailbox } from "./engine_mailbox.ts";
 import { fullError } from "./errors.ts";
-import { Fifo } from "./_fifo.ts";
-import { Heap } from "../_heap.ts";
 import { type Capabilities, FULL_CAPABILITIES, type MailboxOptions } from "./mailbox.ts";
 
-/** One message and the state it is in: in line, or in the heap of those with a due time. */
+/** A stored message. It is visible and in `#ready`, or hidden and in `#due`. */
 class Slot<B> {
   place = -1;
   /** When it becomes visible: the end of its delay or of its lease. */
@@ -23,7 +22,7 @@ class Slot<B> {
   deliveryCount = 0;
   releases = 0;
   checkpoint: B | undefined;
-  /** The delivery that has a say, while it is in flight. */
+  /** The delivery that can settle it, while it is in flight. */
   holder: MemoryDelivery<B> | undefined;
   readonly number: number;
   readonly enqueuedAt: number;
@@ -73,7 +72,18 @@ class MemoryDelivery<B> implements Delivery<B> {
   }
 }
 
-/** Messages in the memory of this process. Due times stand in a heap; nothing ticks. */
+/**
+ * Stores messages in the memory of this process.
+ *
+ * ```text
+ * send ─▶ visible ── receive ──▶ leased ── acknowledge, deadLetter ──▶ gone
+ *   └─ delay ─▲                     │
+ *             └─ release, nack, or the lease expires
+ * ```
+ *
+ * No timer runs: `receive` moves the messages whose due time has passed back to `ready`, each to its old
+ * place.
+ */
 export class MemoryEngine<B> implements Engine<B> {
   readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "memory";
@@ -108,7 +118,7 @@ export class MemoryEngine<B> implements Engine<B> {
 
   receive(max: number, visibilityMs: number): Received<B> {
     const now = this.#clock.monotonic();
-    this.#surface(now);
+    this.#showDue(now);
     const deliveries: MemoryDelivery<B>[] = [];
     while (deliveries.length < max) {
       const slot = this.#ready.take();
@@ -150,7 +160,7 @@ export class MemoryEngine<B> implements Engine<B> {
       slot.holder = undefined;
       if (slot.releases++ < FREE_RELEASES) slot.deliveryCount--;
       this.#due.remove(slot);
-      this.#ready.comeBack(slot);
+      this.#ready.putBack(slot);
     });
     this.#wake();
     return results;
@@ -214,16 +224,16 @@ export class MemoryEngine<B> implements Engine<B> {
     if (slot.entry.dedup) this.#chosenIds.delete(slot.entry.id);
   }
 
-  /** Puts those in line again whose delay or lease is over. */
-  #surface(now: number): void {
+  /** Makes messages visible whose delay or lease is over. */
+  #showDue(now: number): void {
     for (let slot = this.#due.peek(); slot && slot.dueAt <= now; slot = this.#due.peek()) {
       this.#due.remove(slot);
       slot.holder = undefined;
-      this.#ready.comeBack(slot);
+      this.#ready.putBack(slot);
     }
   }
 
-  /** Settles those deliveries that still have a say. */
+  /** Calls `settle` for each delivery whose lease has not expired. Returns for each whether it had not. */
   #each(
     deliveries: readonly Delivery<B>[],
     settle: (slot: Slot<B>, now: number) => void,
@@ -244,13 +254,13 @@ export class MemoryEngine<B> implements Engine<B> {
 
 /** Options of {@linkcode InMemoryMailbox}. */
 export interface InMemoryMailboxOptions extends MailboxOptions {
-  /** Above this `send` is refused; nothing is ever evicted. @default {Infinity} */
+  /** The most messages that it stores; a `send` above it throws. @default {Infinity} */
   readonly maxSize?: number;
 }
 
 /**
- * A mailbox in the memory of this process, with the whole contract. Bodies are kept as they are, not
- * copied; what is in it ends with the process.
+ * Keeps messages in the memory of this process, and implements the whole contract. Bodies are not copied.
+ * The messages are lost when the process ends.
  *
  * @example
  * ```ts
@@ -265,7 +275,11 @@ export interface InMemoryMailboxOptions extends MailboxOptions {
  * ```
  */
 export class InMemoryMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
-  /** Nothing is shared between two mailboxes of the same name. */
+  /**
+   * Creates an empty mailbox. Two mailboxes with the same name share nothing.
+   *
+   * @throws {TypeError | RangeError} when the name or an option is invalid.
+   */
   constructor(name = "memory", options: InMemoryMailboxOptions = {}) {
     const maxSize = checkCount("maxSize", options.maxSize ?? Infinity);
     const engine = new MemoryEngine<unknown>(name, maxSize, options.clock ?? systemClock);

@@ -8,44 +8,21 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Random } from "../random.ts";
-import type { OffThreadPlan } from "./engine.ts";
+import type { Capabilities, OffThreadPlan } from "./engine.ts";
 import type { EnvelopeOptions, MessageHeaders, ReplyMailbox } from "./envelope.ts";
 
+export { type Capabilities, FULL_CAPABILITIES } from "./engine.ts";
 export type { MessageHeaders, ReplyAddress, ReplyMailbox } from "./envelope.ts";
-
-/** What an engine can do. */
-export interface Capabilities {
-  /** An expired receipt handle cannot acknowledge, nack or extend. */
-  readonly fencedAck: boolean;
-  /** Each receive may choose its own visibility timeout. */
-  readonly perReceiveVisibility: boolean;
-  /** A release does not spend a delivery attempt. */
-  readonly restoresAttempts: boolean;
-  /** Messages are received in the order they were sent, also after a release. */
-  readonly fifo: boolean;
-  /** A message can be sent with a delay. */
-  readonly delay: boolean;
-  /** A message with the id of a stored message is not stored again. */
-  readonly dedup: boolean;
-  /** `approximateCount` is exact. */
-  readonly exactCount: boolean;
-}
-
-/** The capabilities of an engine without limits. */
-export const FULL_CAPABILITIES: Capabilities = {
-  fencedAck: true,
-  perReceiveVisibility: true,
-  restoresAttempts: true,
-  fifo: true,
-  delay: true,
-  dedup: true,
-  exactCount: true,
-};
-
 export { MAX_VISIBILITY_MS } from "../_checks.ts";
 
 /** The most messages per call. */
 export const MAX_BATCH = 1_000;
+
+/** The default visibility timeout of receives, loops and lease extensions. */
+export const DEFAULT_VISIBILITY_TIMEOUT_MS = 300_000;
+
+/** How long a loop waits for messages by default. A `receive` does not wait by default. */
+export const DEFAULT_WAIT_TIME_MS = 20_000;
 
 /** Returns the reply mailbox with this name. */
 export type MailboxResolver = (

@@ -53,6 +53,6 @@ function cancellation({ reason }: AbortSignal, what: string): TerminatingError |
   if (isTerminatingError(reason)) {
     return new TerminatingError(`Gave up ${what}: ${reason.message}`, { cause: reason });
   }
-  const why = isCancelledError(reason) ? reason.why : "aborted";
-  return new CancelledError(why, what, { cause: reason });
+  const cancelReason = isCancelledError(reason) ? reason.reason : "aborted";
+  return new CancelledError(cancelReason, what, { cause: reason });
 }

@@ -4,7 +4,7 @@ import { AgentLoop } from "../../src/agents/agent_loop.ts";
 import type { AgentRequest, AgentResult } from "../../src/agents/agent_request.ts";
 import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { lifecycleCases } from "../../src/testing/lifecycle_cases.ts";
-import { MainLoop } from "../../mod.ts";
+import { MainLoop } from "../../src/agents/mod.ts";
 import { Fixture, hangingAdapter } from "./_fixture.ts";
 
 describe("AgentLoop", () => {

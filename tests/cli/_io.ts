@@ -1,8 +1,7 @@
 // Runs a command in this process with given input, and collects its output.
 
-import type { Io } from "../../cli/mod.ts";
-import { main } from "../../cli/mod.ts";
-import type { Runtime } from "../../mod.ts";
+import { type Io, main } from "../../cli/mod.ts";
+import type { Runtime } from "../../src/lifecycle.ts";
 
 /** The input and the environment of the command. */
 export interface Surroundings {
@@ -53,7 +52,7 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
       return Promise.resolve(around.answer);
     },
     // A fake process does not end, so a watchdog would keep running.
-    ...(around.runtime ? { group: { runtime: around.runtime, watchdogThresholdMs: null } } : {}),
+    ...(around.runtime ? { group: { runtime: around.runtime, watchdogThresholdMs: false } } : {}),
   };
   const code = await main(args, io);
   return {

@@ -71,7 +71,7 @@ describe("doctor: the time of a shutdown", () => {
           });
         }), { clock });
       const group = new LoopGroup([loop], {
-        ...{ clock, runtime, log: silentLog, watchdogThresholdMs: null },
+        ...{ clock, runtime, log: silentLog, watchdogThresholdMs: false },
         ...{ shutdownTimeoutMs: timeoutMs, unreadyDelayMs: delayMs },
       });
       const run = group.run({ installSignals: false });
@@ -233,7 +233,7 @@ describe("doctor: watchdog", () => {
     [{ processingTimeMs: 360_000 }, "ok"],
     [{ processingTimeMs: 360_001 }, "warning", /beat\(\).*watchdogThresholdMs: 721000/],
     [{ processingTimeMs: 720_000 }, "problem", /watchdogThresholdMs: 1440000/],
-    [{ watchdogThresholdMs: null }, "warning"],
+    [{ watchdogThresholdMs: false }, "warning"],
   ]);
 });
 

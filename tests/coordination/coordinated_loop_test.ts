@@ -61,7 +61,7 @@ describe("members in a LoopGroup", () => {
       runtime,
       clock,
       log: silentLog,
-      watchdogThresholdMs: null,
+      watchdogThresholdMs: false,
     });
     const run = group.run();
     while ((await board.list()).length < 5) await nextTurn();
@@ -154,7 +154,7 @@ describe("members in a LoopGroup", () => {
         runtime,
         clock,
         log: silentLog,
-        watchdogThresholdMs: null,
+        watchdogThresholdMs: false,
         onFailure: "ignore",
       });
       const run = group.run();

@@ -115,7 +115,8 @@ describe("a second signal", () => {
     const reasons: unknown[] = [];
     const loop = (name: string, stopOrder: number) =>
       bench.loop(name, async ({ signal }) => {
-        signal.addEventListener("abort", () => reasons.push((signal.reason as CancelledError).why));
+        signal.addEventListener("abort", () =>
+          reasons.push((signal.reason as CancelledError).reason));
         await bench.clock.sleep(Infinity, { signal });
       }, { stopOrder });
     const group = bench.group([loop("first", 0), loop("second", 1)]);

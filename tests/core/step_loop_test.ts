@@ -77,7 +77,7 @@ describe("StepLoop", () => {
     await run;
     assertEquals(reasons.length, 1);
     assertInstanceOf(reasons[0], CancelledError);
-    assertEquals((reasons[0] as CancelledError).why, "deadline");
+    assertEquals((reasons[0] as CancelledError).reason, "deadline");
   });
 
   it("the earliest timeout of several shutdown() calls decides when work is cancelled", async () => {

@@ -155,7 +155,7 @@ describe("Watchdog", () => {
   it("a group without a threshold has no watchdog", async () => {
     const bench = new Bench();
     const group = bench.group([bench.stuck("stuck")], {
-      watchdogThresholdMs: null,
+      watchdogThresholdMs: false,
       shutdownTimeoutMs: 10,
     });
     const run = group.run();

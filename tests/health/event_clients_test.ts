@@ -9,7 +9,7 @@ import { ServiceLoop } from "../../src/service/mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { freePort } from "../engines/_servers.ts";
 
-const OPTIONS = { log: silentLog, watchdogThresholdMs: null, shutdownTimeoutMs: 20_000 } as const;
+const OPTIONS = { log: silentLog, watchdogThresholdMs: false, shutdownTimeoutMs: 20_000 } as const;
 
 /** Starts a group with a health port. Resolves when it runs. */
 async function start(

@@ -138,7 +138,7 @@ describe("MailboxLoop", () => {
     await worker.fill(2);
     const reasons: unknown[] = [];
     const loop = worker.loop(async ({ body }, { signal, stopping }) => {
-      signal.addEventListener("abort", () => reasons.push(signal.reason.why));
+      signal.addEventListener("abort", () => reasons.push(signal.reason.reason));
       if (body === 1) await worker.clock.sleep(Infinity, { signal });
       else await worker.clock.sleep(4_700); // finishes although it was told to end
       assert(stopping.aborted);

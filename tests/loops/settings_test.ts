@@ -11,7 +11,8 @@ import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
 
 const TWELVE_HOURS_MS = 43_200_000;
-const BAD_BACKOFFS = [-1, NaN, Infinity, TWELVE_HOURS_MS + 1, "5" as unknown as number];
+const TEXT = "5" as unknown as number;
+const BAD_BACKOFFS = [-1, NaN, Infinity, TWELVE_HOURS_MS + 1, TEXT];
 
 function loopWith(options: Partial<MailboxLoopOptions<number>>): MailboxLoop<number> {
   const mailbox = new InMemoryMailbox<number>("jobs");
@@ -40,10 +41,11 @@ describe("Settings of a MailboxLoop", () => {
   });
 
   for (const bad of BAD_BACKOFFS) {
-    it(`refuses a backoff of ${bad} ms`, () => {
+    it(`refuses a backoff of ${typeof bad} ${bad}`, () => {
       const text = `expected milliseconds from 0 to ${TWELVE_HOURS_MS}`;
-      assertThrows(() => loopWith({ backoff: { minMs: bad } }), RangeError, text);
-      assertThrows(() => loopWith({ backoff: { maxMs: bad } }), RangeError, text);
+      const Kind = bad === TEXT ? TypeError : RangeError;
+      assertThrows(() => loopWith({ backoff: { minMs: bad } }), Kind, text);
+      assertThrows(() => loopWith({ backoff: { maxMs: bad } }), Kind, text);
     });
   }
 
@@ -83,9 +85,10 @@ describe("The backoff of a failed message", () => {
 
 describe("RetryLaterError", () => {
   it("refuses a delay that is none", () => {
-    for (const delayMs of [-1, NaN, "5" as unknown as number]) {
+    for (const delayMs of [-1, NaN]) {
       assertThrows(() => new RetryLaterError("later", { delayMs }), RangeError, "Invalid delayMs");
     }
+    assertThrows(() => new RetryLaterError("later", { delayMs: TEXT }), TypeError, "delayMs");
     assertEquals(new RetryLaterError("later", { delayMs: 0 }).delayMs, 0);
     assertEquals(new RetryLaterError("later").delayMs, undefined);
   });

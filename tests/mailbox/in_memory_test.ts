@@ -1,6 +1,6 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { InvalidParameterError, MailboxFullError } from "../../src/mailbox/errors.ts";
+import { MailboxFullError } from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { skippedMailboxCases, VirtualClock } from "../../src/testing/mod.ts";
 import { hostMailboxCases, onVirtualClock } from "./_hosts.ts";
@@ -64,7 +64,7 @@ describe("InMemoryMailbox", () => {
 
   it("refuses an invalid name and an invalid maxSize", () => {
     for (const name of ["", " ", "it's", 'a"b', "a\nb", "a\u0000b", "ü", "x".repeat(201)]) {
-      assertThrows(() => new InMemoryMailbox(name), InvalidParameterError, "Invalid mailbox name");
+      assertThrows(() => new InMemoryMailbox(name), TypeError, "Invalid mailbox name");
     }
     for (const maxSize of [-1, 1.5, NaN]) {
       assertThrows(() => new InMemoryMailbox("orders", { maxSize }), RangeError, String(maxSize));

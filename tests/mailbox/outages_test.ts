@@ -144,8 +144,9 @@ describe("a mailbox whose engine fails", () => {
 
   it("delivers the other messages when an unreadable body cannot be dead-lettered, and tries again later", async () => {
     const errors: string[] = [];
-    const log = { ...silentLog, error: (message: string) => errors.push(message) };
-    const { clock, storage, faulty, mailbox } = setUp(log);
+    const error = (message: string, fields?: Readonly<Record<string, unknown>>) =>
+      errors.push(`${message}: ${fields?.["id"]}`);
+    const { clock, storage, faulty, mailbox } = setUp({ ...silentLog, error });
     storage.send([{ id: "bad", body: "{ not JSON", delayMs: 0, dedup: false }]);
     await mailbox.send("good");
     faulty.loseConnection({ operations: ["deadLetter"], calls: 1 });

@@ -1,8 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { Heap } from "../../src/_heap.ts";
-import { Fifo } from "../../src/mailbox/_fifo.ts";
+import { Fifo, Heap } from "../../src/_heap.ts";
 import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
 import { ManualClock } from "./_manual_clock.ts";
 import { seed } from "./_seed.ts";
@@ -89,7 +88,7 @@ describe("Fifo", () => {
             taken.push(next);
           } else if (taken.length > 0) {
             const [back] = taken.splice(picks.next().value! % taken.length, 1);
-            fifo.comeBack(back!);
+            fifo.putBack(back!);
             model.push(back!);
           }
           assertEquals(fifo.size, model.length);

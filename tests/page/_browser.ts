@@ -34,7 +34,7 @@ export class PageGroup implements AsyncDisposable {
     const group = new LoopGroup(loops, {
       healthHost: "127.0.0.1",
       log: silentLog,
-      watchdogThresholdMs: null,
+      watchdogThresholdMs: false,
       ...options,
       healthPort: port,
     });

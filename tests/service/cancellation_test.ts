@@ -35,7 +35,7 @@ describe("withCancellation", () => {
     const wanted = withCancellation(new Promise(() => {}), controller.signal, "the page");
     controller.abort(new CancelledError("deadline", "a loop"));
     const error = await assertRejects(() => wanted, CancelledError, "Cancelled the page: ");
-    assertEquals([error.why, (error.cause as CancelledError).why], ["deadline", "deadline"]);
+    assertEquals([error.reason, (error.cause as CancelledError).reason], ["deadline", "deadline"]);
   });
 
   it("withCancellation rejects with a TerminatingError on a stop, and with a CancelledError otherwise", async () => {
@@ -51,7 +51,7 @@ describe("withCancellation", () => {
       () => withCancellation(new Promise(() => {}), AbortSignal.abort("bored"), "it"),
       CancelledError,
     );
-    assertEquals([other.why, other.cause], ["aborted", "bored"]);
+    assertEquals([other.reason, other.cause], ["aborted", "bored"]);
   });
 
   it("withCancellation ignores a later rejection of its promise", async () => {
@@ -73,7 +73,7 @@ describe("checkCancellation", () => {
     controller.abort(new CancelledError("forced", "a loop"));
     const error = assertThrows(() => checkCancellation(controller.signal, "round 2"));
     assertInstanceOf(error, CancelledError);
-    assertEquals([error.why, error.message], [
+    assertEquals([error.reason, error.message], [
       "forced",
       "Cancelled round 2: the stop was forced",
     ]);

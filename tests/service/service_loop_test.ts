@@ -185,7 +185,7 @@ describe("ServiceLoop", () => {
       return new Promise<Response>((resolve) => {
         const { cancelling } = service.gate;
         cancelling.addEventListener("abort", () => {
-          reasons.push(cancelling.reason.why, clock.monotonic());
+          reasons.push(cancelling.reason.reason, clock.monotonic());
           resolve(new Response(null));
         });
       });
@@ -194,7 +194,7 @@ describe("ServiceLoop", () => {
       clock,
       runtime,
       shutdownTimeoutMs: 10_000,
-      watchdogThresholdMs: null,
+      watchdogThresholdMs: false,
     });
     const run = group.run();
     await clock.settle();

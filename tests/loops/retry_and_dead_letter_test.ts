@@ -1,6 +1,9 @@
 import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertGreater } from "@std/assert";
 import { RetryLaterError } from "../../src/errors.ts";
+import { silentLog } from "../../src/log.ts";
+import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { Worker } from "./_worker.ts";
 
 describe("a handler that wants its message later", () => {
@@ -39,7 +42,7 @@ describe("a handler that wants its message later", () => {
   });
 });
 
-describe("a message that is about to be buried", () => {
+describe("a message that is about to be dead-lettered", () => {
   it("is told of first, with the reason, and can still be answered", async () => {
     const worker = new Worker();
     const told: unknown[] = [];
@@ -89,3 +92,54 @@ describe("a message that is about to be buried", () => {
     assertEquals(loop.counts.deadLettered, 1);
   });
 });
+
+describe("a loop without a dead-letter policy of its own", () => {
+  const failing = () => {
+    throw new Error("no");
+  };
+  const backoff = { minMs: 100, maxMs: 100 };
+
+  it("dead-letters a message after 10 failed attempts", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const loop = worker.loop(failing, { backoff });
+    await worker.workOff(loop);
+    const { nacked, deadLettered } = loop.counts;
+    assertEquals([nacked, deadLettered], [9, 1]);
+    const [letter] = await worker.mailbox.deadLetters.receive();
+    assertEquals([letter?.body.reason, letter?.body.deliveryCount], ["max_deliveries", 10]);
+  });
+
+  it("retries for ever with `deadLetter: false`", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const loop = worker.loop(failing, { backoff, deadLetter: false });
+    const run = loop.run();
+    await worker.clock.advance(5_000);
+    await worker.clock.until(loop.shutdown());
+    await run;
+    assertEquals(loop.counts.deadLettered, 0);
+    assertGreater(loop.counts.nacked, 20);
+    assertEquals(await worker.mailbox.approximateCount(), 1);
+  });
+
+  it("retries for ever when the mailbox keeps no dead letters", async () => {
+    const { clock } = new Worker();
+    const mailbox = new WithoutDeadLetters<number>("jobs", { clock, log: silentLog });
+    await mailbox.send(1);
+    const options = { mailbox, handler: failing, clock, log: silentLog, backoff };
+    const loop = new MailboxLoop<number>(options);
+    const run = loop.run();
+    await clock.advance(5_000);
+    await clock.until(loop.shutdown());
+    await run;
+    assertEquals(loop.counts.deadLettered, 0);
+    assertGreater(loop.counts.nacked, 20);
+  });
+});
+
+class WithoutDeadLetters<T> extends InMemoryMailbox<T> {
+  override get deadLetters(): never {
+    return undefined as never;
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * What engines and mailboxes of your own are made of. Implement {@linkcode Engine}, pass it to an
+ * {@linkcode EngineMailbox}, and run `mailboxCases` of `./testing` on it.
+ *
+ * @example Open a mailbox on an engine of your own
+ * ```ts
+ * import { openMailbox } from "@lastcall/lastcall";
+ * import { type Engine, EngineMailbox, jsonCodec } from "@lastcall/lastcall/engine";
+ *
+ * declare function fileEngine(path: string): Engine<string>; // yours
+ *
+ * const open = (url: string) =>
+ *   openMailbox<{ item: string }>(url, {
+ *     engines: {
+ *       file: ({ path }, options) =>
+ *         new EngineMailbox("orders", fileEngine(path), jsonCodec(), options),
+ *     },
+ *   });
+ * ```
+ *
+ * @module
+ */
+
+export { type Random, seededRandom, systemRandom } from "./random.ts";
+export {
+  type Capabilities,
+  type Delivery,
+  type Engine,
+  type Entry,
+  FREE_RELEASES,
+  freshnessOf,
+  FULL_CAPABILITIES,
+  type Maybe,
+  type OffThreadExtender,
+  type OffThreadModule,
+  type OffThreadPlan,
+  type Received,
+  type StoredMessage,
+} from "./mailbox/engine.ts";
+export { EngineMailbox } from "./mailbox/engine_mailbox.ts";
+export {
+  type Codec,
+  DEFAULT_MAX_BODY_BYTES,
+  identityCodec,
+  jsonCodec,
+  type TracedBody,
+} from "./mailbox/codec.ts";
+export type { Envelope, EnvelopeOptions } from "./mailbox/envelope.ts";
+export {
+  DEFAULT_VISIBILITY_TIMEOUT_MS,
+  DEFAULT_WAIT_TIME_MS,
+  MAX_BATCH,
+  MAX_VISIBILITY_MS,
+  type PeekedMessage,
+  type ReplyAddress,
+  type Settlement,
+} from "./mailbox/mailbox.ts";
+export { fullError, type MailboxErrorName } from "./mailbox/errors.ts";
+export type { ErrorClass } from "./mailbox/dead_letters.ts";
+export { PendingCalls } from "./engines/_kit/calls.ts";
+export { loadClient, redactUrl } from "./engines/_kit/client.ts";
+export { pollNowAndThen, wakeUps } from "./engines/_kit/wake_ups.ts";
+export {
+  countParam,
+  filePath,
+  flagParam,
+  type MailboxUrl,
+  withoutParameters,
+} from "./engines/_kit/mailbox_url.ts";
+export type { MailboxOpener } from "./engines/_kit/registration.ts";
