@@ -11,7 +11,7 @@ import {
   type Message,
   type NackOptions,
 } from "../mailbox/mailbox.ts";
-import { messageMetrics } from "../telemetry/message_metrics.ts";
+import { messageMetrics } from "../telemetry/metrics.ts";
 import {
   isMetering,
   isTracing,
