@@ -18,7 +18,7 @@ interface Manifest {
 }
 
 /** Threads load these by URL, so each stays a file with its path. */
-const THREAD_MODULES = ["src/lease/_lease_thread_main.ts", "src/engines/_kit/off_thread.ts"];
+const THREAD_MODULES = ["src/lease/_lease_thread_main.ts"];
 
 /** The program that npm links as `lastcall`. */
 const BIN = "cli/bin.ts";

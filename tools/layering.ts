@@ -97,12 +97,6 @@ export function violations(sources: readonly Source[]): readonly string[] {
   ];
 }
 
-/**
- * The one import that may close a cycle: a thread loads this module to find an engine by its name, and
- * engines import it for its URL.
- */
-const THREAD_IMPORT = ["src/engines/_kit/off_thread.ts", "src/engines/registry.ts"] as const;
-
 function projectImports({ path, imports }: Source): readonly string[] {
   return imports.filter(isRelative).map((it) => posix.join(posix.dirname(path), it));
 }
@@ -184,10 +178,7 @@ function cycles(graph: ReadonlyMap<string, readonly string[]>): readonly string[
     const at = trail.indexOf(path);
     if (at >= 0) found.push(`import cycle: ${[...trail.slice(at), path].join(" → ")}`);
     if (at >= 0 || done.has(path)) return;
-    for (const target of graph.get(path) ?? []) {
-      const [importer, imported] = THREAD_IMPORT;
-      if (path !== importer || target !== imported) visit(target, [...trail, path]);
-    }
+    for (const target of graph.get(path) ?? []) visit(target, [...trail, path]);
     done.add(path);
   };
   for (const path of graph.keys()) visit(path, []);

@@ -46,7 +46,7 @@ class GroupExtender {
   constructor(plan: OffThreadPlan, terms: LeaseTerms) {
     this.#options = plan.options;
     this.terms = terms;
-    this.#loading = import(plan.module);
+    this.#loading = loadModule(plan.engine);
   }
 
   /** Does early what would take too long once a lease is overdue. */
@@ -84,6 +84,13 @@ class GroupExtender {
       throw error;
     }
   }
+}
+
+/** Returns the module of an engine of this package, or the one at a URL. */
+async function loadModule(engine: string): Promise<OffThreadModule> {
+  const { ENGINES } = await import("../engines/registry.ts");
+  const openExtender = ENGINES.find(({ name }) => name === engine)?.openExtender;
+  return openExtender === undefined ? await import(engine) : { openExtender };
 }
 
 const groups = new Map<number, GroupExtender>();

@@ -223,7 +223,7 @@ export class Leases {
 
   async #join(): Promise<void> {
     const { mailbox, terms, log } = this.#scope;
-    const plan = await mailbox!.offThread!();
+    const plan = mailbox!.offThread!();
     if (plan === undefined) return;
     const { address } = await import("./_lease_thread_main.ts");
     const group = await LeaseThread.join(address, plan, terms, log);

@@ -140,7 +140,7 @@ export interface Engine<B> {
   /** Returns the storage of the dead letters. Called once. Its `close` is never called. */
   deadLetters(): Engine<B>;
   /** Tells how another thread can extend the leases; undefined where it cannot. */
-  offThread?(): Promise<OffThreadPlan | undefined>;
+  offThread?(): OffThreadPlan | undefined;
   /** Closes the connections and files of the mailbox and its dead letters, after their pending calls. */
   close(): Maybe<void>;
 }
@@ -150,8 +150,8 @@ export interface Engine<B> {
  * stop it. Only for engines that refuse stale receipt handles: the threads do not wait for one another.
  */
 export interface OffThreadPlan {
-  /** The URL of an {@linkcode OffThreadModule}. */
-  readonly module: string;
+  /** The name of an engine of this package, or the URL of an {@linkcode OffThreadModule}. */
+  readonly engine: string;
   /** What it is opened with. It is copied to the other thread. */
   readonly options: unknown;
 }

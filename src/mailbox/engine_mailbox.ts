@@ -155,8 +155,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   /** Tells how another thread can extend leases; undefined where the engine has no way. */
-  async offThread(): Promise<OffThreadPlan | undefined> {
-    return await this.#engine.offThread?.();
+  offThread(): OffThreadPlan | undefined {
+    return this.#engine.offThread?.();
   }
 
   /** Ends waiting receives and the connection. Stored messages stay. */

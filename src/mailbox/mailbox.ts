@@ -115,7 +115,7 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
     visibilityTimeoutMs: number,
   ): Promise<readonly boolean[]>;
   /** Tells how another thread can extend leases while this one is blocked; undefined where it cannot. */
-  offThread?(): Promise<OffThreadPlan | undefined>;
+  offThread?(): OffThreadPlan | undefined;
   /** Returns the oldest messages without receiving them. */
   peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
 }

@@ -152,7 +152,7 @@ describe("a mailbox whose engine fails", () => {
     faulty.loseConnection({ operations: ["deadLetter"], calls: 1 });
     const messages = await mailbox.receive({ maxMessages: 10, visibilityTimeoutMs: 1_000 });
     assertEquals(messages.map(({ body }) => body), ["good"]);
-    assert(errors[0]?.includes("message bad"), `${errors}`);
+    assertEquals(errors, ["unreadable message could not be dead-lettered: bad"]);
     await messages[0]!.acknowledge();
     await clock.advance(1_000);
     assertEquals(await mailbox.receive(), []);

@@ -1,4 +1,4 @@
-import type { OffThreadExtender } from "../../mailbox/engine.ts";
+import type { OffThreadModule } from "../../mailbox/engine.ts";
 import type { Mailbox, MailboxOptions } from "../../mailbox/mailbox.ts";
 import { countParam, type MailboxUrl } from "./mailbox_url.ts";
 
@@ -33,7 +33,7 @@ export interface EngineRegistration {
   /** Opens a mailbox. */
   readonly open: MailboxOpener;
   /** Opens what extends leases on another thread, for engines with `offThread`. */
-  readonly openExtender?: (options: never) => Promise<OffThreadExtender>;
+  readonly openExtender?: OffThreadModule["openExtender"];
 }
 
 /** The parameters of all engines that store messages outside the process. */

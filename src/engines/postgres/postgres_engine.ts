@@ -168,12 +168,11 @@ export class PostgresEngine implements Engine<string> {
     return new PostgresEngine(this.#deadQueue, this.#link, options, this.#pending);
   }
 
-  async offThread(): Promise<OffThreadPlan | undefined> {
+  offThread(): OffThreadPlan | undefined {
     const { offThread, callTimeoutMs } = this.#options;
     if (offThread === undefined) return undefined;
-    const { offThreadPlan } = await import("../_kit/off_thread.ts");
     const options: ExtenderOptions = { ...offThread, queue: this.#queue, callTimeoutMs };
-    return offThreadPlan(this.label, options);
+    return { engine: this.label, options };
   }
 
   async close(): Promise<void> {

@@ -24,6 +24,6 @@ export const postgres: EngineRegistration = {
     );
   },
   async openExtender(options) {
-    return await (await import("./postgres_mailbox.ts")).openExtender(options);
+    return await (await import("./postgres_mailbox.ts")).openExtender(options as never);
   },
 };

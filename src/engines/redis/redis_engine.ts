@@ -199,11 +199,10 @@ export class RedisEngine implements Engine<string> {
   }
 
   /** Another thread needs the URL: it cannot share the client of the caller. */
-  async offThread(): Promise<OffThreadPlan | undefined> {
+  offThread(): OffThreadPlan | undefined {
     const { url, options: { callTimeoutMs } } = this.#link;
     if (url === undefined) return undefined;
-    const { offThreadPlan } = await import("../_kit/off_thread.ts");
-    return offThreadPlan(this.label, { url, queue: this.#name, callTimeoutMs });
+    return { engine: this.label, options: { url, queue: this.#name, callTimeoutMs } };
   }
 
   async close(): Promise<void> {

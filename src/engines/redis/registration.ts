@@ -19,6 +19,6 @@ export const redis: EngineRegistration = {
     );
   },
   async openExtender(options) {
-    return await (await import("./redis_mailbox.ts")).openExtender(options);
+    return await (await import("./redis_mailbox.ts")).openExtender(options as never);
   },
 };

@@ -22,6 +22,6 @@ export const sqlite: EngineRegistration = {
     );
   },
   async openExtender(options) {
-    return await (await import("./sqlite_mailbox.ts")).openExtender(options);
+    return await (await import("./sqlite_mailbox.ts")).openExtender(options as never);
   },
 };

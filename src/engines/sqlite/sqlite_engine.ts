@@ -163,12 +163,11 @@ export class SqliteEngine implements Engine<string> {
     });
   }
 
-  async offThread(): Promise<OffThreadPlan | undefined> {
+  offThread(): OffThreadPlan | undefined {
     if (this.#options.offThread !== true) return undefined;
-    const { offThreadPlan } = await import("../_kit/off_thread.ts");
     const { realPath: path, durability } = this.#connection;
     const options: ExtenderOptions = { path, queue: this.#queue, durability };
-    return offThreadPlan(this.label, options);
+    return { engine: this.label, options };
   }
 
   close(): Promise<void> {
