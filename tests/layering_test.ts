@@ -87,6 +87,7 @@ const bad: readonly (readonly [name: string, path: string, text: string, message
   ["an adapter that imports more of the core", "runtime_adapters/node.ts", 'import { a } from "../src/errors.ts";', "alone"],
   ["an adapter that imports another", "runtime_adapters/node.ts", 'import { a } from "./bun.ts";', "alone"],
   ["an adapter that imports an npm package", "runtime_adapters/node.ts", 'import a from "hono";', '"hono"'],
+  ["core that imports the root for its runtime", "src/agents/a.ts", 'import "../../mod.ts";', "is core"],
   ["core that imports the command", "src/a.ts", 'import { main } from "../cli/main.ts";', "is core"],
   ["a library that imports the command", "mod.ts", 'export { main } from "./cli/main.ts";', "the command"],
   ["an adapter that imports the command", "runtime_adapters/node.ts", 'import { a } from "../cli/a.ts";', "alone"],
@@ -133,6 +134,7 @@ test("layering accepts what the rules allow", () => {
     "src/library_log.ts": 'await import("@logtape/logtape");',
     "src/telemetry/open_telemetry.ts": 'await import("@opentelemetry/api");',
     "src/health/app.ts": 'import { Hono } from "hono";',
+    "src/agents/mod.ts": 'import "../../mod.ts";',
     "src/engines/sqlite/a.ts":
       'await import("node:sqlite");\nimport { open } from "node:fs/promises";',
     "src/engines/redis.ts": 'import { Redis } from "ioredis";',

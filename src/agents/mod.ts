@@ -17,6 +17,8 @@
  * @module
  */
 
+import "../../mod.ts"; // provides the runtime, for programs that import no other entry
+
 export { DeadlineExceededError } from "../errors.ts";
 export type { TraceContext } from "../telemetry/trace_context.ts";
 export { AgentLoop, AgentLoop as MainLoop } from "./agent_loop.ts";

@@ -5,6 +5,8 @@
  * @module
  */
 
+import "../../mod.ts"; // provides the runtime, for programs that import no other entry
+
 export {
   Dataset,
   DatasetError,

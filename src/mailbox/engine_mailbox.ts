@@ -42,27 +42,25 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
   readonly #receiver: Receiver<T, R, B>;
-  readonly #ownsEngine: boolean;
+  /** False for dead letters, which share the connection of their mailbox. */
+  #ownsEngine = true;
   /** One random prefix and a counter: as unique as random ids, in a third of the memory. */
   readonly #idPrefix: string;
   #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
 
-  /** Starts nothing. Dead letters share the engine's connection, which `ownsEngine: false` leaves open. */
-  constructor(
-    name: string,
-    engine: Engine<B>,
-    codec: Codec<B>,
-    options: MailboxOptions = {},
-    { ownsEngine = true }: { readonly ownsEngine?: boolean } = {},
-  ) {
+  /**
+   * Creates a mailbox and starts nothing.
+   *
+   * @throws {TypeError} when the name is invalid.
+   */
+  constructor(name: string, engine: Engine<B>, codec: Codec<B>, options: MailboxOptions = {}) {
     this.name = checkMailboxName(name);
     this.#engine = engine;
     this.capabilities = engine.capabilities;
     this.engine = engine.label;
     this.#codec = codec;
     this.#options = options;
-    this.#ownsEngine = ownsEngine;
     const random: Random = options.random ?? systemRandom;
     this.#idPrefix = `${random.id()}-`;
     this.#receiver = new Receiver(name, { engine, codec, options });
@@ -80,13 +78,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** The messages that failed for good, on the same engine. */
   get deadLetters(): Mailbox<DeadLetter<T>> {
-    return this.#deadLetters ??= new EngineMailbox(
-      `${this.name}.dead`,
-      this.#engine.deadLetters(),
-      letterCodec(this.#codec),
-      this.#options,
-      { ownsEngine: false },
-    );
+    return this.#deadLetters ??= this.#createDeadLetters();
   }
 
   /** Stores a message and returns its id. When this resolves, the message is safe. */
@@ -170,6 +162,18 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** The same as `close`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  #createDeadLetters(): EngineMailbox<DeadLetter<T>, never, B> {
+    const codec = letterCodec(this.#codec);
+    const deadLetters = new EngineMailbox<DeadLetter<T>, never, B>(
+      `${this.name}.dead`,
+      this.#engine.deadLetters(),
+      codec,
+      this.#options,
+    );
+    deadLetters.#ownsEngine = false;
+    return deadLetters;
   }
 
   #sendTraced(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
