@@ -54,26 +54,37 @@ export async function openMailbox<T, R = unknown>(
   const { engines = {}, ...mailboxOptions } = options;
   const parsed = parseMailboxUrl(url);
   const { scheme } = parsed;
-  const open = Object.hasOwn(engines, scheme)
-    ? engines[scheme]!
-    : registrationOf(parsed, Object.keys(engines)).open;
-  return await open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
+  if (Object.hasOwn(engines, scheme)) {
+    return await engines[scheme]!(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
+  }
+  const engine = registrationOf(parsed, Object.keys(engines));
+  queueOf(parsed, engine);
+  return await engine.open(parsed, mailboxOptions) as unknown as Mailbox<T, R>;
 }
 
 /**
  * Checks a URL without opening anything, and returns the name of its queue.
  *
- * @throws {InvalidParameterError} when the URL is malformed, or has a scheme or parameter that is unknown.
- * @throws {TypeError} when the name of the queue is invalid.
+ * @throws {InvalidParameterError} when the URL is malformed, has a scheme or parameter that is unknown, or
+ * names an invalid queue.
  */
 export function checkMailboxUrl(url: string): string {
   const parsed = parseMailboxUrl(url);
-  const { name, parameters } = registrationOf(parsed);
+  const engine = registrationOf(parsed);
   limits(parsed);
+  return queueOf(parsed, engine);
+}
+
+/** Returns the name of the queue of a URL. */
+function queueOf({ params, path }: MailboxUrl, { name, parameters }: EngineRegistration): string {
   const queue = parameters.includes("queue")
-    ? parsed.params.get("queue") ?? "default"
-    : parsed.path.split("/").at(-1) || name;
-  return checkMailboxName(queue);
+    ? params.get("queue") ?? "default"
+    : path.split("/").at(-1) || name;
+  try {
+    return checkMailboxName(queue);
+  } catch (error) {
+    throw new InvalidParameterError((error as Error).message, { cause: error });
+  }
 }
 
 /** Returns the engine of a URL, which has only parameters that the engine knows. */

@@ -7,10 +7,15 @@ import { type InFlight, isBalanced, type MessageCounts, sumCounts } from "./runn
  * The outcomes of a run and their exit codes, worst first. When several apply, the first is reported. The
  * signal that forces a stop decides the exit code: 128 and its number.
  */
-export const EXIT_CODES = { forced: 128, failed: 1, timed_out: 124, drained: 0 } as const;
+export const EXIT_CODES: Readonly<Record<Outcome, number>> = {
+  forced: 128,
+  failed: 1,
+  timed_out: 124,
+  drained: 0,
+};
 
 /** How a run ended. */
-export type Outcome = keyof typeof EXIT_CODES;
+export type Outcome = "forced" | "failed" | "timed_out" | "drained";
 
 /** Returns the worst of several exit codes: forced, then failed, then timed out. */
 export function worstExitCode(codes: readonly number[]): number {

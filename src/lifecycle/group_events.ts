@@ -4,17 +4,17 @@ import type { Log } from "../log.ts";
 import type { BeatRecord, SignalName } from "../runtime.ts";
 
 /** The phases of a run, in order. A stop may skip some. */
-export const PHASES = [
+export const PHASES: readonly Phase[] = [
   "starting",
   "running",
   "unready",
   "draining",
   "cancelling",
   "stopped",
-] as const;
+];
 
 /** A phase of a run. */
-export type Phase = typeof PHASES[number];
+export type Phase = "starting" | "running" | "unready" | "draining" | "cancelling" | "stopped";
 
 /** A group entered a phase. */
 export interface PhaseEvent {

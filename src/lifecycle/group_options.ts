@@ -18,7 +18,7 @@ import {
   type Runnable,
   type RunOptions,
 } from "./runnable.ts";
-import { checkResources, type NamedDisposable, type Resource } from "./resources.ts";
+import { checkResources, type Resource } from "./resources.ts";
 import {
   DEFAULT_WATCHDOG_INTERVAL_MS,
   DEFAULT_WATCHDOG_THRESHOLD_MS,
@@ -88,7 +88,7 @@ export interface BaseGroupOptions {
    * What the loops need: resources, or anything with a name that can be disposed of, such as a mailbox. They
    * start in order before the loops and stop in reverse order after them.
    */
-  readonly resources?: readonly (Resource | NamedDisposable)[];
+  readonly resources?: readonly (Resource | (AsyncDisposable & { readonly name: string }))[];
   /**
    * Provides signals, exit and servers. Tests pass a fake one.
    *

@@ -17,14 +17,8 @@ export interface Resource {
   stop(context: { readonly signal: AbortSignal }): unknown;
 }
 
-/** Something with a name that can be disposed of, such as a mailbox. It is used as it is. */
-export interface NamedDisposable extends AsyncDisposable {
-  /** Its name in the report when it fails or hangs. */
-  readonly name: string;
-}
-
 /** Checks the resources of a group. A disposable becomes a resource that is disposed of when it stops. */
-export function checkResources(given: readonly (Resource | NamedDisposable)[]): Resource[] {
+export function checkResources(given: readonly object[]): Resource[] {
   const resources = given.map((resource, index) => {
     const { name, stop, [Symbol.asyncDispose]: dispose } = Object(resource);
     if (typeof name === "string" && typeof stop === "function") return resource as Resource;

@@ -27,7 +27,8 @@ describe("Settings of engines", () => {
   for (const [engine, open] of Object.entries(engines)) {
     it(`${engine}: maxBodyBytes is a whole number from 1`, async () => {
       for (const maxBodyBytes of [1.5, 0, -1, NaN, "10"]) {
-        const error = await assertRejects(() => open({ maxBodyBytes }), RangeError);
+        const kind = typeof maxBodyBytes === "number" ? RangeError : TypeError;
+        const error = await assertRejects(() => open({ maxBodyBytes }), kind);
         assertMessage(error, "maxBodyBytes", maxBodyBytes);
       }
     });

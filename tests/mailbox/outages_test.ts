@@ -1,5 +1,5 @@
 import { describe, it } from "node:test";
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { type Log, silentLog } from "../../src/log.ts";
 import { jsonCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";

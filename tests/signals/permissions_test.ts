@@ -45,7 +45,7 @@ describe("without the permission to start threads, on Node", () => {
     for (
       const sentence of [
         "The watchdog cannot start its thread and will not notice a blocked event loop",
-        "Cannot start the thread that extends leases while a handler blocks",
+        "lease thread could not start; a handler that blocks may lose its lease",
       ]
     ) assertEquals(stderr.split(sentence).length - 1, 1, `${sentence}\n${stderr}`);
     assertStringIncludes(stderr, "--allow-worker");

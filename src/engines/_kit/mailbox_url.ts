@@ -77,6 +77,19 @@ export function withoutParameters({ href }: MailboxUrl, names?: readonly string[
   return rest.length === 0 ? address : `${address}?${rest.join("&")}`;
 }
 
+/** Returns a parameter that is one of `allowed`; undefined when it is missing. */
+export function oneOfParam<T extends string>(
+  url: MailboxUrl,
+  key: string,
+  allowed: readonly T[],
+): T | undefined {
+  const text = url.params.get(key);
+  if (text === undefined || (allowed as readonly string[]).includes(text)) return text as T;
+  throw new InvalidParameterError(
+    `Invalid ${key}: expected one of ${allowed.map(show).join(", ")}, got ${show(text)}`,
+  );
+}
+
 function decode(url: string, text: string): string {
   try {
     return decodeURIComponent(text);

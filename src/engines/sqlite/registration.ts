@@ -1,5 +1,5 @@
 import { definedOptions, type EngineRegistration, LIMITS, limits } from "../_kit/registration.ts";
-import { filePath } from "../_kit/mailbox_url.ts";
+import { filePath, oneOfParam } from "../_kit/mailbox_url.ts";
 
 /** A file that the processes of one machine share. */
 export const sqlite: EngineRegistration = {
@@ -16,7 +16,7 @@ export const sqlite: EngineRegistration = {
       definedOptions({
         ...options,
         name: url.params.get("queue"),
-        durability: url.params.get("durability") as "full" | undefined,
+        durability: oneOfParam(url, "durability", ["normal", "full"] as const),
         ...limits(url),
       }),
     );

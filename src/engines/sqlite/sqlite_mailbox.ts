@@ -1,4 +1,4 @@
-import { checkCount, checkInterval, show } from "../../_checks.ts";
+import { checkCount, checkInterval, checkOneOf, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import type { OffThreadExtender } from "../../mailbox/engine.ts";
@@ -72,7 +72,7 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const { driver, durability = "normal" } = options;
     const connection = new Connection(
       checkPath(path),
-      { clock, random, driver: driver ?? anyDriver, durability: checkDurability(durability) },
+      { clock, random, driver: driver ?? anyDriver, durability: checkOneOf("durability", durability, ["normal", "full"]) },
       checkInterval("pollIntervalMs", options.pollIntervalMs ?? 50),
     );
     const engine = new SqliteEngine(name, connection, {
@@ -118,12 +118,5 @@ function checkPath(path: string): string {
       show(path)
     }; use InMemoryMailbox for messages in ` +
       "memory",
-  );
-}
-
-function checkDurability(value: Durability): Durability {
-  if (value === "normal" || value === "full") return value;
-  throw new InvalidParameterError(
-    `Invalid durability: expected "normal" or "full", got ${show(value)}`,
   );
 }

@@ -164,7 +164,7 @@ describe("PostgresMailbox on a server", options, () => {
     for (const name of ["it's", 'a"b', "a;b", ""]) {
       await assertRejects(
         () => PostgresMailbox.open(url!, { schema, name }),
-        InvalidParameterError,
+        TypeError,
       );
       await assertRejects(
         () => PostgresMailbox.open(url!, { schema: name }),

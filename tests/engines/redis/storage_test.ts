@@ -210,7 +210,7 @@ describe("RedisMailbox.open", () => {
     }
     await assertRejects(
       () => RedisMailbox.open("redis://h", { name: "{}" }),
-      InvalidParameterError,
+      TypeError,
     );
     await assertRejects(() => RedisMailbox.open("redis://h", { callTimeoutMs: 0 }), RangeError);
   });

@@ -58,8 +58,8 @@ describe("a SQLite file", () => {
   it("invalid options are refused before the file is created", async () => {
     using folder = new TempFolder();
     const open = (options: object) => SqliteMailbox.open(folder.file(), options);
-    await assertRejects(() => open({ name: "it's" }), InvalidParameterError, `got "it's"`);
-    await assertRejects(() => open({ durability: "none" }), InvalidParameterError, '"none"');
+    await assertRejects(() => open({ name: "it's" }), TypeError, `got "it's"`);
+    await assertRejects(() => open({ durability: "none" }), TypeError, '"none"');
     await assertRejects(() => open({ maxSize: -1 }), RangeError, "maxSize");
     await assertRejects(() => open({ pollIntervalMs: 0 }), RangeError, "pollIntervalMs");
     await assertRejects(() => SqliteMailbox.open(":memory:"), InvalidParameterError, "InMemory");
