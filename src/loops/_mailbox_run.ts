@@ -188,23 +188,21 @@ export class MailboxRun<T, R> {
   }
 
   #take(messages: readonly Message<T, R>[]): void {
+    const { policy } = this.#config;
     let suspects = false;
     for (const message of messages) {
-      const item = new Item(message, this.#leases.take(message as Message<unknown>));
+      const isSuspect = policy?.suspects(message.deliveryCount) ?? false;
+      const item = new Item(message, this.#leases.take(message as Message<unknown>), isSuspect);
       this.#config.track(item);
       this.#settler.add(item);
       this.#waiting.push(item);
-      suspects ||= this.#isSuspect(item);
+      suspects ||= isSuspect;
     }
     if (suspects) this.#isolate();
     else if (messages.length > 0) this.#isolating = false;
     // The stop began during the receive: nothing has started.
     if (this.#context.stopping.aborted) this.#settler.releaseUnstarted(this.#waiting.splice(0));
     else this.#startWaiting();
-  }
-
-  #isSuspect({ message }: Item<T, R>): boolean {
-    return this.#config.policy?.suspects(message.deliveryCount) ?? false;
   }
 
   /**
@@ -215,8 +213,8 @@ export class MailboxRun<T, R> {
     this.#isolating = true;
     if (this.#settler.open.size === 1) return;
     const waiting = this.#waiting.splice(0);
-    const suspects = waiting.filter((item) => this.#isSuspect(item));
-    this.#waiting.push(...waiting.filter((item) => !this.#isSuspect(item)));
+    const suspects = waiting.filter(({ isSuspect }) => isSuspect);
+    this.#waiting.push(...waiting.filter(({ isSuspect }) => !isSuspect));
     if (!this.#config.mailbox.capabilities.restoresAttempts) this.#waiting.push(...suspects);
     else for (const item of suspects) this.#settler.releaseSuspect(item);
   }
@@ -224,7 +222,7 @@ export class MailboxRun<T, R> {
   #startWaiting(): void {
     while (!this.#yielding && !this.#alone && this.#running < this.#config.concurrency) {
       const next = this.#waiting[0];
-      if (next === undefined || this.#running > 0 && this.#isSuspect(next)) return;
+      if (next === undefined || this.#running > 0 && next.isSuspect) return;
       const nextTurn = this.#turns.next();
       if (nextTurn !== undefined) {
         this.#yielding = true;
@@ -244,7 +242,7 @@ export class MailboxRun<T, R> {
     const { message, lease } = item;
     const config = this.#config;
     this.#running++;
-    this.#alone = this.#isSuspect(item);
+    this.#alone = item.isSuspect;
     const context = new MessageContext(this.#scope, message as Message<unknown, never>, lease);
     item.context = context;
     const decision = isObserved()

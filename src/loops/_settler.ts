@@ -25,12 +25,15 @@ export class Item<T, R> implements Work {
   readonly message: Message<T, R>;
   readonly lease: Lease;
   readonly since: number;
+  /** It may have ended its process: it runs alone. */
+  readonly isSuspect: boolean;
   /** Set while its handler runs. */
   context: MessageContext | undefined;
 
-  constructor(message: Message<T, R>, lease: Lease) {
+  constructor(message: Message<T, R>, lease: Lease, isSuspect: boolean) {
     this.message = message;
     this.lease = lease;
+    this.isSuspect = isSuspect;
     this.since = lease.lastBeat;
   }
 
@@ -98,8 +101,8 @@ export class Settler<T, R> {
 
   /** How many messages were acknowledged, nacked or dead-lettered. */
   get settled(): number {
-    const { acknowledged, nacked, deadLettered } = this.#counts;
-    return acknowledged + nacked + deadLettered;
+    const counts = this.#counts;
+    return counts.acknowledged + counts.nacked + counts.deadLettered;
   }
 
   /** Counts a received message. It is open until it is settled or lost. */
@@ -108,12 +111,21 @@ export class Settler<T, R> {
     this.#open.add(item);
   }
 
-  /** Settles a message whose handler has ended. Its lease is extended until the call of the engine. */
-  async settle(item: Item<T, R>, decision: Decision): Promise<void> {
+  /** Settles a message whose handler has ended. */
+  settle(item: Item<T, R>, decision: Decision): void {
+    const { message, lease } = item;
+    // The common case needs no promise.
+    const isPlain = decision.kind === "acknowledge" && !message.finalized &&
+      message.settling === undefined;
+    if (isPlain && lease.stop() === undefined && !lease.lost) this.#acknowledge(item);
+    else this.#settleItem(item, decision);
+  }
+
+  /** Waits for what else happens to the message, and settles it. Extends its lease during the hook. */
+  async #settleItem(item: Item<T, R>, decision: Decision): Promise<void> {
     const { message, lease } = item;
     if (decision.kind === "deadLetter") await this.#beforeDeadLetter(item, decision.reason);
-    const extending = lease.stop();
-    if (extending !== undefined) await extending;
+    await lease.stop();
     // The handler, or `abandon`, may be settling the message at this moment.
     if (message.settling !== undefined) await message.settling;
     if (message.finalized) this.#close(item, message.settlement ?? "acknowledged");

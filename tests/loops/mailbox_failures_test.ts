@@ -34,7 +34,7 @@ describe("a message that fails", () => {
     assertEquals([loop.counts.nacked, loop.counts.acknowledged], [3, 1]);
   });
 
-  it("for good is buried with the reason, and can be sent back", async () => {
+  it("for good is dead-lettered with the reason, and can be redriven", async () => {
     const worker = new Worker();
     await worker.fill(1);
     let broken = true;
@@ -72,7 +72,7 @@ describe("a message that fails", () => {
     assertEquals(await deadLetters.approximateCount(), 0);
   });
 
-  it("with a hopeless error is buried at once, with an excusable one never", async () => {
+  it("with an error of `include` is dead-lettered at once, with one of `exclude` never", async () => {
     class Busy extends Error {}
     const worker = new Worker();
     await worker.fill(2);
@@ -96,7 +96,7 @@ describe("a message that fails", () => {
     assertEquals([loop.counts.acknowledged, loop.counts.deadLettered], [16, 4]);
   });
 
-  it("to fit its schema is buried with the reasons; what fits is what the schema made", async () => {
+  it("to fit its schema is dead-lettered with the reasons; what fits is what the schema made", async () => {
     const worker = new Worker();
     // What follows the specification fits as it is.
     const standard: StandardSchemaV1<unknown, number> = {

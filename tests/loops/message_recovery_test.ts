@@ -63,7 +63,7 @@ describe("when a stop interrupts", () => {
 });
 
 describe("a burial that fails", () => {
-  it("loses nothing: the message comes back and is buried then", async () => {
+  it("loses nothing: the message comes back and is dead-lettered then", async () => {
     const clock = new VirtualClock();
     const mailbox = new FaultyMailbox<number>("jobs", { clock, log: silentLog });
     await mailbox.send(1);

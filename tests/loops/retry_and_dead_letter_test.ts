@@ -79,7 +79,7 @@ describe("a message that is about to be dead-lettered", () => {
     assertEquals(await worker.mailbox.deadLetters.approximateCount(), 1);
   });
 
-  it("is buried although whoever is told of it fails", async () => {
+  it("is dead-lettered although its hook fails", async () => {
     const worker = new Worker();
     await worker.fill(1);
     const loop = worker.loop(() => {
