@@ -1,5 +1,5 @@
 import { describe, it } from "node:test";
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
 import { silentLog } from "../../src/log.ts";
 import { WorkerPool } from "../../src/service/mod.ts";

@@ -72,7 +72,12 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const { driver, durability = "normal" } = options;
     const connection = new Connection(
       checkPath(path),
-      { clock, random, driver: driver ?? anyDriver, durability: checkOneOf("durability", durability, ["normal", "full"]) },
+      {
+        clock,
+        random,
+        driver: driver ?? anyDriver,
+        durability: checkOneOf("durability", durability, ["normal", "full"]),
+      },
       checkInterval("pollIntervalMs", options.pollIntervalMs ?? 50),
     );
     const engine = new SqliteEngine(name, connection, {
