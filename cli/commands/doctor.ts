@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { DEFAULT_VISIBILITY_TIMEOUT_MS } from "../../src/engine.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import { DEFAULT_SHUTDOWN_TIMEOUT_MS } from "../../src/lifecycle/runnable.ts";
 import { DEFAULT_WATCHDOG_THRESHOLD_MS } from "../../src/lifecycle/watchdog.ts";
@@ -138,7 +139,7 @@ function settingsOf(io: Io, module: string | undefined, flags: Flags): Settings 
     platform,
     shutdownTimeoutMs: flags.shutdownTimeout ?? DEFAULT_SHUTDOWN_TIMEOUT_MS,
     unreadyDelayMs: flags.unreadyDelay ?? 0,
-    visibilityTimeoutMs: flags.visibilityTimeout ?? 300_000,
+    visibilityTimeoutMs: flags.visibilityTimeout ?? DEFAULT_VISIBILITY_TIMEOUT_MS,
     leases: flags.lease,
     watchdogThresholdMs: watchdogThreshold,
     healthHost,

@@ -1,6 +1,7 @@
 // Checks of the time that a handler has: visibility timeout, lease extension and watchdog.
 
 import { MAX_VISIBILITY_MS } from "../../src/engine.ts";
+import { DEFAULT_LEASE_INTERVAL_MS, LEASE_INTERVAL_SHARE } from "../../src/lease/lease_extender.ts";
 import {
   durationText,
   type Finding,
@@ -50,9 +51,6 @@ function withoutLeases(settings: Settings, found: string): Finding {
   return ok("visibility", advice.found);
 }
 
-/** The share of the visibility timeout after which `LeaseExtender` extends at the latest. */
-const LEASE_SHARE = 0.4;
-const DEFAULT_LEASE_INTERVAL_MS = 60_000;
 /** How long a call to an engine may hang before it fails. */
 const CALL_TIMEOUT_MS = 5_000;
 
@@ -60,7 +58,7 @@ const CALL_TIMEOUT_MS = 5_000;
 export function checkLease(settings: Settings): readonly Finding[] {
   const { leases, leaseIntervalMs, visibilityTimeoutMs } = settings;
   if (!leases || visibilityTimeoutMs < 1) return [];
-  const mostMs = visibilityTimeoutMs * LEASE_SHARE;
+  const mostMs = visibilityTimeoutMs * LEASE_INTERVAL_SHARE;
   const found = (intervalMs: number) =>
     `leases of ${durationText(visibilityTimeoutMs)} are extended every ${durationText(intervalMs)}`;
   if (leaseIntervalMs !== undefined && leaseIntervalMs > mostMs) {

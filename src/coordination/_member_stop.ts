@@ -1,13 +1,11 @@
 import { onAbort } from "../_promises.ts";
 import { type Deadline, reserveOf } from "../lifecycle/deadline.ts";
+import { DEFAULT_VISIBILITY_TIMEOUT_MS } from "../mailbox/mailbox.ts";
 import { InboxDrain } from "./_inbox_drain.ts";
 import type { Member, StopHook } from "./member.ts";
 import type { MemberMetadata, MemberState } from "./member_state.ts";
 import type { CoordinationSettings } from "./settings.ts";
 import { OutOfTimeError, type ShutdownReport, ShutdownSteps } from "./shutdown_steps.ts";
-
-/** The default visibility timeout of a loop's run. */
-const DEFAULT_VISIBILITY_MS = 300_000;
 
 /** A request to stop one member. */
 export interface StopRequest {
@@ -35,7 +33,7 @@ export class MemberStop {
   readonly #startedAt: number;
 
   constructor(request: StopRequest, shared: SharedStop) {
-    const { member, signal, visibilityTimeoutMs = DEFAULT_VISIBILITY_MS } = request;
+    const { member, signal, visibilityTimeoutMs = DEFAULT_VISIBILITY_TIMEOUT_MS } = request;
     const { clock } = member.bus.board;
     const { maxBatch, drainIntervalMs } = shared.settings;
     this.#member = member;

@@ -11,7 +11,7 @@ import {
   type Message,
   type NackOptions,
 } from "../mailbox/mailbox.ts";
-import { messageMetrics } from "../telemetry/metrics.ts";
+import { messageMetrics, OUTCOME_LABELS } from "../telemetry/metrics.ts";
 import {
   isMetering,
   isTracing,
@@ -207,11 +207,11 @@ function deadLetter(
 
 /** The decisions as metrics and spans name them. */
 const OUTCOMES = {
-  acknowledge: "acknowledged",
-  release: "released",
-  nack: "nacked",
-  deadLetter: "dead_lettered",
-} as const;
+  acknowledge: OUTCOME_LABELS.acknowledged,
+  release: OUTCOME_LABELS.released,
+  nack: OUTCOME_LABELS.nacked,
+  deadLetter: OUTCOME_LABELS.deadLettered,
+};
 
 /** Calls `handle` within a span, and records its duration, where OpenTelemetry is registered. */
 export async function observed<T, R>(
