@@ -44,7 +44,7 @@ const handler = () => void Atomics.wait(nothing, 0, 0, ${3 * VISIBILITY_MS});
 const { counts } = await new LoopGroup([new MailboxLoop({ mailbox, handler })])
   .run({ maxIterations: 1, visibilityTimeoutMs: ${VISIBILITY_MS} });
 await mailbox.close();
-console.log("acknowledged " + figures.acknowledged);
+console.log("acknowledged " + counts.acknowledged);
 `;
 
 /** The declarations themselves are checked too, so skipLibCheck stays off. */

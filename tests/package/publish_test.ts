@@ -71,8 +71,10 @@ test("the manifest says where the source is, and the README's links lead there",
 
 test("sideEffects lists the modules with side effects", () => {
   const { sideEffects } = manifest;
+  const entries = ["mod", "src/agents/mod", "src/evals/mod"];
   assertEquals(sideEffects, [
-    ...["./dist/mod.js", "./dist/mod.cjs", "./dist/chunks/*.js", "./dist/cli/*"],
+    ...entries.flatMap((entry) => [`./dist/${entry}.js`, `./dist/${entry}.cjs`]),
+    ...["./dist/chunks/*.js", "./dist/cli/*"],
   ]);
 });
 
@@ -98,16 +100,17 @@ test("JSR warns about imports of optional packages only", async () => {
 });
 
 /**
- * Peers are loaded late and by a name that no tool can see: seen, JSR would make each of them a
- * dependency of everybody. Deno has no way to say so, and warns.
+ * Returns true for an import of an optional package by a constant. JSR would make a literal name a
+ * dependency of all users, and Deno warns about constants.
  */
 function isWanted(warning: string): boolean {
   const place = /^warning\[unanalyzable-dynamic-import\].*\n +--> (.+):\d+:\d+\n/.exec(warning);
   if (place === null) return false;
   const path = relative(root, place[1]!).replaceAll("\\", "/");
-  // A thread gets modules of the package by their address; the command gets those of its user.
+  // The thread loads modules of custom engines, and the command loads modules of its user.
   if (path === "src/lease/_lease_thread_main.ts" || path.startsWith("cli/")) return true;
-  const [, name = ""] = /^const MODULE: string = "(.+)";$/m.exec(
+  const [, constant = ""] = /import\((\w+)\)/.exec(warning) ?? [];
+  const [, name = ""] = new RegExp(`^const ${constant}: string = "(.+)";$`, "m").exec(
     readFileSync(join(root, path), "utf8"),
   ) ?? [];
   return name in manifest.peerDependencies || /^bun(:|$)|^node:/.test(name);
