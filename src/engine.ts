@@ -7,15 +7,15 @@
  * import { openMailbox } from "@lastcall/lastcall";
  * import { type Engine, EngineMailbox, jsonCodec } from "@lastcall/lastcall/engine";
  *
- * declare function fileEngine(path: string): Engine<string>; // yours
- *
- * const open = (url: string) =>
- *   openMailbox<{ item: string }>(url, {
+ * function open(url: string, fileEngine: (path: string) => Engine<string>) {
+ *   return openMailbox<{ item: string }>(url, {
  *     engines: {
  *       file: ({ path }, options) =>
  *         new EngineMailbox("orders", fileEngine(path), jsonCodec(), options),
  *     },
  *   });
+ * }
+ * console.assert(open.length === 2);
  * ```
  *
  * @module
