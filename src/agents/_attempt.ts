@@ -3,8 +3,7 @@ import { DeadlineExceededError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { abortable, onAbort } from "../_promises.ts";
 import { answerPieces, NoAnswerError, type Prompt, type RunContext } from "./adapter.ts";
-import type { AgentContext, AgentLoopOptions } from "./agent_options.ts";
-import type { AgentRequest } from "./agent_request.ts";
+import type { AgentContext, AgentLoopOptions, AgentRequest } from "./agent_types.ts";
 import type { BudgetTracker } from "./budget.ts";
 import { Session } from "./session.ts";
 

@@ -10,13 +10,14 @@ import { systemRandom } from "../random.ts";
 import { traceIn } from "../telemetry/trace_context.ts";
 import { Attempt, type AttemptInput, type AttemptOptions } from "./_attempt.ts";
 import type { RunContext } from "./adapter.ts";
-import type { AgentLoopOptions, ExecuteOptions } from "./agent_options.ts";
 import {
+  type AgentLoopOptions,
   type AgentRequest,
   type AgentResult,
+  type ExecuteOptions,
   requestSchema,
   resultError,
-} from "./agent_request.ts";
+} from "./agent_types.ts";
 import { BudgetTracker, checkBudget } from "./budget.ts";
 import { Session } from "./session.ts";
 

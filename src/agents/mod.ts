@@ -26,11 +26,13 @@ export type {
   AgentBundle,
   AgentContext,
   AgentLoopOptions,
+  AgentRequest,
+  AgentResult,
   AttemptEnd,
   ExecuteOptions,
   Prepared,
-} from "./agent_options.ts";
-export type { AgentRequest, AgentResult, ResultError } from "./agent_request.ts";
+  ResultError,
+} from "./agent_types.ts";
 export {
   type Adapter,
   type AdapterContext,

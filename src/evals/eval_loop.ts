@@ -1,6 +1,5 @@
 import type { AgentLoop } from "../agents/agent_loop.ts";
-import type { AttemptEnd } from "../agents/agent_options.ts";
-import { resultError } from "../agents/agent_request.ts";
+import { type AttemptEnd, resultError } from "../agents/agent_types.ts";
 import { Session } from "../agents/session.ts";
 import { show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";

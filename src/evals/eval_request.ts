@@ -1,5 +1,5 @@
 import { show } from "../_checks.ts";
-import type { ResultError } from "../agents/agent_request.ts";
+import type { ResultError } from "../agents/agent_types.ts";
 import type { TokenUsage } from "../agents/budget.ts";
 import type { SchemaIssue, StandardSchema } from "../loops/schema.ts";
 import { type Experiment, type Sample, sampleProblem } from "./dataset.ts";

@@ -1,4 +1,4 @@
-import type { ResultError } from "../agents/agent_request.ts";
+import type { ResultError } from "../agents/agent_types.ts";
 import type { TokenUsage } from "../agents/budget.ts";
 import type { EvalResult } from "./eval_request.ts";
 

@@ -1,6 +1,5 @@
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
-import type { AgentLoopOptions } from "../../src/agents/agent_options.ts";
-import type { AgentRequest, AgentResult } from "../../src/agents/agent_request.ts";
+import type { AgentLoopOptions, AgentRequest, AgentResult } from "../../src/agents/agent_types.ts";
 import type { Adapter } from "../../src/agents/adapter.ts";
 import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import type { Log } from "../../src/log.ts";

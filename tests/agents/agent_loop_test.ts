@@ -1,7 +1,7 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
-import type { AgentRequest, AgentResult } from "../../src/agents/agent_request.ts";
+import type { AgentRequest, AgentResult } from "../../src/agents/agent_types.ts";
 import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { lifecycleCases } from "../../src/testing/lifecycle_cases.ts";
 import { MainLoop } from "../../src/agents/mod.ts";

@@ -2,8 +2,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import type { Adapter } from "../../src/agents/adapter.ts";
 import { scriptedAdapter } from "../../src/agents/adapter.ts";
-import type { AgentBundle, AgentLoopOptions } from "../../src/agents/agent_options.ts";
-import type { AgentResult } from "../../src/agents/agent_request.ts";
+import type { AgentBundle, AgentLoopOptions, AgentResult } from "../../src/agents/agent_types.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";
 import { Fixture, hangingAdapter } from "./_fixture.ts";
 

@@ -1,7 +1,7 @@
 import type { Adapter } from "../../src/agents/adapter.ts";
 import { scriptedAdapter } from "../../src/agents/adapter.ts";
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
-import type { AgentLoopOptions } from "../../src/agents/agent_options.ts";
+import type { AgentLoopOptions } from "../../src/agents/agent_types.ts";
 import { Dataset } from "../../src/evals/dataset.ts";
 import { EvalLoop, type EvalLoopOptions } from "../../src/evals/eval_loop.ts";
 import type { EvalRequest, EvalResult } from "../../src/evals/eval_request.ts";
