@@ -45,7 +45,7 @@ export {
   jsonCodec,
   type TracedBody,
 } from "./mailbox/codec.ts";
-export type { Envelope, EnvelopeOptions } from "./mailbox/envelope.ts";
+export type { Envelope, EnvelopeOptions, MessageEnvelope } from "./mailbox/envelope.ts";
 export {
   DEFAULT_VISIBILITY_TIMEOUT_MS,
   DEFAULT_WAIT_TIME_MS,
@@ -57,14 +57,14 @@ export {
 } from "./mailbox/mailbox.ts";
 export { fullError, type MailboxErrorName } from "./mailbox/errors.ts";
 export type { ErrorClass } from "./mailbox/dead_letters.ts";
-export { PendingCalls } from "./engines/_kit/calls.ts";
-export { loadClient, redactUrl } from "./engines/_kit/client.ts";
+export { loadClient, PendingCalls } from "./engines/_kit/calls.ts";
 export { pollNowAndThen, wakeUps } from "./engines/_kit/wake_ups.ts";
 export {
   countParam,
   filePath,
   flagParam,
   type MailboxUrl,
+  redactUrl,
   withoutParameters,
 } from "./engines/_kit/mailbox_url.ts";
 export type { MailboxOpener } from "./engines/_kit/registration.ts";

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { type Mailbox, openMailbox, silentLog, systemClock } from "../../mod.ts";
 import type { Capabilities } from "../../src/engine.ts";
-import { redactUrl } from "../../src/engines/_kit/client.ts";
+import { redactUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import { engineOfScheme } from "../../src/engines/registry.ts";
 import { CliError, connectionReason, toCliError } from "../_errors.ts";

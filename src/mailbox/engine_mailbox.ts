@@ -11,6 +11,7 @@ import {
   envelopeOf,
   type EnvelopeOptions,
   type MessageHeaders,
+  plainEnvelope,
 } from "./envelope.ts";
 import { EngineMessage } from "./_engine_message.ts";
 import { MailboxClosedError } from "./errors.ts";
@@ -237,7 +238,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     try {
       const { envelope, body } = openEnvelope(this.#codec, stored);
       const decoded = this.#codec.decode(body) as T;
-      return { id, body: decoded, deliveryCount, enqueuedAt, headers: envelope.headers };
+      return { id, body: decoded, deliveryCount, enqueuedAt, ...plainEnvelope(envelope) };
     } catch {
       // An unreadable message is shown as its stored text.
       const text = this.#codec.text(stored.body) as T;

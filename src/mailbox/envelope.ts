@@ -2,8 +2,8 @@
  * The envelope: the fields of a message that the sender chooses, besides its id and body. They reach every
  * delivery and the dead letter, and a redrive sends them again.
  *
- * Engines store the envelope as one opaque value, `meta`. To add a field, add it to {@linkcode Envelope}, to
- * {@linkcode EnvelopeOptions} and to `FIELDS`, and check it in `envelopeOf`.
+ * Engines store the envelope as one opaque value, `meta`. To add a field, add it to the three interfaces and to
+ * `FIELDS` below, check it in `envelopeOf`, and give `EngineMessage` a getter.
  *
  * @module
  */
@@ -40,6 +40,14 @@ export interface Envelope {
   readonly replyTo?: ReplyAddress<never>;
 }
 
+/** The fields that a delivery, a peeked message and a dead letter have. */
+export interface MessageEnvelope {
+  /** The headers as they were sent. */
+  readonly headers: MessageHeaders;
+  /** The name of the reply mailbox. */
+  readonly replyTo?: string | undefined;
+}
+
 /** The names of all fields. */
 const FIELDS = ["headers", "replyTo"] as const satisfies readonly (keyof Envelope)[];
 
@@ -64,8 +72,8 @@ export function readEnvelope(from: object): Envelope {
   return { ...EMPTY_ENVELOPE, ...Object.fromEntries(found.map((name) => [name, record[name]])) };
 }
 
-/** Returns the fields in the form that a dead letter has, as plain data. */
-export function plainEnvelope(envelope: Envelope): Envelope & { readonly replyTo?: string } {
+/** Returns the fields as plain data. */
+export function plainEnvelope(envelope: Envelope): MessageEnvelope {
   const { replyTo, ...fields } = envelope;
   return replyTo === undefined ? fields : { ...fields, replyTo: replyName(replyTo) };
 }

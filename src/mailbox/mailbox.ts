@@ -9,7 +9,7 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Random } from "../random.ts";
 import type { Capabilities, OffThreadPlan } from "./engine.ts";
-import type { EnvelopeOptions, MessageHeaders, ReplyMailbox } from "./envelope.ts";
+import type { EnvelopeOptions, MessageEnvelope, ReplyMailbox } from "./envelope.ts";
 
 export { type Capabilities, FULL_CAPABILITIES } from "./engine.ts";
 export type { MessageHeaders, ReplyAddress, ReplyMailbox } from "./envelope.ts";
@@ -132,7 +132,7 @@ export interface NackOptions {
 export type Settlement = "acknowledged" | "nacked" | "released" | "deadLettered";
 
 /** One delivery of a message. */
-export interface Message<T, R = unknown> {
+export interface Message<T, R = unknown> extends MessageEnvelope {
   /** Chosen by the sender, or generated. The same for every delivery. */
   readonly id: string;
   /** The body as it was sent. */
@@ -143,10 +143,6 @@ export interface Message<T, R = unknown> {
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
-  /** The name of the reply mailbox. */
-  readonly replyTo?: string | undefined;
-  /** The headers as they were sent. */
-  readonly headers: MessageHeaders;
   /** The last saved checkpoint, of an earlier delivery or of this one. */
   readonly checkpoint?: unknown;
   /** True after it was acknowledged, nacked, released or dead-lettered. */
@@ -172,7 +168,7 @@ export interface Message<T, R = unknown> {
 }
 
 /** A message that `peek` returns. */
-export interface PeekedMessage<T> {
+export interface PeekedMessage<T> extends MessageEnvelope {
   /** The id of the message. */
   readonly id: string;
   /** The body as it was sent. */
@@ -181,8 +177,6 @@ export interface PeekedMessage<T> {
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
-  /** The headers as they were sent. */
-  readonly headers: MessageHeaders;
 }
 
 /** Why a message was dead-lettered. */
@@ -194,7 +188,7 @@ export interface DeadLetterReason {
 }
 
 /** A message that failed for good. */
-export interface DeadLetter<T> extends DeadLetterReason {
+export interface DeadLetter<T> extends DeadLetterReason, MessageEnvelope {
   /** The id of the message. */
   readonly id: string;
   /** The body as it was sent. */
@@ -207,10 +201,6 @@ export interface DeadLetter<T> extends DeadLetterReason {
   readonly enqueuedAt: number;
   /** When it was dead-lettered, in milliseconds since the Unix epoch. */
   readonly deadAt: number;
-  /** The name of the reply mailbox. */
-  readonly replyTo?: string;
-  /** The headers as they were sent. */
-  readonly headers: MessageHeaders;
   /** The last saved checkpoint. */
   readonly checkpoint?: unknown;
 }

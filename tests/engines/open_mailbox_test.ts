@@ -159,7 +159,7 @@ describe("openMailbox", () => {
     ["a queue name with a control character", "sqlite:FOLDER/a.db?queue=a%0Ab", 'got "a\\nb"'],
     ["an empty queue name", "sqlite:FOLDER/a.db?queue=", 'got ""'],
     ["a name with quotes in memory", 'memory:"a"', "Invalid mailbox name"],
-    ["an unknown durability", "sqlite:FOLDER/a.db?durability=some", 'expected "normal" or "full", got "some"'],
+    ["an unknown durability", "sqlite:FOLDER/a.db?durability=some", 'expected one of "normal", "full", got "some"'],
     ["an invalid size", "sqlite:FOLDER/a.db?maxSize=-1", 'Invalid maxSize: expected a whole number, got "-1"'],
     ["an invalid body limit", "sqlite:FOLDER/a.db?maxBodyBytes=1MB", 'Invalid maxBodyBytes: expected a whole number, got "1MB"'],
     ["a body limit in memory, where there is none", "memory:?maxBodyBytes=5", '"maxBodyBytes" of a memory: URL'],

@@ -1,6 +1,6 @@
 import { it } from "node:test";
 import { assertEquals } from "@std/assert";
-import { redactUrl } from "../../src/engines/_kit/client.ts";
+import { redactUrl } from "../../src/engines/_kit/mailbox_url.ts";
 
 // deno-fmt-ignore -- a table: a URL and what errors and logs show
 const urls: readonly (readonly [url: string, shown: string])[] = [

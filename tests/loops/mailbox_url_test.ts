@@ -132,7 +132,7 @@ describe("a MailboxLoop with a URL", () => {
     }
     const error = assertThrows(() => loopOn("redis://me:secret@host/%zz"), InvalidParameterError);
     assert(!error.message.includes("secret"), error.message);
-    assertThrows(() => loopOn("memory:it%27s"), TypeError, "Invalid mailbox name");
+    assertThrows(() => loopOn("memory:it%27s"), InvalidParameterError, "Invalid mailbox name");
     assertThrows(
       () => loopOn(7 as never),
       TypeError,

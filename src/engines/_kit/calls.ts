@@ -1,5 +1,30 @@
-import { settlesWithin } from "../../_promises.ts";
-import { type Clock, nextTurn } from "../../clock.ts";
+import { onAbort, settlesWithin } from "../../_promises.ts";
+import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
+import { missingPackages } from "../../errors.ts";
+import { MailboxConnectionError } from "../../mailbox/errors.ts";
+
+/**
+ * Loads the client of an engine, an optional package. `user` is the subject of the error when it is missing,
+ * such as `A mailbox on Redis`, and `instead` is what a caller can do without the package.
+ *
+ * Pass `() => import(MODULE)` with a constant `MODULE: string` in the same file: JSR would make a literal
+ * name a dependency of every user, and the npm build makes the name visible to bundlers.
+ */
+export async function loadClient<T>(
+  user: string,
+  name: string,
+  load: () => Promise<unknown>,
+  instead: string = "pass a client",
+): Promise<T> {
+  try {
+    return await load() as T;
+  } catch (error) {
+    throw new MailboxConnectionError(`${missingPackages(user, [name])}, or ${instead}`, {
+      cause: error,
+      reason: "client_missing",
+    });
+  }
+}
 
 /** The calls to a server that have no answer yet. */
 export class PendingCalls {
@@ -24,6 +49,79 @@ export class PendingCalls {
       } while (this.#calls.size > 0);
     };
     await settlesWithin(settle(), timeoutMs, clock);
+  }
+}
+
+/** How long after its start a call can delay a close, in milliseconds. */
+const CLOSE_WAIT_MS = 1_000;
+
+/** Options of {@linkcode BoundedCalls.run}. */
+export interface CallOptions {
+  /** How long the call itself lets the server wait, in milliseconds. @default {0} */
+  readonly waitMs?: number;
+  /** Aborts the call. A close does not wait for a call with a signal. */
+  readonly signal?: AbortSignal;
+}
+
+/** Calls to a server. Each has a timeout, and an unreachable server does not delay a close. */
+export class BoundedCalls {
+  readonly #server: string;
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+  readonly #pending = new PendingCalls();
+  #lastCallAt = -Infinity;
+
+  /** `server` is the subject of the error of a call that gets no answer. */
+  constructor(server: string, clock: Clock, timeoutMs: number) {
+    this.#server = server;
+    this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Runs `call`. The signal that it gets aborts at its timeout, or with the signal of the options. */
+  async run<T>(
+    what: string,
+    call: (signal: AbortSignal) => Promise<T>,
+    options: CallOptions = {},
+  ): Promise<T> {
+    const bounded = this.#withTimeout(what, call, options);
+    if (options.signal !== undefined) return await bounded;
+    this.#lastCallAt = this.#clock.monotonic();
+    return await this.#pending.track(bounded);
+  }
+
+  /** Resolves when no call is pending, at the latest one second after the last call started. */
+  async settled(): Promise<void> {
+    const leftMs = CLOSE_WAIT_MS - (this.#clock.monotonic() - this.#lastCallAt);
+    await this.#pending.settled(Math.max(0, leftMs), this.#clock);
+  }
+
+  async #withTimeout<T>(
+    what: string,
+    call: (signal: AbortSignal) => Promise<T>,
+    { waitMs = 0, signal }: CallOptions,
+  ): Promise<T> {
+    const timeoutMs = waitMs + this.#timeoutMs;
+    const ending = new AbortController();
+    let cancel: Cancel | undefined;
+    const expired = new Promise<never>((_, reject) => {
+      cancel = this.#clock.schedule(timeoutMs, () => {
+        ending.abort();
+        reject(
+          new MailboxConnectionError(
+            `${this.#server} did not answer within ${timeoutMs} ms when asked to ${what}; check that it ` +
+              "is reachable. The next call tries again",
+          ),
+        );
+      });
+    });
+    const unlink = onAbort(signal, () => ending.abort());
+    try {
+      return await Promise.race([call(ending.signal), expired]);
+    } finally {
+      cancel?.();
+      unlink();
+    }
   }
 }
 

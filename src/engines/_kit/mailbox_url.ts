@@ -90,6 +90,17 @@ export function oneOfParam<T extends string>(
   );
 }
 
+/**
+ * Returns a URL for errors and logs: without user, password and parameters. Of a URL whose password is not
+ * encoded, so that its end is uncertain, it returns the scheme only.
+ */
+export function redactUrl(url: string): string {
+  const [, scheme = "", authority = "", rest = ""] =
+    /^([a-z][a-z0-9+.-]*:\/\/)?([^/?#]*)(.*)$/is.exec(url) ?? [];
+  if (rest.includes("@")) return `${scheme}…`;
+  return scheme + authority.replace(/^.*@/s, "") + rest.replace(/[?#].*$/s, "");
+}
+
 function decode(url: string, text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,4 +1,4 @@
-import { BoundedCalls } from "../_kit/bounded_calls.ts";
+import { BoundedCalls } from "../_kit/calls.ts";
 import type { Clock } from "../../clock.ts";
 import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";

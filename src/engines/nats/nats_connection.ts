@@ -11,7 +11,7 @@ import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { MailboxClosedError } from "../../mailbox/errors.ts";
 import type { Random } from "../../random.ts";
-import { loadClient } from "../_kit/client.ts";
+import { loadClient } from "../_kit/calls.ts";
 import { connectionError } from "./_errors.ts";
 
 /** A connection to a server or a cluster. */

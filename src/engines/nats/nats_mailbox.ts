@@ -6,7 +6,7 @@ import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { systemRandom } from "../../random.ts";
-import { redactUrl } from "../_kit/client.ts";
+import { redactUrl } from "../_kit/mailbox_url.ts";
 import { type NatsConnection, SharedConnection } from "./nats_connection.ts";
 import { NatsEngine } from "./nats_engine.ts";
 

@@ -7,7 +7,8 @@
 import { backoffMs } from "../../_backoff.ts";
 import { show } from "../../_checks.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import { loadClient, redactUrl } from "../_kit/client.ts";
+import { loadClient } from "../_kit/calls.ts";
+import { redactUrl } from "../_kit/mailbox_url.ts";
 
 /** A parameter of a statement. All values are text, and the statement casts them. */
 export type SqlParameter = string | null;

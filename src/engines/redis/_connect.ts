@@ -2,7 +2,8 @@ import { show } from "../../_checks.ts";
 import { settlesWithin } from "../../_promises.ts";
 import type { Clock } from "../../clock.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import { loadClient, redactUrl } from "../_kit/client.ts";
+import { loadClient } from "../_kit/calls.ts";
+import { redactUrl } from "../_kit/mailbox_url.ts";
 import { BunClient, bunRedis } from "./_bun_client.ts";
 import {
   connectionError,

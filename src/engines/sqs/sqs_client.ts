@@ -4,7 +4,7 @@
  * @module
  */
 
-import { BoundedCalls, type CallOptions } from "../_kit/bounded_calls.ts";
+import { BoundedCalls, type CallOptions } from "../_kit/calls.ts";
 import type { Clock } from "../../clock.ts";
 import { errorText } from "../../errors.ts";
 import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts";

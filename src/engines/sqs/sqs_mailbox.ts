@@ -1,4 +1,4 @@
-import { loadClient } from "../_kit/client.ts";
+import { loadClient } from "../_kit/calls.ts";
 import { checkCount, checkInterval, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
 import { safeLog } from "../../library_log.ts";
