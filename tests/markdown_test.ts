@@ -52,3 +52,15 @@ test("every block of the README and of the guides is of a kind that is checked",
     }
   }
 });
+
+test("every file that ARCHITECTURE names exists", () => {
+  const named = [
+    ...read("ARCHITECTURE.md").matchAll(/`((?:src|runtime_adapters|tools|cli|tests)\/[\w./]+)`/g),
+  ]
+    .map(([, path = ""]) => path);
+  assertGreater(named.length, 20);
+  const missing = named.filter((path) =>
+    !["", ".ts", ".tsx"].some((end) => existsSync(join(root, path + end)))
+  );
+  assertEquals(missing, []);
+});
