@@ -206,7 +206,7 @@ export class MailboxRun<T, R> {
   }
 
   /**
-   * Releases suspects without spending an attempt, unless there is only one message and it can run alone.
+   * Releases suspects without counting an attempt, unless there is only one message and it can run alone.
    * On an engine that cannot restore attempts they run here, one after the other.
    */
   #isolate(): void {

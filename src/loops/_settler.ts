@@ -142,7 +142,7 @@ export class Settler<T, R> {
     for (const item of items) this.#close(item, item.message.finalized ? "released" : "lost");
   }
 
-  /** Releases a message without spending an attempt, so that a later receive can handle it alone. */
+  /** Releases a message without counting an attempt, so that a later receive can handle it alone. */
   async releaseSuspect(item: Item<T, R>): Promise<void> {
     const options = { countsAttempt: false };
     const outcome = await this.#settleOne(item.message, { kind: "nack", options });

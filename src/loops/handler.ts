@@ -34,7 +34,7 @@ export interface HandlerContext {
   /** Records a heartbeat for the watchdog, and for the lease where its extension depends on it. */
   readonly beat: () => void;
   /** Saves a checkpoint. The next delivery of the message has it as `message.checkpoint`. */
-  readonly checkpoint: (progress: unknown) => Promise<void>;
+  readonly checkpoint: (value: unknown) => Promise<void>;
   /**
    * Stops extending the lease, and waits for an extension in progress. What follows, such as a reply, has
    * the visibility timeout to finish.
@@ -100,8 +100,8 @@ export class MessageContext implements HandlerContext {
     };
   }
 
-  get checkpoint(): (progress: unknown) => Promise<void> {
-    return (progress) => this.#message.saveCheckpoint(progress);
+  get checkpoint(): (value: unknown) => Promise<void> {
+    return (value) => this.#message.saveCheckpoint(value);
   }
 
   get endLease(): () => Promise<void> {

@@ -58,7 +58,7 @@ export class Receiver {
     }
   }
 
-  /** Releases messages that no receiver gets, without spending an attempt. Logs errors. */
+  /** Releases messages that no receiver gets, without counting an attempt. Logs errors. */
   async release(messages: readonly NatsMessage[]): Promise<void> {
     const deliveries = messages.map((message) => new NatsDelivery(message));
     await this.#release(deliveries, deliveries);
