@@ -86,11 +86,24 @@ export const delivery: readonly MailboxCase[] = [
     assertEquals((await mailbox.receive({ maxMessages: 100 })).length, 2, "all visible messages");
   }),
 
-  holds("a thousand messages can be sent and received in one call each", async (setup) => {
+  holds("a thousand messages can be sent in one call and are received once each", async (setup) => {
+    const bodies = Array.from({ length: 1_000 }, (_, i) => i);
+    await setup.mailbox.sendMany(bodies);
+    const received: unknown[] = [];
+    // A receive of NATS ends after a few milliseconds: a slow server needs several.
+    while (received.length < 1_000) {
+      const messages = await setup.mailbox.receive({ maxMessages: 1_000 });
+      assert(messages.length > 0, `a receive returns none after ${received.length}`);
+      received.push(...messages.map(({ body }) => body));
+    }
+    assertEquals(new Set(received).size, 1_000);
+  }),
+
+  inOrder("a thousand messages can be received in one call, in order", async (setup) => {
     const bodies = Array.from({ length: 1_000 }, (_, i) => i);
     await setup.mailbox.sendMany(bodies);
     const received = await setup.mailbox.receive({ maxMessages: 1_000 });
-    assertEquals(new Set(received.map(({ body }) => body)).size, 1_000);
+    assertEquals(received.map(({ body }) => body), bodies);
   }),
 
   inOrder("messages are received in the order in which they were sent", async (setup) => {
