@@ -5,6 +5,7 @@ import { join } from "node:path";
 import process from "node:process";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { EXIT_CODES } from "../src/lifecycle/drain_report.ts";
 import { root, runtimeBinary, type RuntimeName } from "../tools/runtimes.ts";
 import type { Ledger } from "./_ledger.ts";
 
@@ -168,7 +169,7 @@ export class Workers implements AsyncDisposable {
     }
     const { code, signal } = await worker.ended;
     // During an outage a shutdown may time out.
-    if (code === 0 || outage && code === 124) return;
+    if (code === 0 || outage && code === EXIT_CODES.timed_out) return;
     this.#fail(worker, `ended with ${code ?? signal} ${ms} ms after SIGTERM`);
   }
 

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { systemClock } from "../mod.ts";
 import manifest from "../deno.json" with { type: "json" };
+import { EXIT_CODES } from "../src/lifecycle/drain_report.ts";
 import { addAgents } from "./commands/agents.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
@@ -33,12 +34,12 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addDemo,
 ];
 
-const EXIT_CODES = `
+const EXIT_CODES_HELP = `
 Exit codes:
   0      success; of run: all work in flight was finished
   1      failure: engine unreachable, loop failed, not found, or not ready
   2      wrong usage; nothing was changed
-  124    of run: the shutdown timed out with work left
+  ${EXIT_CODES.timed_out}    of run: the shutdown timed out with work left
   128+n  ended by signal n; of run: by a second signal`;
 
 /**
@@ -93,7 +94,7 @@ function makeProgram(io: Io): Command {
     })
     .exitOverride();
   for (const add of COMMANDS) add(program, io);
-  return program.addHelpText("after", EXIT_CODES);
+  return program.addHelpText("after", EXIT_CODES_HELP);
 }
 
 function printError(error: CliError, io: Io, args: readonly string[], command: string): void {

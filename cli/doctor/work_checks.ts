@@ -68,8 +68,8 @@ export function checkLease(settings: Settings): readonly Finding[] {
       why: late
         ? "another worker has the message by then, unless `adaptive` is on, which is the default"
         : "one failed extension loses the message, unless `adaptive` is on, which is the default",
-      change: `--lease-interval ${flagValue(Math.floor(mostMs))} or less, 40 % of the visibility ` +
-        "timeout",
+      change: `--lease-interval ${flagValue(Math.floor(mostMs))} or less, ` +
+        `${LEASE_INTERVAL_SHARE * 100} % of the visibility timeout`,
     })];
   }
   const intervalMs = Math.min(leaseIntervalMs ?? DEFAULT_LEASE_INTERVAL_MS, mostMs);

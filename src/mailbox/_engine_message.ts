@@ -4,7 +4,13 @@ import { systemClock } from "../clock.ts";
 import type { Codec } from "./codec.ts";
 import { deadLetterOf, letterEntry } from "./dead_letters.ts";
 import type { Delivery, Engine, Maybe } from "./engine.ts";
-import { type Envelope, type MessageHeaders, type ReplyMailbox, replyName } from "./envelope.ts";
+import {
+  type Envelope,
+  type MessageEnvelope,
+  type MessageHeaders,
+  type ReplyMailbox,
+  replyName,
+} from "./envelope.ts";
 import {
   MessageFinalizedError,
   ReceiptHandleExpiredError,
@@ -25,11 +31,16 @@ export interface Storage<B> {
   readonly options: MailboxOptions;
 }
 
+/** Every field of the envelope, also the optional ones, so that a forgotten getter does not compile. */
+type EnvelopeGetters = {
+  readonly [K in keyof Required<MessageEnvelope>]: MessageEnvelope[K];
+};
+
 /**
  * One delivery of a message. It is settled once: `open ─▶ settling ─▶ settled`, and `open` again when the
  * settling call failed.
  */
-export class EngineMessage<T, R, B> implements Message<T, R> {
+export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
   readonly delivery: Delivery<B>;
   readonly body: T;
   /** Set while a lease extender extends it. */

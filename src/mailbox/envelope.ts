@@ -49,7 +49,9 @@ export interface MessageEnvelope {
 }
 
 /** The names of all fields. */
-const FIELDS = ["headers", "replyTo"] as const satisfies readonly (keyof Envelope)[];
+const FIELDS = Object.keys(
+  { headers: true, replyTo: true } satisfies Record<keyof Envelope, true>,
+) as readonly (keyof Envelope)[];
 
 const NO_HEADERS: MessageHeaders = Object.freeze({});
 /** The envelope without fields. */
