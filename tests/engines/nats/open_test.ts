@@ -60,7 +60,7 @@ describe("opening a mailbox on NATS", gate, () => {
     clear();
     await using mailbox = await opening;
     await mailbox.send("work");
-    assertEquals((await mailbox.receive())[0]?.body, "work");
+    assertEquals((await mailbox.receive({ waitTimeMs: 10_000 }))[0]?.body, "work");
   });
 
   it("opening on NATS fails within its timeout when the server cannot create a stream", async () => {

@@ -197,13 +197,13 @@ describe("a NATS mailbox whose stream of notes was deleted", gate, () => {
     await using mailbox = await open(server);
     const lose = () => deleteStreams(server, "lastcall-notes_orders");
     await mailbox.send(1);
-    const [message] = await mailbox.receive();
+    const [message] = await mailbox.receive({ waitTimeMs: 10_000 });
     await lose();
     await message!.saveCheckpoint("half");
     await lose();
     await message!.release();
     await lose();
-    const [again] = await mailbox.receive();
+    const [again] = await mailbox.receive({ waitTimeMs: 10_000 });
     assertEquals([again?.body, again?.checkpoint], [1, undefined]);
     await again!.acknowledge();
     await lose();

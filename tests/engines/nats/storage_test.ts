@@ -33,7 +33,7 @@ describe("a queue on NATS", gate, () => {
       await using it = await openForTest(url, { name });
       assertEquals(await it.mailbox.approximateCount(), 0);
       await it.mailbox.send(name);
-      assertEquals((await it.mailbox.receive())[0]?.body, name);
+      assertEquals((await it.mailbox.receive({ waitTimeMs: 10_000 }))[0]?.body, name);
     }
   });
 
@@ -92,7 +92,7 @@ describe("a queue on NATS", gate, () => {
     const most = 1_048_576; // the default of max_payload
     await assertRejects(() => send(most - 120_000), InvalidParameterError, "max_payload");
     await send(most - 210_000);
-    const [message] = await mailbox.receive();
+    const [message] = await mailbox.receive({ waitTimeMs: 10_000 });
     await message!.deadLetter({ reason: "test" });
     assertEquals(await mailbox.deadLetters.approximateCount(), 1);
   });
@@ -108,7 +108,7 @@ describe("a queue on NATS", gate, () => {
     await b!.saveCheckpoint("half");
     assertEquals(await notes(), 2);
     await b!.deadLetter({ reason: "test" });
-    const [again] = await mailbox.receive();
+    const [again] = await mailbox.receive({ waitTimeMs: 10_000 });
     await again!.acknowledge();
     await eventually(async () => assertEquals(await notes(), 0));
   });
@@ -158,7 +158,7 @@ describe("a queue on NATS", gate, () => {
       const options = { name, callTimeoutMs: 2_000, log: silentLog };
       await using mailbox = await NatsMailbox.open<string>(lossy, options);
       await mailbox.send("work");
-      const [message] = await mailbox.receive();
+      const [message] = await mailbox.receive({ waitTimeMs: 10_000 });
       losing = true;
       await assertRejects(() => message!.deadLetter({ reason: "test" }), MailboxConnectionError);
       assertEquals(await mailbox.approximateCount(), 1);
@@ -199,7 +199,7 @@ describe("a queue on NATS", gate, () => {
     const at = (user: string) => server.url.replace("//", `//${user}@`);
     await using mailbox = await NatsMailbox.open<string>(at(`me:${encodeURIComponent(password)}`));
     await mailbox.send("work");
-    assertEquals((await mailbox.receive())[0]?.body, "work");
+    assertEquals((await mailbox.receive({ waitTimeMs: 10_000 }))[0]?.body, "work");
     for (const user of ["me:wr0ng", "wr0ng"]) {
       const error = await assertRejects(() => NatsMailbox.open(at(user)), MailboxConnectionError);
       assert(error.message.includes("check the user"), error.message);

@@ -64,7 +64,7 @@ describe("a NATS mailbox that version 0.1 has made", gate, () => {
     const { mailbox, name } = it;
     assertEquals(await mailbox.deadLetters.approximateCount(), 0); // creates the stream
     await store(`${name}.dead`, [DEAD_LETTER]);
-    const [letter] = await mailbox.deadLetters.receive();
+    const [letter] = await mailbox.deadLetters.receive({ waitTimeMs: 10_000 });
     assertEquals([letter?.body.reason, letter?.body.replyTo, letter?.body.headers], [
       "test",
       "ü",
@@ -72,7 +72,7 @@ describe("a NATS mailbox that version 0.1 has made", gate, () => {
     ]);
     await letter!.release();
     await redrive(mailbox);
-    const [message] = await mailbox.receive();
+    const [message] = await mailbox.receive({ waitTimeMs: 10_000 });
     const { id, body, headers, replyTo, checkpoint } = message!;
     assertEquals([id, body, headers, replyTo, checkpoint], [
       "own",
@@ -96,12 +96,12 @@ describe("a NATS mailbox that version 0.1 has made", gate, () => {
       max_ack_pending: -1,
     });
     await mailbox.send(1);
-    const [message] = await mailbox.receive();
+    const [message] = await mailbox.receive({ waitTimeMs: 10_000 });
     await message!.saveCheckpoint("half");
     await message!.release();
     const note = await behind.jsm.streams.getMessage(notes, { last_by_subj: `${noteSubjects}1` });
     assertEquals(note?.subject, `${noteSubjects}1`);
-    const [again] = await mailbox.receive();
+    const [again] = await mailbox.receive({ waitTimeMs: 10_000 });
     assertEquals([again?.deliveryCount, again?.checkpoint], [1, "half"]);
     await again!.acknowledge();
     assertEquals((await consumerOf(behind.jsm, name)).name, "lastcall");
