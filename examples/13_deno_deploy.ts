@@ -27,7 +27,7 @@ const gate = new ServiceGate({ name: "counter" });
 const app = new Hono()
   .use(drainable(gate)) // during a stop, new requests get 503 with Retry-After
   .post("/orders", async (c) => {
-    const id = await orders.send(await c.req.json()); // from here on the order is stored
+    const { id } = await orders.send(await c.req.json()); // from here on the order is stored
     return c.json({ id }, 202);
   });
 

@@ -7,13 +7,14 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import type { Clock } from "../mod.ts";
 import {
+  BASIC_CAPABILITIES,
   type Capabilities,
   type Delivery,
   type Engine,
+  type EngineStats,
   type Entry,
   FREE_RELEASES,
   freshnessOf,
-  FULL_CAPABILITIES,
   type Received,
 } from "../src/engine.ts";
 
@@ -41,7 +42,7 @@ type Queues = Record<string, Row[]>;
 /** Stores and delivers. `EngineMailbox` checks arguments, waits, settles each delivery once and replies. */
 export class FileEngine implements Engine<string> {
   // Turn off what an engine cannot do. The cases test every flag that is true.
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
   readonly #path: string;
   readonly #queue: string;
   readonly #clock: Clock;
@@ -127,6 +128,10 @@ export class FileEngine implements Engine<string> {
 
   count(): number {
     return this.#change((rows) => rows.length);
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   purge(): number {

@@ -23,14 +23,18 @@
 
 export { type Random, seededRandom, systemRandom } from "./random.ts";
 export {
+  BASIC_CAPABILITIES,
   type Capabilities,
   type Delivery,
   type Engine,
+  type EngineStats,
+  type EngineTransaction,
   type Entry,
   FREE_RELEASES,
   freshnessOf,
   FULL_CAPABILITIES,
   type Maybe,
+  type MessageState,
   type OffThreadExtender,
   type OffThreadModule,
   type OffThreadPlan,
@@ -39,21 +43,28 @@ export {
 } from "./mailbox/engine.ts";
 export { EngineMailbox } from "./mailbox/engine_mailbox.ts";
 export {
+  type BodyCodec,
   type Codec,
   DEFAULT_MAX_BODY_BYTES,
   identityCodec,
   jsonCodec,
+  type SyncCodec,
   type TracedBody,
 } from "./mailbox/codec.ts";
-export type { Envelope, EnvelopeOptions, MessageEnvelope } from "./mailbox/envelope.ts";
+export type { Envelope, EnvelopeOptions, MessageEnvelope, OnExpired } from "./mailbox/envelope.ts";
 export {
   DEFAULT_VISIBILITY_TIMEOUT_MS,
   DEFAULT_WAIT_TIME_MS,
   MAX_BATCH,
+  MAX_DELAY_MS,
   MAX_VISIBILITY_MS,
   type PeekedMessage,
+  type QueueStats,
   type ReplyAddress,
+  type SendManyOptions,
   type Settlement,
+  type TransactionMailbox,
+  type TransactionMessage,
 } from "./mailbox/mailbox.ts";
 export { fullError, type MailboxErrorName } from "./mailbox/errors.ts";
 export type { ErrorClass } from "./mailbox/dead_letters.ts";

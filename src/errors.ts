@@ -20,9 +20,10 @@ export class TerminatingError extends Error {
 
 /**
  * Why work was cancelled: `deadline` (the stop ran out of time), `forced` (a second signal, such as a
- * second Ctrl+C) or `aborted` (the caller's own AbortSignal).
+ * second Ctrl+C), `aborted` (the caller's own AbortSignal) or `cancelled` (`cancel` of the mailbox deleted
+ * the message).
  */
-export type CancelReason = "deadline" | "forced" | "aborted";
+export type CancelReason = "deadline" | "forced" | "aborted" | "cancelled";
 
 /** Work in flight was cancelled. It is the reason of the handler's aborted `signal`. */
 export class CancelledError extends Error {
@@ -83,6 +84,7 @@ const CANCEL_TEXT: Record<CancelReason, string> = {
   deadline: "the stop is about to run out of time",
   forced: "the stop was forced",
   aborted: "the caller aborted it",
+  cancelled: "the message was cancelled",
 };
 
 /** Returns the text of any thrown value, `Name: message` for an error. Never throws. */

@@ -80,13 +80,7 @@ async function sendBodies(
   print: Print,
   options: Options,
 ): Promise<void> {
-  const duplicates = new Set<string>();
-  const onDuplicate = (id: string) => void duplicates.add(id);
-  const ids = bodies.length === 1
-    ? [await mailbox.send(bodies[0], { ...sendOptions(options), onDuplicate })]
-    : await mailbox.sendMany(bodies, sendOptions(options));
-  for (const id of ids) {
-    const stored = !duplicates.has(id);
+  for (const { id, stored } of await mailbox.sendMany(bodies, () => sendOptions(options))) {
     const text = stored ? `sent ${id}` : `not stored ${id}: the mailbox has a message with this id`;
     print.result({ id, stored }, text);
   }
@@ -186,7 +180,8 @@ async function sendWhenRoom(
   while (ids.length < bodies.length) {
     try {
       const part = bodies.slice(ids.length, ids.length + size);
-      ids.push(...await mailbox.sendMany(part, sendOptions(options)));
+      const sent = await mailbox.sendMany(part, () => sendOptions(options));
+      ids.push(...sent.map(({ id }) => id));
     } catch (error) {
       if (!isMailboxError(error, "MailboxFullError")) throw error;
       // sendMany stores all or none, so a smaller batch may still fit.

@@ -74,9 +74,8 @@ async function sendBack<T>(mailbox: Mailbox<T>, letter: DeadLetter<T>): Promise<
     ...readEnvelope(letter),
     ...(checkpoint === undefined ? {} : { checkpoint }),
   };
-  let isDuplicate = false;
-  await mailbox.send(body as T, { ...options, id, onDuplicate: () => isDuplicate = true });
-  if (isDuplicate) await mailbox.send(body as T, options);
+  const { stored } = await mailbox.send(body as T, { ...options, id });
+  if (!stored) await mailbox.send(body as T, options);
 }
 
 /** Releases a message unless its lease has expired. */

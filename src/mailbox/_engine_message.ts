@@ -3,32 +3,40 @@ import { type Deferred, deferred } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
 import type { Codec } from "./codec.ts";
 import { deadLetterOf, letterEntry } from "./dead_letters.ts";
-import type { Delivery, Engine, Maybe } from "./engine.ts";
+import { type BackoffOptions } from "../_backoff.ts";
+import type { Delivery, Engine, EngineTransaction, Maybe } from "./engine.ts";
 import {
   type Envelope,
   type MessageEnvelope,
   type MessageHeaders,
+  type OnExpired,
   type ReplyMailbox,
   replyName,
 } from "./envelope.ts";
 import {
+  InvalidParameterError,
   MessageFinalizedError,
   ReceiptHandleExpiredError,
   ReplyNotAvailableError,
 } from "./errors.ts";
-import type {
-  DeadLetterReason,
-  MailboxOptions,
-  Message,
-  NackOptions,
-  Settlement,
+import {
+  type DeadLetterReason,
+  type MailboxOptions,
+  MAX_DELAY_MS,
+  type Message,
+  type NackOptions,
+  type Settlement,
+  type TransactionMessage,
 } from "./mailbox.ts";
+import { type ReplySender, requestReply } from "./_requests.ts";
 
 /** What all messages of a mailbox share. */
 export interface Storage<B> {
   readonly engine: Engine<B>;
   readonly codec: Codec<B>;
   readonly options: MailboxOptions;
+  /** Returns the mailbox for replies to a `request`; undefined for a name that no request has. */
+  readonly replies: (name: string) => ReplySender | undefined;
 }
 
 /** Every field of the envelope, also the optional ones, so that a forgotten getter does not compile. */
@@ -49,19 +57,31 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
   readonly #storage: Storage<B>;
   /** The checkpoint that this delivery saved; `delivery` has the one before. */
   #checkpoint: B | undefined;
+  /** The decoded checkpoint, where the codec needs a promise to decode it. */
+  #decoded: { readonly checkpoint: unknown } | undefined;
+  /** A transaction of the caller acknowledged the message. It may have been rolled back since. */
+  #inTransaction = false;
   #state: "open" | "settling" | Settlement = "open";
   #settled: Deferred<void> | undefined;
 
-  constructor(delivery: Delivery<B>, body: T, envelope: Envelope, storage: Storage<B>) {
+  constructor(
+    delivery: Delivery<B>,
+    body: T,
+    envelope: Envelope,
+    storage: Storage<B>,
+    decoded?: { readonly checkpoint: unknown },
+  ) {
     this.delivery = delivery;
     this.body = body;
     this.#envelope = envelope;
     this.#storage = storage;
+    this.#decoded = decoded;
   }
 
   /**
    * Settles messages in one call of the engine. Returns for each whether its receipt handle was valid: false
-   * for one that was settled before or is listed twice, which must not block the others.
+   * for one that was settled before or is listed twice, which must not block the others. A message that a
+   * transaction acknowledged needs no call.
    */
   static async settleMany<T, R, B>(
     messages: readonly EngineMessage<T, R, B>[],
@@ -69,7 +89,9 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
     call: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
     const claimed = messages.map((message) => message.#claim());
-    const open = messages.filter((_, i) => claimed[i]);
+    const isDone = (it: EngineMessage<T, R, B>) =>
+      it.#inTransaction && settlement === "acknowledged";
+    const open = messages.filter((it, i) => claimed[i] && !isDone(it));
     let results: readonly boolean[] = [];
     try {
       const settled = open.length === 0 ? [] : call(open.map(({ delivery }) => delivery));
@@ -80,7 +102,12 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
       }
     }
     let next = 0;
-    return claimed.map((mine) => mine && results[next++] === true);
+    return messages.map((message, i) => {
+      if (!claimed[i]) return false;
+      if (!isDone(message)) return results[next++] === true;
+      message.#conclude(settlement);
+      return true;
+    });
   }
 
   get id(): string {
@@ -108,7 +135,42 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
     return this.#envelope.headers;
   }
 
+  get key(): string | undefined {
+    return this.#envelope.key;
+  }
+
+  get priority(): number | undefined {
+    return this.#envelope.priority;
+  }
+
+  get expiresInMs(): number | undefined {
+    return this.#envelope.expiresInMs;
+  }
+
+  get expiresAt(): number | undefined {
+    const { expiresInMs } = this.#envelope;
+    return expiresInMs === undefined ? undefined : this.enqueuedAt + expiresInMs;
+  }
+
+  get onExpired(): OnExpired | undefined {
+    return this.#envelope.onExpired;
+  }
+
+  get maxDeliveries(): number | undefined {
+    return this.#envelope.maxDeliveries;
+  }
+
+  get backoff(): BackoffOptions | undefined {
+    return this.#envelope.backoff;
+  }
+
+  /** True after a transaction of the caller acknowledged the message. */
+  get inTransaction(): boolean {
+    return this.#inTransaction;
+  }
+
   get checkpoint(): unknown {
+    if (this.#decoded !== undefined) return this.#decoded.checkpoint;
     const checkpoint = this.#checkpoint ?? this.delivery.checkpoint;
     return checkpoint === undefined ? undefined : this.#storage.codec.decode(checkpoint);
   }
@@ -131,7 +193,8 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
   }
 
   async nack({ delayMs = 0, countsAttempt = true }: NackOptions = {}): Promise<void> {
-    checkDuration("delayMs", delayMs, MAX_VISIBILITY_MS);
+    const { longDelays } = this.#storage.engine.capabilities;
+    checkDuration("delayMs", delayMs, longDelays ? MAX_DELAY_MS : MAX_VISIBILITY_MS);
     const nack = () => this.#storage.engine.nack([this.delivery], delayMs, countsAttempt);
     await this.#settle("nack", "nacked", nack);
   }
@@ -146,8 +209,10 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
     const checkpoint = this.#readableCheckpoint();
     const now = (this.#storage.options.clock ?? systemClock).now();
     const letter = deadLetterOf(delivery, { body }, envelope, checkpoint, reason, now);
-    const entry = letterEntry(this.#storage.codec, letter, envelope);
-    const deadLetter = async () => [await this.#storage.engine.deadLetter(delivery, entry)];
+    const deadLetter = async () => {
+      const entry = await letterEntry(this.#storage.codec, letter, envelope);
+      return [await this.#storage.engine.deadLetter(delivery, entry)];
+    };
     await this.#settle("dead-letter", "deadLettered", deadLetter);
   }
 
@@ -159,19 +224,37 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
   }
 
   async saveCheckpoint(checkpoint: unknown): Promise<void> {
-    const encoded = this.#storage.codec.encode(checkpoint);
-    this.#storage.codec.checkSize?.(encoded);
+    const { codec, engine } = this.#storage;
+    const encoding = codec.encode(checkpoint);
+    const encoded = encoding instanceof Promise ? await encoding : encoding;
+    codec.checkSize?.(encoded);
     this.#checkOpen();
-    if (!await this.#storage.engine.checkpoint(this.delivery, encoded)) {
+    if (!await engine.checkpoint(this.delivery, encoded)) {
       throw this.#expired("save a checkpoint of");
     }
     this.#checkpoint = encoded;
+    const decoded = codec.decode(encoded);
+    if (decoded instanceof Promise) this.#decoded = { checkpoint: await decoded };
   }
 
-  async reply(body: R): Promise<string> {
+  async reply(body: R): Promise<void> {
     this.#checkOpen();
-    const mailbox = await this.#replyMailbox();
-    return await mailbox.send(body);
+    const { replyTo } = this.#envelope;
+    const requester = typeof replyTo === "string" ? this.#storage.replies(replyTo) : undefined;
+    if (requester === undefined) await (await this.#replyMailbox()).send(body);
+    else await requestReply(this, body, requester, this.#storage.options.clock ?? systemClock);
+  }
+
+  withTransaction(transaction: unknown): TransactionMessage {
+    const { acknowledge } = transactionOf(this.#storage.engine, transaction);
+    return {
+      acknowledge: async () => {
+        this.#checkOpen();
+        const [done] = await acknowledge([this.delivery]);
+        if (!done) throw this.#expired("acknowledge");
+        this.#inTransaction = true;
+      },
+    };
   }
 
   /** Begins to settle. Returns false when another call did. */
@@ -233,7 +316,9 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
     } finally {
       this.#conclude(done ? settlement : undefined);
     }
-    if (!done) throw this.#expired(what);
+    if (done) return;
+    if (!this.#inTransaction) throw this.#expired(what);
+    this.#state = "acknowledged"; // the transaction was committed
   }
 
   #expired(what: string): ReceiptHandleExpiredError {
@@ -242,4 +327,17 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
         "has passed, or it was settled elsewhere",
     );
   }
+}
+
+/** Returns the calls of an engine that run in a transaction of the caller. */
+export function transactionOf<B>(engine: Engine<B>, transaction: unknown): EngineTransaction<B> {
+  if (engine.transaction === undefined) {
+    throw new InvalidParameterError(
+      `${
+        engine.label ?? "This engine"
+      } has no transactions: acknowledge without one, and make the ` +
+        "handler idempotent",
+    );
+  }
+  return engine.transaction(transaction);
 }

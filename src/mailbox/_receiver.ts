@@ -10,6 +10,7 @@ import type { Delivery, Maybe, Received } from "./engine.ts";
 import { type Envelope, readEnvelope } from "./envelope.ts";
 import { EngineMessage, type Storage } from "./_engine_message.ts";
 import {
+  type DeadLetterReason,
   DEFAULT_VISIBILITY_TIMEOUT_MS,
   MAX_BATCH,
   type Message,
@@ -23,6 +24,8 @@ const LATE_MS = 1_000;
 interface Opened<T, R> {
   readonly messages: Message<T, R>[];
   readonly nextDueMs: number;
+  /** True when the engine delivered only unreadable or expired messages: more may follow. */
+  readonly again?: boolean;
 }
 
 /**
@@ -67,9 +70,12 @@ export class Receiver<T, R, B> {
     const max = checkCount("maxMessages", options.maxMessages ?? 1, 1, MAX_BATCH);
     checkDuration("visibilityTimeoutMs", visibilityTimeoutMs, MAX_VISIBILITY_MS);
     const waitMs = checkDuration("waitTimeMs", options.waitTimeMs ?? 0);
-    const answer = this.#call(max, visibilityTimeoutMs, signal);
-    const { messages } = answer instanceof Promise ? await answer : answer;
-    if (messages.length > 0 || waitMs === 0) return messages;
+    for (;;) {
+      const answer = this.#call(max, visibilityTimeoutMs, signal);
+      const { messages, again } = answer instanceof Promise ? await answer : answer;
+      if (messages.length > 0 || waitMs === 0 && !again) return messages;
+      if (!again) break;
+    }
     return await this.#waitFor(max, visibilityTimeoutMs, waitMs, signal);
   }
 
@@ -203,38 +209,98 @@ export class Receiver<T, R, B> {
     }
   }
 
-  /** Makes messages of deliveries. Dead-letters the ones that cannot be decoded. */
-  #open({ deliveries, nextDueMs }: Received<B>): Maybe<Opened<T, R>> {
+  /** Makes messages of deliveries, except of those that cannot be decoded or have expired. */
+  #open({ deliveries, nextDueMs, now }: Received<B>): Maybe<Opened<T, R>> {
     if (deliveries.length === 0) return { messages: [], nextDueMs };
-    const { codec } = this.#storage;
-    const messages: Message<T, R>[] = [];
-    const unreadable: Promise<void>[] = [];
-    for (const delivery of deliveries) {
-      try {
-        const { envelope, body } = openEnvelope(codec, delivery);
-        const decoded = codec.decode(body) as T;
-        messages.push(new EngineMessage(delivery, decoded, envelope, this.#storage));
-      } catch (error) {
-        unreadable.push(this.#deadLetterUnreadable(delivery, error));
-      }
+    const messages: (Message<T, R> | undefined)[] = [];
+    let pending: Promise<void>[] | undefined;
+    for (const [i, delivery] of deliveries.entries()) {
+      const message = this.#openOne(delivery, now);
+      if (message instanceof Promise) {
+        (pending ??= []).push(message.then((it) => void (messages[i] = it)));
+        messages[i] = undefined;
+      } else messages[i] = message;
     }
-    const opened = { messages, nextDueMs: 0 };
-    return unreadable.length === 0 ? opened : Promise.all(unreadable).then(() => opened);
+    if (pending === undefined) return { messages: messages as Message<T, R>[], nextDueMs: 0 };
+    return Promise.all(pending).then(() => {
+      const readable = messages.filter((it) => it !== undefined);
+      return { messages: readable, nextDueMs: 0, again: readable.length === 0 };
+    });
   }
 
-  async #deadLetterUnreadable(delivery: Delivery<B>, cause: unknown): Promise<void> {
-    const { codec, engine } = this.#storage;
-    const fields = { mailbox: this.#name, id: delivery.id };
-    const reason = { reason: "unreadable", error: errorText(cause) };
+  /** Returns a promise when the codec does, and of undefined for a message that is not delivered. */
+  #openOne(delivery: Delivery<B>, now: number | undefined): Maybe<Message<T, R> | undefined> {
+    const { codec } = this.#storage;
     try {
-      const raw = codec.text(delivery.body);
-      const envelope = this.#envelopeOf(delivery);
-      const now = this.#clock.now();
-      const letter = deadLetterOf(delivery, { raw }, envelope, undefined, reason, now);
-      await engine.deadLetter(delivery, letterEntry(codec, letter, envelope));
-      this.#log.warn("message dead-lettered", { ...fields, ...reason });
+      const { envelope, body } = openEnvelope(codec, delivery);
+      const decoded = codec.decode(body);
+      const isExpired = envelope.expiresInMs !== undefined &&
+        (now ?? this.#clock.now()) - delivery.enqueuedAt >= envelope.expiresInMs;
+      if (!(decoded instanceof Promise) && !isExpired) {
+        return new EngineMessage(delivery, decoded as T, envelope, this.#storage);
+      }
+      return this.#openLater(delivery, envelope, decoded, isExpired)
+        .catch((error) => this.#deadLetterUnreadable(delivery, error));
     } catch (error) {
-      this.#log.error("unreadable message could not be dead-lettered", { ...fields, error, cause });
+      return this.#deadLetterUnreadable(delivery, error);
+    }
+  }
+
+  async #openLater(
+    delivery: Delivery<B>,
+    envelope: Envelope,
+    decoding: unknown,
+    isExpired: boolean,
+  ): Promise<Message<T, R> | undefined> {
+    const { codec } = this.#storage;
+    const body = await decoding as T;
+    if (isExpired) return await this.#expire(delivery, envelope, body);
+    const checkpoint = delivery.checkpoint === undefined
+      ? undefined
+      : await codec.decode(delivery.checkpoint);
+    return new EngineMessage(delivery, body, envelope, this.#storage, { checkpoint });
+  }
+
+  /** Drops or dead-letters an expired message. */
+  async #expire(delivery: Delivery<B>, envelope: Envelope, body: T): Promise<undefined> {
+    if (envelope.onExpired !== "drop") {
+      const error = `not delivered within ${envelope.expiresInMs} ms (expiresInMs)`;
+      return await this.#deadLetter(delivery, { body }, envelope, { reason: "expired", error });
+    }
+    try {
+      await this.#storage.engine.acknowledge([delivery]);
+      this.#log.debug("expired message dropped", { mailbox: this.#name, id: delivery.id });
+    } catch (error) {
+      this.#log.warn("expired message could not be dropped", {
+        mailbox: this.#name,
+        id: delivery.id,
+        error,
+      });
+    }
+  }
+
+  async #deadLetterUnreadable(delivery: Delivery<B>, cause: unknown): Promise<undefined> {
+    const raw = this.#storage.codec.text(delivery.body);
+    const reason = { reason: "unreadable", error: errorText(cause) };
+    await this.#deadLetter(delivery, { raw }, this.#envelopeOf(delivery), reason);
+  }
+
+  /** Dead-letters a message that no handler gets. If that fails, its lease expires. */
+  async #deadLetter(
+    delivery: Delivery<B>,
+    content: { readonly body: T } | { readonly raw: string },
+    envelope: Envelope,
+    reason: DeadLetterReason,
+  ): Promise<undefined> {
+    const { codec, engine } = this.#storage;
+    const fields = { mailbox: this.#name, id: delivery.id, ...reason };
+    try {
+      const now = this.#clock.now();
+      const letter = deadLetterOf(delivery, content, envelope, undefined, reason, now);
+      await engine.deadLetter(delivery, await letterEntry(codec, letter, envelope));
+      this.#log.warn("message dead-lettered", fields);
+    } catch (error) {
+      this.#log.error("message could not be dead-lettered", { ...fields, failure: error });
     }
   }
 

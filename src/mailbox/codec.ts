@@ -9,7 +9,33 @@ import {
   plainEnvelope,
   readEnvelope,
 } from "./envelope.ts";
+import type { Maybe } from "./engine.ts";
 import { InvalidParameterError, SerializationError } from "./errors.ts";
+
+/**
+ * Encodes bodies and checkpoints as text, in place of JSON. Both functions may return a promise.
+ *
+ * @example
+ * ```ts
+ * import { InMemoryMailbox } from "@lastcall/lastcall";
+ *
+ * const reversed = (text: string) => [...text].reverse().join("");
+ * await using orders = new InMemoryMailbox<{ item: string }>("orders", {
+ *   codec: {
+ *     encode: (body) => reversed(JSON.stringify(body)),
+ *     decode: (text) => JSON.parse(reversed(text)),
+ *   },
+ * });
+ * await orders.send({ item: "tea" });
+ * console.assert((await orders.receive())[0]?.body.item === "tea");
+ * ```
+ */
+export interface BodyCodec {
+  /** Encodes a body or a checkpoint. An error rejects the call, and nothing is stored. */
+  encode(body: unknown): string | Promise<string>;
+  /** Decodes what `encode` returned. An error dead-letters the message as unreadable. */
+  decode(text: string): unknown;
+}
 
 /** A body that version 0.1 stored together with a trace. */
 export interface TracedBody<B> {
@@ -19,11 +45,11 @@ export interface TracedBody<B> {
   readonly headers: MessageHeaders;
 }
 
-/** Encodes bodies for an engine, and decodes them. Both throw when they cannot. */
+/** Encodes bodies for an engine, and decodes them. Both throw or reject when they cannot. */
 export interface Codec<B> {
   /** Encodes a body. An error rejects the `send`. */
-  encode(value: unknown): B;
-  /** Decodes a body. An error dead-letters the message. */
+  encode(value: unknown): Maybe<B>;
+  /** Decodes a body, or returns a promise of it. An error dead-letters the message. */
   decode(stored: B): unknown;
   /** Returns the stored body as text, for a dead letter that cannot be decoded. */
   text(stored: B): string;
@@ -35,6 +61,12 @@ export interface Codec<B> {
   decodeMeta(meta: B): object;
   /** Separates a body and its trace, as version 0.1 stored them; undefined for any other body. */
   readTraced?(body: B): TracedBody<B> | undefined;
+}
+
+/** A codec that encodes to text without promises. */
+export interface SyncCodec extends Codec<string> {
+  /** Encodes a body. An error rejects the `send`. */
+  encode(value: unknown): string;
 }
 
 /** Encodes an envelope. Returns undefined for one without fields, so that most messages store none. */
@@ -68,7 +100,7 @@ export const DEFAULT_MAX_BODY_BYTES = 262_144;
 export function jsonCodec(
   maxBytes: number = DEFAULT_MAX_BODY_BYTES,
   engineMaxBytes: number = Infinity,
-): Codec<string> {
+): SyncCodec {
   checkCount("maxBodyBytes", maxBytes, 1);
   return {
     encode: stringify,
@@ -118,6 +150,34 @@ function stringify(value: unknown): string {
     throw new SerializationError(`The body cannot be written as JSON: got ${show(value)}`);
   }
   return text;
+}
+
+/** Replaces the encoding of bodies and checkpoints by that of the user. Envelopes stay as they are. */
+export function withBodyCodec<B>(codec: Codec<B>, bodies: BodyCodec): Codec<B> {
+  for (const name of ["encode", "decode"] as const) {
+    if (typeof bodies?.[name] === "function") continue;
+    throw new TypeError(
+      `Invalid codec: expected \`${name}\` to be a function, got ${show(bodies?.[name])}`,
+    );
+  }
+  const { encodeMeta, decodeMeta, checkSize } = codec;
+  return {
+    // The engines of users' codecs store text; an engine in memory stores any value.
+    encode: (body) => checkedText(bodies.encode(body)) as Maybe<B>,
+    decode: (stored) => bodies.decode(stored as string),
+    text: (stored) => String(stored),
+    encodeMeta,
+    decodeMeta,
+    ...(checkSize && { checkSize }),
+  };
+}
+
+function checkedText(encoded: string | Promise<string>): Maybe<string> {
+  if (encoded instanceof Promise) return encoded.then(checkedText);
+  if (typeof encoded === "string") return encoded;
+  throw new SerializationError(
+    `The codec must encode a body as a text, got ${show(encoded)}`,
+  );
 }
 
 /** Keeps bodies unchanged, for engines in memory. */

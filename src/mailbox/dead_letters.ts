@@ -23,7 +23,7 @@ export interface DeadLetterOptions {
 }
 
 /**
- * Decides when a message is dead-lettered.
+ * Decides when a message is dead-lettered. The `maxDeliveries` of a message replaces that of the policy.
  *
  * @example
  * ```ts
@@ -58,22 +58,25 @@ export class DeadLetterPolicy {
    * handler did, because of this message or of another one in flight. A suspect is handled once more,
    * alone, before it is dead-lettered.
    */
-  suspects(deliveryCount: number): boolean {
-    return deliveryCount > this.maxDeliveries;
+  suspects(deliveryCount: number, maxDeliveries: number = this.maxDeliveries): boolean {
+    return deliveryCount > maxDeliveries;
   }
 
   /**
    * Called before the handler. Returns a reason for a suspect that was handled alone and came back. With
    * `maxDeliveries: 1` no handler is called twice.
    */
-  beforeWork(deliveryCount: number): DeadLetterReason | undefined {
-    const allowed = this.maxDeliveries === 1 ? 1 : this.maxDeliveries + 1;
+  beforeWork(
+    deliveryCount: number,
+    maxDeliveries: number = this.maxDeliveries,
+  ): DeadLetterReason | undefined {
+    const allowed = maxDeliveries === 1 ? 1 : maxDeliveries + 1;
     if (deliveryCount <= allowed) return undefined;
     return {
       reason: "max_deliveries",
       error:
         `delivered ${deliveryCount} times, and its handler never ended; its process ended or ` +
-        `its lease expired each time (maxDeliveries: ${this.maxDeliveries})`,
+        `its lease expired each time (maxDeliveries: ${maxDeliveries})`,
     };
   }
 
@@ -83,10 +86,14 @@ export class DeadLetterPolicy {
   }
 
   /** Called after the handler failed. Returns the reason to dead-letter the message, if any. */
-  afterFailure(error: unknown, deliveryCount: number): DeadLetterReason | undefined {
+  afterFailure(
+    error: unknown,
+    deliveryCount: number,
+    maxDeliveries: number = this.maxDeliveries,
+  ): DeadLetterReason | undefined {
     if (this.excuses(error)) return undefined;
     const isIncluded = isOneOf(error, this.#include);
-    if (!isIncluded && deliveryCount < this.maxDeliveries) return undefined;
+    if (!isIncluded && deliveryCount < maxDeliveries) return undefined;
     return { reason: isIncluded ? "handler_error" : "max_deliveries", error: errorText(error) };
   }
 }
@@ -113,12 +120,12 @@ export function deadLetterOf<T>(
 }
 
 /** Encodes a dead letter for the engine. It has the envelope of its message, so that it can be replied to. */
-export function letterEntry<B>(
+export async function letterEntry<B>(
   codec: Codec<B>,
   letter: DeadLetter<unknown>,
   envelope: Envelope,
-): Entry<B> {
-  const body = codec.encode(letter);
+): Promise<Entry<B>> {
+  const body = await codec.encode(letter);
   const meta = encodeEnvelope(codec, envelope, body);
   return { id: letter.id, body, meta, delayMs: 0, dedup: false };
 }
@@ -128,12 +135,17 @@ export function letterCodec<B>(codec: Codec<B>): Codec<B> {
   return {
     ...codec,
     decode(stored) {
-      const letter = codec.decode(stored);
-      if (typeof letter !== "object" || letter === null || "headers" in letter) return letter;
-      const { trace = {}, ...rest } = letter as { readonly trace?: MessageHeaders };
-      return { ...rest, headers: trace };
+      const decoded = codec.decode(stored);
+      return decoded instanceof Promise ? decoded.then(readLetter) : readLetter(decoded);
     },
   };
+}
+
+/** Adds the headers that a letter of version 0.1 has under another name. */
+function readLetter(letter: unknown): unknown {
+  if (typeof letter !== "object" || letter === null || "headers" in letter) return letter;
+  const { trace = {}, ...rest } = letter as { readonly trace?: MessageHeaders };
+  return { ...rest, headers: trace };
 }
 
 /** A class or a value that fails the comparison is treated as no match. */

@@ -19,8 +19,24 @@ export interface Capabilities {
   readonly delay: boolean;
   /** A message with the id of a stored message is not stored again. */
   readonly dedup: boolean;
-  /** `approximateCount` is exact. */
+  /** `approximateCount` and `stats` are exact. */
   readonly exactCount: boolean;
+  /** Messages with the same key are delivered one at a time and in order. */
+  readonly keys: boolean;
+  /** Messages with a higher priority are delivered first. */
+  readonly priorities: boolean;
+  /** Delays may be longer than 12 hours. */
+  readonly longDelays: boolean;
+  /** An id is remembered for `dedupMs`, also after its message is gone. */
+  readonly dedupWindow: boolean;
+  /** `get` and `cancel` find messages by id. */
+  readonly lookup: boolean;
+  /** `pause` and `resume` control all processes. */
+  readonly pause: boolean;
+  /** `request` sends a message and waits for its reply. */
+  readonly requests: boolean;
+  /** Messages can be sent and acknowledged in a transaction of the caller. */
+  readonly transactions: boolean;
 }
 
 /** The capabilities of an engine without limits. */
@@ -32,6 +48,27 @@ export const FULL_CAPABILITIES: Capabilities = {
   delay: true,
   dedup: true,
   exactCount: true,
+  keys: true,
+  priorities: true,
+  longDelays: true,
+  dedupWindow: true,
+  lookup: true,
+  pause: true,
+  requests: true,
+  transactions: true,
+};
+
+/** The capabilities that every engine of version 0.1 had. */
+export const BASIC_CAPABILITIES: Capabilities = {
+  ...FULL_CAPABILITIES,
+  keys: false,
+  priorities: false,
+  longDelays: false,
+  dedupWindow: false,
+  lookup: false,
+  pause: false,
+  requests: false,
+  transactions: false,
 };
 
 /** A result that an engine in memory returns without a promise. */
@@ -49,9 +86,24 @@ export interface Entry<B> {
   readonly delayMs: number;
   /** True when the sender chose the id: a second message with it must not be stored. */
   readonly dedup: boolean;
+  /**
+   * How long the engine remembers the id, in milliseconds from now, also after the message is gone. An entry
+   * with `dedupMs` is a duplicate of a remembered id; one without it only of a stored message. Needs `dedup`.
+   */
+  readonly dedupMs?: number | undefined;
+  /** Messages with the same key are delivered one at a time, in order. See {@linkcode Engine}. */
+  readonly key?: string | undefined;
+  /** From 0 to 9. A higher one is delivered first. @default {0} */
+  readonly priority?: number | undefined;
   /** The checkpoint that the first delivery gets. */
   readonly checkpoint?: B | undefined;
 }
+
+/**
+ * Where a stored message is: `waiting` for a worker, or behind another message with its key; `delayed` by its
+ * sender or until its retry; `inFlight` with a worker.
+ */
+export type MessageState = "waiting" | "delayed" | "inFlight";
 
 /** A message that the engine stores, in any state. */
 export interface StoredMessage<B> {
@@ -67,6 +119,8 @@ export interface StoredMessage<B> {
   readonly enqueuedAt: number;
   /** The last saved checkpoint. */
   readonly checkpoint?: B | undefined;
+  /** Where the message is. Only `peek` and `find` tell. */
+  readonly state?: MessageState | undefined;
 }
 
 /** A delivered message. The engine gets the same object back when it is settled. */
@@ -81,6 +135,33 @@ export interface Received<B> {
   readonly deliveries: readonly Delivery<B>[];
   /** Without messages: the time until the next one becomes visible, or `Infinity`. */
   readonly nextDueMs: number;
+  /**
+   * The time of the receive by the clock of `enqueuedAt`, in milliseconds since the Unix epoch. It decides
+   * which deliveries have expired. @default {the clock of the mailbox}
+   */
+  readonly now?: number | undefined;
+}
+
+/** What {@linkcode Engine.stats} counts. An engine omits what it cannot tell. */
+export interface EngineStats {
+  /** Messages that a receive would deliver, or that wait behind another message with their key. */
+  readonly waiting: number;
+  /** Messages that are hidden by their sender or until their retry. */
+  readonly delayed?: number | undefined;
+  /** Messages with an unexpired lease. */
+  readonly inFlight?: number | undefined;
+  /** The time since the oldest waiting message was sent, in milliseconds; undefined when none waits. */
+  readonly oldestWaitingMs?: number | undefined;
+  /** True while `pause` stops all deliveries. */
+  readonly paused?: boolean | undefined;
+}
+
+/** The calls of an engine that take part in a transaction of the caller. */
+export interface EngineTransaction<B> {
+  /** The same as {@linkcode Engine.send}. Receivers wake when the transaction is committed. */
+  send(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
+  /** The same as {@linkcode Engine.acknowledge}. */
+  acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
 }
 
 /**
@@ -91,6 +172,12 @@ export interface Received<B> {
  *   received again. Settling a stale delivery changes nothing and returns `false`.
  * - A call that throws has changed nothing, or the next call detects what it changed: the same
  *   settlement, repeated, returns `true` for what the first call did before its answer was lost.
+ * - The messages of a key form a line in the order in which they were sent, or became due. Only the first
+ *   one can be delivered. It stays the first while it is in flight, released, nacked or its lease has
+ *   expired, and leaves the line when it is acknowledged, dead-lettered or cancelled. The others wait.
+ * - Of the messages that can be delivered, those with the highest priority come first, oldest first.
+ *
+ * Members for which the engine lacks the capability may be absent.
  */
 export interface Engine<B> {
   /** What the engine can do. `mailboxCases` tests it. */
@@ -101,10 +188,14 @@ export interface Engine<B> {
   readonly trouble?: string | undefined;
   /**
    * Stores all entries, or throws and stores none. Returns for each entry whether it was stored: false for
-   * a duplicate, that is, an entry with `dedup` whose id is in the mailbox.
+   * a duplicate, that is, an entry with `dedup` whose id is in the mailbox, or is remembered because of an
+   * earlier `dedupMs`.
    */
   send(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
-  /** Delivers the oldest visible messages, at most `max`, and hides them for `visibilityMs`. Does not wait. */
+  /**
+   * Delivers visible messages in their order, at most `max`, and hides them for `visibilityMs`. Delivers none
+   * while the queue is paused. Does not wait.
+   */
   receive(max: number, visibilityMs: number): Maybe<Received<B>>;
   /** Removes messages. */
   acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
@@ -129,8 +220,37 @@ export interface Engine<B> {
   peek(max: number): Maybe<readonly StoredMessage<B>[]>;
   /** Returns the number of messages, whatever their state. */
   count(): Maybe<number>;
-  /** Deletes all messages and returns their number. */
+  /** Counts the messages by state. */
+  stats(): Maybe<EngineStats>;
+  /** Deletes all messages and all remembered ids, and returns the number of messages. */
   purge(): Maybe<number>;
+  /** Returns the message with this id, whatever its state. */
+  find?(id: string): Maybe<StoredMessage<B> | undefined>;
+  /**
+   * Deletes the message with this id, whatever its state, and returns whether there was one. If it was in
+   * flight, its receipt handle expires, and `onCancel` of every process reports the id. The id stays
+   * remembered for its `dedupMs`.
+   */
+  cancel?(id: string): Maybe<boolean>;
+  /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
+  onCancel?(listener: (id: string) => void): () => Maybe<void>;
+  /** Stops the deliveries to all processes, or continues them. It lasts through restarts. */
+  pause?(paused: boolean): Maybe<void>;
+  /**
+   * Returns the calls that run in a transaction of the caller.
+   *
+   * @throws {InvalidParameterError} when `transaction` is not an object that the engine can use.
+   */
+  transaction?(transaction: unknown): EngineTransaction<B>;
+  /**
+   * Returns another queue of the same storage, without a limit of its size, over the same connection. Its
+   * `close` is never called.
+   */
+  queue?(name: string): Engine<B>;
+  /** Returns the names of all queues in the same storage, without their dead letters. */
+  queues?(): Maybe<readonly string[]>;
+  /** Deletes everything of the queue, also what `purge` leaves. For queues that are not used again. */
+  drop?(): Maybe<void>;
   /**
    * Calls `listener` when messages may have become visible, other than by time. An engine needs to listen
    * to its server only while there are listeners. The returned remover resolves soon, when no message is
@@ -174,17 +294,18 @@ export interface OffThreadExtender {
 export const FREE_RELEASES = 5;
 
 /**
- * Returns for each entry whether it is new: false for a duplicate of a stored message or of an earlier
- * entry. `isStored` tells whether a message with this chosen id is in the mailbox.
+ * Returns for each entry whether it is new: false for a duplicate of a stored message, of a remembered id or
+ * of an earlier entry. `isKnown` tells whether this chosen id is in the mailbox or, for an entry with
+ * `dedupMs`, remembered.
  */
 export function freshnessOf(
-  entries: readonly Pick<Entry<unknown>, "id" | "dedup">[],
-  isStored: (id: string) => boolean,
+  entries: readonly Pick<Entry<unknown>, "id" | "dedup" | "dedupMs">[],
+  isKnown: (id: string, dedupMs: number | undefined) => boolean,
 ): boolean[] {
   let chosen: Set<string> | undefined;
-  return entries.map(({ id, dedup }) => {
+  return entries.map(({ id, dedup, dedupMs }) => {
     if (!dedup) return true;
-    if (chosen?.has(id) || isStored(id)) return false;
+    if (chosen?.has(id) || isKnown(id, dedupMs)) return false;
     (chosen ??= new Set()).add(id);
     return true;
   });

@@ -1,32 +1,30 @@
 import { checkCount, checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
-import { type Random, systemRandom } from "../random.ts";
-import { isTracing } from "../telemetry/open_telemetry.ts";
-import { sending } from "../telemetry/spans.ts";
-import { type Codec, encodeEnvelope, openEnvelope } from "./codec.ts";
+import { type Codec, openEnvelope, withBodyCodec } from "./codec.ts";
 import { letterCodec } from "./dead_letters.ts";
-import type { Engine, Entry, OffThreadPlan, StoredMessage } from "./engine.ts";
-import {
-  checkId,
-  checkMailboxName,
-  envelopeOf,
-  type EnvelopeOptions,
-  type MessageHeaders,
-  plainEnvelope,
-} from "./envelope.ts";
-import { EngineMessage } from "./_engine_message.ts";
-import { MailboxClosedError } from "./errors.ts";
+import type { Engine, Maybe, OffThreadPlan, StoredMessage } from "./engine.ts";
+import { checkId, checkMailboxName, plainEnvelope } from "./envelope.ts";
+import { EngineMessage, type Storage, transactionOf } from "./_engine_message.ts";
+import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
 import {
   type Capabilities,
   type DeadLetter,
   type Mailbox,
   type MailboxOptions,
+  type MailboxStats,
   MAX_BATCH,
   type Message,
   type PeekedMessage,
+  type QueueStats,
   type ReceiveOptions,
+  type RequestOptions,
+  type SendManyOptions,
   type SendOptions,
+  type SendResult,
+  type TransactionMailbox,
 } from "./mailbox.ts";
 import { Receiver } from "./_receiver.ts";
+import { Requests } from "./_requests.ts";
+import { optionsOfEach, requireCapability, Sender } from "./_sender.ts";
 
 /**
  * The mailbox on top of an engine. It checks arguments, waits for messages, settles each delivery once,
@@ -42,29 +40,34 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #engine: Engine<B>;
   readonly #codec: Codec<B>;
   readonly #options: MailboxOptions;
+  readonly #sender: Sender<T, R, B>;
   readonly #receiver: Receiver<T, R, B>;
-  /** False for dead letters, which share the connection of their mailbox. */
+  /** False for dead letters and replies, which share the connection of their mailbox. */
   #ownsEngine = true;
-  /** One random prefix and a counter: as unique as random ids, in a third of the memory. */
-  readonly #idPrefix: string;
-  #lastId = 0;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
+  #requests: Requests<T, R> | undefined;
 
   /**
    * Creates a mailbox and starts nothing.
    *
-   * @throws {TypeError} when the name is invalid.
+   * @throws {TypeError} when the name or the codec is invalid.
    */
   constructor(name: string, engine: Engine<B>, codec: Codec<B>, options: MailboxOptions = {}) {
+    const { codec: bodies, ...others } = options;
     this.name = checkMailboxName(name);
     this.#engine = engine;
     this.capabilities = engine.capabilities;
     this.engine = engine.label;
-    this.#codec = codec;
-    this.#options = options;
-    const random: Random = options.random ?? systemRandom;
-    this.#idPrefix = `${random.id()}-`;
-    this.#receiver = new Receiver(name, { engine, codec, options });
+    this.#codec = bodies === undefined ? codec : withBodyCodec(codec, bodies);
+    this.#options = others;
+    const storage: Storage<B> = {
+      engine,
+      codec: this.#codec,
+      options: others,
+      replies: (name) => Requests.isReplyName(this.name, name) ? this.#shared(name) : undefined,
+    };
+    this.#sender = new Sender(name, storage);
+    this.#receiver = new Receiver(name, storage);
   }
 
   /** What the engine cannot do at the moment; undefined while it can do everything. */
@@ -82,19 +85,29 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#deadLetters ??= this.#createDeadLetters();
   }
 
-  /** Stores a message and returns its id. When this resolves, the message is safe. */
-  async send(body: T, options: SendOptions<R> = {}): Promise<string> {
-    const sent = isTracing() ? this.#sendTraced([body], options) : this.#send([body], options);
-    return (await sent)[0]!;
+  /** Stores a message. When this resolves, the message is safe. */
+  async send(body: T, options: SendOptions<R> = {}): Promise<SendResult> {
+    this.#checkOpen("send to");
+    return (await this.#sender.send([body], () => options))[0]!;
   }
 
-  /** Stores all messages, or none of them. */
-  async sendMany(bodies: readonly T[], options: SendOptions<R> = {}): Promise<string[]> {
-    if (options.id !== undefined) {
-      throw new TypeError("Invalid id: many messages cannot share one id; use send");
-    }
-    if (bodies.length === 0) return [];
-    return await (isTracing() ? this.#sendTraced(bodies, options) : this.#send(bodies, options));
+  /** Stores all messages, or throws and stores none of them. */
+  async sendMany(
+    bodies: readonly T[],
+    options: SendManyOptions<T, R> = {},
+  ): Promise<SendResult[]> {
+    this.#checkOpen("send to");
+    return await this.#sender.send(bodies, optionsOfEach(options));
+  }
+
+  /** Sends a message and waits for the reply of its handler. */
+  async request(body: T, options: RequestOptions = {}): Promise<R> {
+    this.#checkOpen("send a request to");
+    this.#require("requests", "request");
+    this.#requests ??= new Requests<T, R>(this, this.#engine, this.#options, (name) => {
+      return this.#shared<R>(name);
+    });
+    return await this.#requests.request(body, options);
   }
 
   /** Receives messages. Resolves when one is available, or with `[]` when the wait is over. */
@@ -102,10 +115,83 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#receiver.receive(options);
   }
 
+  /** Returns the sends that run in a transaction of the caller. */
+  withTransaction(transaction: unknown): TransactionMailbox<T, R> {
+    this.#checkOpen("send to");
+    const store = transactionOf(this.#engine, transaction);
+    const sender = this.#sender;
+    return {
+      send: async (body, options = {}) => (await sender.send([body], () => options, store))[0]!,
+      async sendMany(bodies, options = {}) {
+        return await sender.send(bodies, optionsOfEach(options), store);
+      },
+    };
+  }
+
   /** Returns the number of messages, including those in flight and delayed. */
   async approximateCount(): Promise<number> {
     this.#checkOpen("count");
     return await this.#engine.count();
+  }
+
+  /** Counts the messages by state. */
+  async stats(): Promise<MailboxStats> {
+    this.#checkOpen("count");
+    const [stats, dead] = await Promise.all([
+      this.#engine.stats(),
+      this.#ownsEngine ? this.deadLetters.approximateCount() : undefined,
+    ]);
+    return { ...stats, ...(dead === undefined ? {} : { dead }) };
+  }
+
+  /** Returns the queues in the same database or on the same server, with their counts. */
+  async queues(): Promise<readonly QueueStats[]> {
+    this.#checkOpen("list the queues of");
+    const { queue, queues } = this.#engine;
+    if (queue === undefined || queues === undefined) {
+      throw new InvalidParameterError(`The engine of "${this.name}" cannot list its queues`);
+    }
+    const found: QueueStats[] = [];
+    for (const name of await queues.call(this.#engine)) {
+      const engine = queue.call(this.#engine, name);
+      const dead = await engine.deadLetters().count();
+      found.push({ name, ...await engine.stats(), dead });
+    }
+    return found;
+  }
+
+  /** Returns the message with this id, without receiving it; undefined when the mailbox has none. */
+  async get(id: string): Promise<PeekedMessage<T> | undefined> {
+    this.#checkOpen("read");
+    this.#require("lookup", "get");
+    const stored = await this.#engine.find!(checkId(id));
+    return stored && await this.#peeked(stored);
+  }
+
+  /** Deletes the message with this id, and cancels its handler. Returns false when there is none. */
+  async cancel(id: string): Promise<boolean> {
+    this.#checkOpen("cancel a message of");
+    this.#require("lookup", "cancel");
+    return await this.#engine.cancel!(checkId(id));
+  }
+
+  /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
+  onCancel(listener: (id: string) => void): () => Maybe<void> {
+    return this.#engine.onCancel?.(listener) ?? (() => {});
+  }
+
+  /** Stops the deliveries to all processes until `resume`. Messages in flight are not affected. */
+  async pause(): Promise<void> {
+    this.#checkOpen("pause");
+    this.#require("pause", "pause");
+    await this.#engine.pause!(true);
+  }
+
+  /** Continues the deliveries to all processes. */
+  async resume(): Promise<void> {
+    this.#checkOpen("resume");
+    this.#require("pause", "resume");
+    await this.#engine.pause!(false);
   }
 
   /** Deletes every message and returns their number. */
@@ -120,7 +206,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const peeked = await this.#engine.peek(
       checkCount("maxMessages", maxMessages, 1, MAX_BATCH),
     );
-    return peeked.map((stored) => this.#peeked(stored));
+    return await Promise.all(peeked.map((stored) => this.#peeked(stored)));
   }
 
   /** Acknowledges in one engine call. Returns for each whether its receipt handle was valid. */
@@ -143,8 +229,10 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     visibilityTimeoutMs: number,
   ): Promise<readonly boolean[]> {
     checkDuration("visibilityTimeoutMs", visibilityTimeoutMs, MAX_VISIBILITY_MS);
-    const deliveries = own<T, R, B>(messages).map(({ delivery }) => delivery);
-    return await this.#engine.extend(deliveries, visibilityTimeoutMs);
+    const all = own<T, R, B>(messages);
+    const deliveries = all.map(({ delivery }) => delivery);
+    const extended = await this.#engine.extend(deliveries, visibilityTimeoutMs);
+    return all.map(({ inTransaction }, i) => inTransaction || extended[i] === true);
   }
 
   /** Tells how another thread can extend leases; undefined where the engine has no way. */
@@ -152,9 +240,10 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#engine.offThread?.();
   }
 
-  /** Ends waiting receives and the connection. Stored messages stay. */
+  /** Ends waiting receives, requests and the connection. Stored messages stay. */
   async close(): Promise<void> {
     if (this.closed) return;
+    await this.#requests?.close();
     await this.#receiver.close();
     await this.#deadLetters?.close();
     if (this.#ownsEngine) await this.#engine.close();
@@ -177,72 +266,32 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return deadLetters;
   }
 
-  #sendTraced(bodies: readonly T[], options: SendOptions<R>): Promise<string[]> {
-    return sending(this.name, options.headers ?? {}, (trace) => {
-      return this.#send(bodies, options, trace as MessageHeaders | undefined);
-    });
+  /** Returns a mailbox with the codec of this one on another queue of its storage. */
+  #shared<U>(name: string): EngineMailbox<U, never, B> {
+    const engine = this.#engine.queue!(name);
+    const mailbox = new EngineMailbox<U, never, B>(name, engine, this.#codec, this.#options);
+    mailbox.#ownsEngine = false;
+    return mailbox;
   }
 
-  async #send(
-    bodies: readonly T[],
-    options: SendOptions<R>,
-    trace?: MessageHeaders,
-  ): Promise<string[]> {
-    const entries = bodies.map((body) => this.#entry(body, options, trace));
-    const stored = await this.#engine.send(entries);
-    const ids = entries.map(({ id }) => id);
-    for (const [i, id] of ids.entries()) if (!stored[i]) options.onDuplicate?.(id);
-    return ids;
+  /** Throws when the engine cannot do what a call needs. */
+  #require(capability: keyof Capabilities, what: string): void {
+    requireCapability(this.#engine, this.name, capability, what);
   }
 
-  #entry(body: T, options: SendOptions<R>, trace: MessageHeaders | undefined): Entry<B> {
-    const { delayMs = 0, id, checkpoint } = options;
-    this.#checkOpen("send to");
-    const encoded = this.#codec.encode(body);
-    return {
-      id: id === undefined ? `${this.#idPrefix}${++this.#lastId}` : checkId(id),
-      body: encoded,
-      meta: this.#meta(encoded, options, trace),
-      delayMs: checkDuration("delayMs", delayMs, MAX_VISIBILITY_MS),
-      dedup: id !== undefined,
-      ...(checkpoint === undefined ? {} : { checkpoint: this.#encodeCheckpoint(checkpoint) }),
-    };
-  }
-
-  /** Encodes the envelope. Omits the trace if it exceeds the size limit: the message matters more. */
-  #meta(body: B, options: SendOptions<R>, trace: MessageHeaders | undefined): B | undefined {
-    const own = this.#encodeMeta(body, options);
-    if (trace === undefined) return own;
-    try {
-      return this.#encodeMeta(body, { ...options, headers: { ...options.headers, ...trace } });
-    } catch {
-      return own;
-    }
-  }
-
-  #encodeMeta(body: B, options: EnvelopeOptions<R>): B | undefined {
-    const envelope = envelopeOf(options as EnvelopeOptions<never>);
-    const meta = encodeEnvelope(this.#codec, envelope, body);
-    this.#codec.checkSize?.(body, meta);
-    return meta;
-  }
-
-  #encodeCheckpoint(checkpoint: unknown): B {
-    const encoded = this.#codec.encode(checkpoint);
-    this.#codec.checkSize?.(encoded);
-    return encoded;
-  }
-
-  #peeked(stored: StoredMessage<B>): PeekedMessage<T> {
-    const { id, deliveryCount, enqueuedAt } = stored;
+  async #peeked(stored: StoredMessage<B>): Promise<PeekedMessage<T>> {
+    const { id, deliveryCount, enqueuedAt, state } = stored;
+    const fields = { id, deliveryCount, enqueuedAt, ...(state && { state }) };
     try {
       const { envelope, body } = openEnvelope(this.#codec, stored);
-      const decoded = this.#codec.decode(body) as T;
-      return { id, body: decoded, deliveryCount, enqueuedAt, ...plainEnvelope(envelope) };
+      const checkpoint = stored.checkpoint === undefined
+        ? {}
+        : { checkpoint: await this.#codec.decode(stored.checkpoint) };
+      const decoded = await this.#codec.decode(body) as T;
+      return { ...fields, body: decoded, ...checkpoint, ...plainEnvelope(envelope) };
     } catch {
       // An unreadable message is shown as its stored text.
-      const text = this.#codec.text(stored.body) as T;
-      return { id, body: text, deliveryCount, enqueuedAt, headers: {} };
+      return { ...fields, body: this.#codec.text(stored.body) as T, headers: {} };
     }
   }
 

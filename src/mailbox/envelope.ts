@@ -2,13 +2,14 @@
  * The envelope: the fields of a message that the sender chooses, besides its id and body. They reach every
  * delivery and the dead letter, and a redrive sends them again.
  *
- * Engines store the envelope as one opaque value, `meta`. To add a field, add it to the three interfaces and to
- * `FIELDS` below, check it in `envelopeOf`, and give `EngineMessage` a getter.
+ * Engines store the envelope as one opaque value, `meta`. To add a field, add it to the three interfaces, check it in
+ * `CHECKS`, and give `EngineMessage` a getter.
  *
  * @module
  */
 
-import { show } from "../_checks.ts";
+import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
+import { checkCount, checkInterval, checkOneOf, show } from "../_checks.ts";
 
 /** Headers of a message. A W3C trace context travels in `traceparent` and `tracestate`. */
 export type MessageHeaders = Readonly<Record<string, string>>;
@@ -17,12 +18,18 @@ export type MessageHeaders = Readonly<Record<string, string>>;
 export interface ReplyMailbox<R> {
   /** The name that a message carries as its reply address. */
   readonly name: string;
-  /** Stores a reply and returns its id. */
-  send(body: R): Promise<string>;
+  /** Stores a reply. */
+  send(body: R): Promise<unknown>;
 }
 
 /** The reply mailbox, or its name for a receiver with a `resolver`. */
 export type ReplyAddress<R> = ReplyMailbox<R> | string;
+
+/** The highest priority of a message. */
+export const MAX_PRIORITY = 9;
+
+/** What happens to a message that expires before a worker receives it. */
+export type OnExpired = "deadLetter" | "drop";
 
 /** The options of `send` that travel with the message. */
 export interface EnvelopeOptions<R = unknown> {
@@ -30,14 +37,50 @@ export interface EnvelopeOptions<R = unknown> {
   readonly headers?: MessageHeaders;
   /** The mailbox for replies. */
   readonly replyTo?: ReplyAddress<R>;
+  /**
+   * Messages with the same key are handled one at a time and in the order in which they were sent, across
+   * all processes. A message that waits for its retry blocks its key; acknowledging, dead-lettering or
+   * cancelling it unblocks the key. A message with a delay joins the order of its key when it is due.
+   */
+  readonly key?: string;
+  /**
+   * A whole number from 0 to 9. A message with a higher priority is received first; messages with the same
+   * priority are received in the order in which they were sent. The order of a key comes before priority.
+   *
+   * @default {0}
+   */
+  readonly priority?: number;
+  /**
+   * How long the message may be delivered, in milliseconds from the send. A later receive dead-letters it
+   * with the reason `expired`. @default {no limit}
+   */
+  readonly expiresInMs?: number;
+  /** What happens to an expired message. @default {"deadLetter"} */
+  readonly onExpired?: OnExpired;
+  /** Dead-letters this message after so many failed attempts. @default {that of the loop} */
+  readonly maxDeliveries?: number;
+  /** The pauses before retries of this message. @default {that of the loop} */
+  readonly backoff?: BackoffOptions;
 }
 
-/** The checked fields. */
+/** The checked fields. A field with its default value is absent. */
 export interface Envelope {
   /** The headers of the application. */
   readonly headers: MessageHeaders;
   /** A mailbox object only in memory. Engines that store on disk or on a server store its name. */
   readonly replyTo?: ReplyAddress<never>;
+  /** Orders the messages that have the same key. */
+  readonly key?: string;
+  /** From 1 to 9. */
+  readonly priority?: number;
+  /** How long after the send the message may be delivered. */
+  readonly expiresInMs?: number;
+  /** What happens to an expired message. */
+  readonly onExpired?: OnExpired;
+  /** How often the message may fail. */
+  readonly maxDeliveries?: number;
+  /** The pauses before retries. */
+  readonly backoff?: BackoffOptions;
 }
 
 /** The fields that a delivery, a peeked message and a dead letter have. */
@@ -46,12 +89,40 @@ export interface MessageEnvelope {
   readonly headers: MessageHeaders;
   /** The name of the reply mailbox. */
   readonly replyTo?: string | undefined;
+  /** The key as it was sent. */
+  readonly key?: string | undefined;
+  /** The priority as it was sent; undefined for 0. */
+  readonly priority?: number | undefined;
+  /** How long after the send the message may be delivered, in milliseconds. */
+  readonly expiresInMs?: number | undefined;
+  /** What happens to an expired message; undefined for `deadLetter`. */
+  readonly onExpired?: OnExpired | undefined;
+  /** How often this message may fail. */
+  readonly maxDeliveries?: number | undefined;
+  /** The pauses before retries of this message. */
+  readonly backoff?: BackoffOptions | undefined;
 }
 
-/** The names of all fields. */
-const FIELDS = Object.keys(
-  { headers: true, replyTo: true } satisfies Record<keyof Envelope, true>,
-) as readonly (keyof Envelope)[];
+/** How each field but the headers is checked. A check returns undefined for the default value. */
+const CHECKS: {
+  readonly [K in Exclude<keyof Envelope, "headers">]-?: (
+    value: NonNullable<EnvelopeOptions<never>[K]>,
+  ) => Envelope[K] | undefined;
+} = {
+  replyTo: checkReplyTo,
+  key: checkKey,
+  priority: (value) => checkCount("priority", value, 0, MAX_PRIORITY) || undefined,
+  expiresInMs: (value) => checkInterval("expiresInMs", value),
+  onExpired: (value) =>
+    checkOneOf("onExpired", value, ["deadLetter", "drop"]) === "drop" ? "drop" : undefined,
+  maxDeliveries: (value) => checkCount("maxDeliveries", value, 1),
+  backoff: (value) => {
+    checkBackoff(value, { minMs: 0, maxMs: 0 });
+    return value;
+  },
+};
+
+const FIELDS = ["headers", ...Object.keys(CHECKS)] as readonly (keyof Envelope)[];
 
 const NO_HEADERS: MessageHeaders = Object.freeze({});
 /** The envelope without fields. */
@@ -59,12 +130,16 @@ export const EMPTY_ENVELOPE: Envelope = Object.freeze({ headers: NO_HEADERS });
 
 /** Checks the options of a send and returns the envelope. */
 export function envelopeOf(options: EnvelopeOptions<never>): Envelope {
-  const { headers, replyTo } = options;
-  if (headers === undefined && replyTo === undefined) return EMPTY_ENVELOPE;
-  return {
-    headers: headers === undefined ? NO_HEADERS : checkHeaders(headers),
-    ...(replyTo === undefined ? {} : { replyTo: checkReplyTo(replyTo) }),
-  };
+  let envelope: Envelope | undefined;
+  for (const name of FIELDS) {
+    const value = options[name];
+    if (value === undefined) continue;
+    const checked = name === "headers"
+      ? checkHeaders(value as MessageHeaders)
+      : CHECKS[name](value as never);
+    if (checked !== undefined) envelope = { ...envelope ?? EMPTY_ENVELOPE, [name]: checked };
+  }
+  return envelope ?? EMPTY_ENVELOPE;
 }
 
 /** Picks the fields of an envelope from an object that has them: stored meta, or a dead letter. */
@@ -132,6 +207,15 @@ function checkHeaders(headers: MessageHeaders): MessageHeaders {
     );
   }
   return { ...headers };
+}
+
+function checkKey(key: string): string {
+  if (isStorable(key) && key !== "") return key;
+  throw new TypeError(
+    `Invalid key: expected a text that is not empty, without NUL and unpaired surrogates, got ${
+      show(key)
+    }`,
+  );
 }
 
 function checkReplyTo(replyTo: ReplyAddress<never>): ReplyAddress<never> {

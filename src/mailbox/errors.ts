@@ -68,6 +68,12 @@ export class MessageFinalizedError extends MailboxError {
   override readonly name = "MessageFinalizedError";
 }
 
+/** No reply to a `request` arrived in time. */
+export class RequestTimeoutError extends MailboxError {
+  /** The name that {@linkcode isMailboxError} compares. */
+  override readonly name = "RequestTimeoutError";
+}
+
 /**
  * This mailbox cannot take a value that another may: a body above its limit, a URL or client that its engine
  * cannot use, a delay or checkpoint that its engine does not have. Nothing was changed. Values that no
@@ -93,6 +99,7 @@ export type MailboxErrorName =
   | "MailboxConnectionError"
   | "ReplyNotAvailableError"
   | "MessageFinalizedError"
+  | "RequestTimeoutError"
   | "InvalidParameterError";
 
 const NAMES: ReadonlySet<string> = new Set<MailboxErrorName>([
@@ -104,6 +111,7 @@ const NAMES: ReadonlySet<string> = new Set<MailboxErrorName>([
   "MailboxConnectionError",
   "ReplyNotAvailableError",
   "MessageFinalizedError",
+  "RequestTimeoutError",
   "InvalidParameterError",
 ]);
 

@@ -8,10 +8,16 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Random } from "../random.ts";
-import type { Capabilities, OffThreadPlan } from "./engine.ts";
+import type { BodyCodec } from "./codec.ts";
+import type { Capabilities, MessageState, OffThreadPlan } from "./engine.ts";
 import type { EnvelopeOptions, MessageEnvelope, ReplyMailbox } from "./envelope.ts";
 
-export { type Capabilities, FULL_CAPABILITIES } from "./engine.ts";
+export {
+  BASIC_CAPABILITIES,
+  type Capabilities,
+  FULL_CAPABILITIES,
+  type MessageState,
+} from "./engine.ts";
 export type { MessageHeaders, ReplyAddress, ReplyMailbox } from "./envelope.ts";
 export { MAX_VISIBILITY_MS } from "../_checks.ts";
 
@@ -43,21 +49,80 @@ export interface MailboxOptions {
   readonly random?: Random;
   /** Receives warnings about failures that were handled. @default {libraryLog} */
   readonly log?: Log;
+  /** Encodes bodies and checkpoints, for example to encrypt or compress them. @default {JSON} */
+  readonly codec?: BodyCodec;
 }
+
+/** The longest delay of a message: ten years. Engines without `longDelays` allow 12 hours. */
+export const MAX_DELAY_MS = 315_360_000_000;
 
 /** Options of {@linkcode Mailbox.send}. */
 export interface SendOptions<R = unknown> extends EnvelopeOptions<R> {
   /** How long the message stays hidden, in milliseconds. @default {0} */
   readonly delayMs?: number;
+  /** When the message becomes visible, in place of `delayMs`: a date or milliseconds since the Unix epoch. */
+  readonly deliverAt?: Date | number;
   /** The id of the message. A message with the id of a stored message is not stored again. */
   readonly id?: string;
   /**
-   * Called with the id of each message that was not stored, because a message with that id is in the
-   * mailbox. An error that it throws rejects the call of `send`.
+   * How long the mailbox remembers `id`, in milliseconds from the send, also after the message was handled.
+   * A send with a remembered id and `dedupMs` stores nothing. @default {while the message is stored}
    */
-  readonly onDuplicate?: (id: string) => void;
+  readonly dedupMs?: number;
   /** The `checkpoint` of the first delivery. */
   readonly checkpoint?: unknown;
+}
+
+/** The result of a send. */
+export interface SendResult {
+  /** The id of the message. */
+  readonly id: string;
+  /** False for a duplicate: nothing was stored. */
+  readonly stored: boolean;
+}
+
+/** The options of all messages of {@linkcode Mailbox.sendMany}, or a function that returns those of each. */
+export type SendManyOptions<T, R = unknown> =
+  | Omit<SendOptions<R>, "id" | "dedupMs">
+  | ((body: T, index: number) => SendOptions<R>);
+
+/** Options of {@linkcode Mailbox.request}. */
+export interface RequestOptions extends Omit<SendOptions, "replyTo" | "expiresInMs" | "onExpired"> {
+  /** How long to wait for the reply. The request is not delivered later. @default {30_000} */
+  readonly timeoutMs?: number;
+  /** Ends the wait: `request` rejects with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** Counts of the messages of a mailbox. A count that the engine cannot tell is undefined. */
+export interface MailboxStats {
+  /** Messages that a receive would deliver, or that wait behind another message with their key. */
+  readonly waiting: number;
+  /** Messages that are hidden by their sender or until their retry. */
+  readonly delayed?: number | undefined;
+  /** Messages that workers hold. */
+  readonly inFlight?: number | undefined;
+  /** Dead letters. */
+  readonly dead?: number | undefined;
+  /** The time since the oldest waiting message was sent, in milliseconds; undefined when none waits. */
+  readonly oldestWaitingMs?: number | undefined;
+  /** True while the mailbox is paused for all processes. */
+  readonly paused?: boolean | undefined;
+}
+
+/** A queue that {@linkcode Mailbox.queues} found. */
+export interface QueueStats extends MailboxStats {
+  /** The name of the queue. */
+  readonly name: string;
+}
+
+/** The part of a mailbox that takes part in a transaction of the caller. */
+export type TransactionMailbox<T, R = unknown> = Pick<Mailbox<T, R>, "send" | "sendMany">;
+
+/** The part of a message that takes part in a transaction of the caller. */
+export interface TransactionMessage {
+  /** Deletes the message when the transaction is committed. After a rollback the message is unchanged. */
+  acknowledge(): Promise<void>;
 }
 
 /** Options of {@linkcode Mailbox.receive}. */
@@ -87,14 +152,45 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
    * Undefined while it can do everything. A loop on the mailbox goes on, and is not ready meanwhile.
    */
   readonly trouble?: string | undefined;
-  /** Stores a message and returns its id. When this resolves, the message is safe. */
-  send(body: T, options?: SendOptions<R>): Promise<string>;
-  /** Stores all messages, or none of them. */
-  sendMany(bodies: readonly T[], options?: Omit<SendOptions<R>, "id">): Promise<string[]>;
+  /**
+   * Stores a message. When this resolves, the message is safe.
+   *
+   * @throws {InvalidParameterError} when the engine cannot do what an option asks for. Nothing is stored.
+   */
+  send(body: T, options?: SendOptions<R>): Promise<SendResult>;
+  /** Stores all messages, or throws and stores none of them. */
+  sendMany(bodies: readonly T[], options?: SendManyOptions<T, R>): Promise<SendResult[]>;
+  /**
+   * Sends a message and waits for the reply of its handler.
+   *
+   * @throws {RequestTimeoutError} when no reply arrives in time.
+   */
+  request(body: T, options?: RequestOptions): Promise<R>;
   /** Receives messages. Resolves when one is available, or with `[]` when the wait is over. */
   receive(options?: ReceiveOptions): Promise<Message<T, R>[]>;
   /** Returns the number of messages, including those in flight and delayed. */
   approximateCount(): Promise<number>;
+  /** Counts the messages by state. */
+  stats(): Promise<MailboxStats>;
+  /** Returns the message with this id, without receiving it; undefined when the mailbox has none. */
+  get(id: string): Promise<PeekedMessage<T> | undefined>;
+  /**
+   * Deletes the message with this id. Returns false when the mailbox has none. A handler that is running,
+   * on any machine, is cancelled: its `signal` aborts with a `CancelledError` whose reason is `cancelled`.
+   * The message is not delivered again, whatever the handler does.
+   */
+  cancel(id: string): Promise<boolean>;
+  /** Stops the deliveries to all processes until `resume`. Messages in flight are not affected. */
+  pause(): Promise<void>;
+  /** Continues the deliveries to all processes. */
+  resume(): Promise<void>;
+  /**
+   * Returns the sends that run in a transaction of the caller: the messages are stored when it is committed.
+   * `transaction` is the object that the database client hands to a transaction.
+   *
+   * @throws {InvalidParameterError} when the engine has no transactions or cannot use this object.
+   */
+  withTransaction(transaction: unknown): TransactionMailbox<T, R>;
   /** Deletes every message and returns their number. */
   purge(): Promise<number>;
   /** Ends waiting receives and the connection. Stored messages stay. */
@@ -118,6 +214,10 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   offThread?(): OffThreadPlan | undefined;
   /** Returns the oldest messages without receiving them. */
   peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
+  /** Returns the queues in the same database or on the same server, with their counts. */
+  queues?(): Promise<readonly QueueStats[]>;
+  /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
+  onCancel?(listener: (id: string) => void): () => void | Promise<void>;
 }
 
 /** Options of {@linkcode Message.nack}. */
@@ -143,6 +243,8 @@ export interface Message<T, R = unknown> extends MessageEnvelope {
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
+  /** When it expires, in milliseconds since the Unix epoch; undefined when it does not. */
+  readonly expiresAt?: number | undefined;
   /** The last saved checkpoint, of an earlier delivery or of this one. */
   readonly checkpoint?: unknown;
   /** True after it was acknowledged, nacked, released or dead-lettered. */
@@ -163,11 +265,22 @@ export interface Message<T, R = unknown> extends MessageEnvelope {
   extendVisibility(ms: number): Promise<void>;
   /** Saves a checkpoint for the next delivery of this message. */
   saveCheckpoint(checkpoint: unknown): Promise<void>;
-  /** Sends a reply to the reply mailbox, and returns its id. */
-  reply(body: R): Promise<string>;
+  /**
+   * Sends a reply to the reply mailbox. A reply to a `request` that has timed out is dropped.
+   *
+   * @throws {ReplyNotAvailableError} when the message has no reply address, or its mailbox is unknown here.
+   */
+  reply(body: R): Promise<void>;
+  /**
+   * Returns the acknowledgement that runs in a transaction of the caller. A handler that returns after it
+   * needs no other acknowledgement. One that throws is retried if the transaction was rolled back.
+   *
+   * @throws {InvalidParameterError} when the engine has no transactions or cannot use this object.
+   */
+  withTransaction(transaction: unknown): TransactionMessage;
 }
 
-/** A message that `peek` returns. */
+/** A message that `peek` or `get` returns. */
 export interface PeekedMessage<T> extends MessageEnvelope {
   /** The id of the message. */
   readonly id: string;
@@ -177,11 +290,15 @@ export interface PeekedMessage<T> extends MessageEnvelope {
   readonly deliveryCount: number;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
+  /** Where the message is; undefined where the engine does not tell. */
+  readonly state?: MessageState | undefined;
+  /** The last saved checkpoint. */
+  readonly checkpoint?: unknown;
 }
 
 /** Why a message was dead-lettered. */
 export interface DeadLetterReason {
-  /** A code for people and filters: `max_deliveries`, `handler_error`, `schema`, `unreadable`, … */
+  /** A code for people and filters: `max_deliveries`, `handler_error`, `schema`, `expired`, … */
   readonly reason: string;
   /** The error of the last attempt, as text. */
   readonly error?: string;

@@ -25,13 +25,13 @@ export function fail(api: OpenTelemetry, span: Span, error: unknown): void {
 
 /**
  * Calls `send` within a producer span. It gets the headers that continue the trace of that span; undefined
- * when the caller's `headers` contain a trace. Resolves with the ids that `send` returned.
+ * when the caller's `headers` contain a trace. Resolves with what `send` returned.
  */
-export async function sending(
+export async function sending<S extends { readonly id: string }>(
   mailbox: string,
   headers: Readonly<Record<string, string>>,
-  send: (trace: TraceContext | undefined) => Promise<string[]>,
-): Promise<string[]> {
+  send: (trace: TraceContext | undefined) => Promise<S[]>,
+): Promise<S[]> {
   const api = await openTelemetry();
   if (api === undefined) return await send(undefined);
   const given = traceIn(headers);
@@ -43,12 +43,12 @@ export async function sending(
   );
   try {
     const within = api.trace.setSpan(parent, span);
-    const ids = await api.context.with(within, () => {
+    const sent = await api.context.with(within, () => {
       return send(given === undefined ? traceOf(api, span) : undefined);
     });
-    if (ids.length === 1) span.setAttribute("messaging.message.id", ids[0]!);
-    else span.setAttribute("messaging.batch.message_count", ids.length);
-    return ids;
+    if (sent.length === 1) span.setAttribute("messaging.message.id", sent[0]!.id);
+    else span.setAttribute("messaging.batch.message_count", sent.length);
+    return sent;
   } catch (error) {
     fail(api, span, error);
     throw error;

@@ -1,16 +1,36 @@
 import { type Deferred, deferred } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
 import { identityCodec } from "../mailbox/codec.ts";
-import type { Delivery, Engine, Entry, Maybe, Received, StoredMessage } from "../mailbox/engine.ts";
+import type {
+  Delivery,
+  Engine,
+  EngineStats,
+  Entry,
+  Maybe,
+  Received,
+  StoredMessage,
+} from "../mailbox/engine.ts";
 import { EngineMailbox } from "../mailbox/engine_mailbox.ts";
 import { MailboxConnectionError } from "../mailbox/errors.ts";
-import { type InMemoryMailboxOptions, MemoryEngine } from "../mailbox/in_memory_mailbox.ts";
+import type { InMemoryMailboxOptions } from "../mailbox/in_memory_mailbox.ts";
 import type { Capabilities } from "../mailbox/mailbox.ts";
+import { MemoryEngine } from "../mailbox/memory_engine.ts";
 
 /** The calls of an engine that can fail or hang. */
 export type EngineOperation = Exclude<
   keyof Engine<unknown>,
-  "capabilities" | "label" | "trouble" | "offThread" | "onWake" | "deadLetters" | "close"
+  | "capabilities"
+  | "label"
+  | "trouble"
+  | "offThread"
+  | "onWake"
+  | "onCancel"
+  | "deadLetters"
+  | "transaction"
+  | "queue"
+  | "queues"
+  | "drop"
+  | "close"
 >;
 
 /** How a connection is lost. */
@@ -155,6 +175,37 @@ export class FaultyEngine<B> implements Engine<B> {
   /** Calls the wrapped engine, with the requested faults. */
   count(): Maybe<number> {
     return this.#call("count", () => this.#inner.count());
+  }
+
+  /** Calls the wrapped engine, with the requested faults. */
+  stats(): Maybe<EngineStats> {
+    return this.#call("stats", () => this.#inner.stats());
+  }
+
+  /** Calls the wrapped engine, with the requested faults. */
+  find(id: string): Maybe<StoredMessage<B> | undefined> {
+    return this.#call("find", () => this.#inner.find?.(id));
+  }
+
+  /** Calls the wrapped engine, with the requested faults. */
+  cancel(id: string): Maybe<boolean> {
+    return this.#call("cancel", () => this.#inner.cancel?.(id) ?? false);
+  }
+
+  /** Calls the wrapped engine, with the requested faults. */
+  pause(paused: boolean): Maybe<void> {
+    return this.#call("pause", () => this.#inner.pause?.(paused));
+  }
+
+  /** Returns another queue of the wrapped engine, which has no faults. */
+  queue(name: string): Engine<B> {
+    if (this.#inner.queue !== undefined) return this.#inner.queue(name);
+    throw new TypeError(`Cannot open queue "${name}": the wrapped engine has one queue`);
+  }
+
+  /** Listens to the wrapped engine. Never fails. */
+  onCancel(listener: (id: string) => void): () => Maybe<void> {
+    return this.#inner.onCancel?.(listener) ?? (() => {});
   }
 
   /** Calls the wrapped engine, with the requested faults. */

@@ -2,7 +2,13 @@ import { identityCodec } from "../mailbox/codec.ts";
 import type { Engine } from "../mailbox/engine.ts";
 import { EngineMailbox } from "../mailbox/engine_mailbox.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
-import { FULL_CAPABILITIES, type MailboxOptions, type SendOptions } from "../mailbox/mailbox.ts";
+import {
+  BASIC_CAPABILITIES,
+  type MailboxOptions,
+  type SendManyOptions,
+  type SendOptions,
+  type SendResult,
+} from "../mailbox/mailbox.ts";
 
 /** A message that {@linkcode CollectingMailbox} recorded. */
 export interface Collected<T> {
@@ -42,19 +48,23 @@ export class CollectingMailbox<T, R = unknown> extends InMemoryMailbox<T, R> {
   }
 
   /** Stores and records a message. */
-  override async send(body: T, options: SendOptions<R> = {}): Promise<string> {
-    const id = await super.send(body, options);
-    this.sent.push({ id, body, options: options as SendOptions });
-    return id;
+  override async send(body: T, options: SendOptions<R> = {}): Promise<SendResult> {
+    const result = await super.send(body, options);
+    this.sent.push({ id: result.id, body, options: options as SendOptions });
+    return result;
   }
 
   /** Stores and records messages. */
-  override async sendMany(bodies: readonly T[], options: SendOptions<R> = {}): Promise<string[]> {
-    const ids = await super.sendMany(bodies, options);
+  override async sendMany(
+    bodies: readonly T[],
+    options: SendManyOptions<T, R> = {},
+  ): Promise<SendResult[]> {
+    const results = await super.sendMany(bodies, options);
     for (const [i, body] of bodies.entries()) {
-      this.sent.push({ id: ids[i]!, body, options: options as SendOptions });
+      const own = typeof options === "function" ? options(body, i) : options;
+      this.sent.push({ id: results[i]!.id, body, options: own as SendOptions });
     }
-    return ids;
+    return results;
   }
 }
 
@@ -81,7 +91,7 @@ export class NullMailbox<T, R = unknown> extends EngineMailbox<T, R, unknown> {
 /** Delivers nothing, so nothing can be settled. */
 function nullEngine(): Engine<unknown> {
   return {
-    capabilities: FULL_CAPABILITIES,
+    capabilities: BASIC_CAPABILITIES,
     send: (entries) => entries.map(() => true),
     receive: () => ({ deliveries: [], nextDueMs: Infinity }),
     acknowledge: (deliveries) => deliveries.map(() => false),
@@ -92,6 +102,7 @@ function nullEngine(): Engine<unknown> {
     checkpoint: () => false,
     peek: () => [],
     count: () => 0,
+    stats: () => ({ waiting: 0 }),
     purge: () => 0,
     onWake: () => () => {},
     deadLetters: nullEngine,

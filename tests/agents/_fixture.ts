@@ -43,7 +43,7 @@ export class Fixture {
   }
 
   async ask(request: string, more: Partial<AgentRequest<string>> = {}): Promise<string> {
-    return await this.requests.send({ request, ...more }, { replyTo: this.replies });
+    return (await this.requests.send({ request, ...more }, { replyTo: this.replies })).id;
   }
 
   /** Runs a loop until the mailbox is empty. */

@@ -80,11 +80,10 @@ describe("a directory mailbox of version 0.1", () => {
     const last = messages.at(-1)!;
     await last.saveCheckpoint!({ page: 9 });
     await last.release();
-    let duplicates = 0;
-    await mailbox.send({ n: 4 }, { id: "four", onDuplicate: () => duplicates++ });
+    const { stored } = await mailbox.send({ n: 4 }, { id: "four" });
     const [again] = await mailbox.receive();
-    assertEquals([duplicates, again?.id, again?.body, again?.replyTo, again?.checkpoint], [
-      1,
+    assertEquals([stored, again?.id, again?.body, again?.replyTo, again?.checkpoint], [
+      false,
       "four",
       { n: 4 },
       "answers",

@@ -69,19 +69,17 @@ export class History {
   async #send(delayMs: number, key: number | null): Promise<void> {
     const serial = ++this.#lastSerial;
     const id = key === null ? undefined : `key-${key}`;
-    let isStored = true;
-    const onDuplicate = () => isStored = false;
-    const sentAs = await this.#mailbox.send(
+    const sent = await this.#mailbox.send(
       serial,
-      { delayMs, onDuplicate, ...(id === undefined ? {} : { id }) },
+      { delayMs, ...(id === undefined ? {} : { id }) },
     );
-    same(isStored, this.#model.send(serial, sentAs, delayMs), "a duplicate is reported");
+    same(sent.stored, this.#model.send(serial, sent.id, delayMs), "a duplicate is reported");
   }
 
   async #sendMany(count: number, delayMs: number): Promise<void> {
     const serials = Array.from({ length: count }, () => ++this.#lastSerial);
-    const ids = await this.#mailbox.sendMany(serials, { delayMs });
-    for (const [i, serial] of serials.entries()) this.#model.send(serial, ids[i]!, delayMs);
+    const sent = await this.#mailbox.sendMany(serials, { delayMs });
+    for (const [i, serial] of serials.entries()) this.#model.send(serial, sent[i]!.id, delayMs);
   }
 
   async #receive(maxMessages: number, visibilityTimeoutMs: number): Promise<void> {

@@ -8,7 +8,7 @@ import { jsonCodec } from "../../src/mailbox/codec.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import type { Capabilities, Mailbox, MailboxOptions } from "../../src/mailbox/mailbox.ts";
-import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
 import { skipReason } from "../../src/testing/mailbox_cases/mod.ts";
 import {
@@ -72,11 +72,27 @@ export function onSharedEngine(wrap: (engine: Engine<string>) => Engine<string>)
 /** What an engine lacks: capabilities and parts of the mailbox or its fixture. */
 export type Lack = keyof Capabilities | MailboxPart;
 
+/** What no engine of version 0.1 had. */
+export const BEYOND_BASIC: readonly Lack[] = [
+  "keys",
+  "priorities",
+  "longDelays",
+  "dedupWindow",
+  "lookup",
+  "pause",
+  "requests",
+  "queues",
+];
+
 /** What engines lack by design. Tests that name their engine need not repeat it. */
 const LACKS: Readonly<Record<string, readonly Lack[]>> = {
-  NATS: ["fifo", "fencedAck"],
-  SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek"],
+  NATS: ["fifo", "fencedAck", ...BEYOND_BASIC],
+  SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek", ...BEYOND_BASIC],
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
+  SQLite: BEYOND_BASIC,
+  Redis: BEYOND_BASIC,
+  PostgreSQL: BEYOND_BASIC,
+  "Deno KV": BEYOND_BASIC,
 };
 
 /** Options of {@linkcode hostMailboxCases}. */

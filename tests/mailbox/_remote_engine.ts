@@ -1,5 +1,12 @@
 import { nextTurn } from "../../src/clock.ts";
-import type { Delivery, Engine, Entry, Received, StoredMessage } from "../../src/mailbox/engine.ts";
+import type {
+  Delivery,
+  Engine,
+  EngineStats,
+  Entry,
+  Received,
+  StoredMessage,
+} from "../../src/mailbox/engine.ts";
 import type { Capabilities } from "../../src/mailbox/mailbox.ts";
 
 /**
@@ -63,6 +70,30 @@ export class RemoteEngine<B> implements Engine<B> {
 
   count(): Promise<number> {
     return travel(() => this.#inner.count());
+  }
+
+  stats(): Promise<EngineStats> {
+    return travel(() => this.#inner.stats());
+  }
+
+  find(id: string): Promise<StoredMessage<B> | undefined> {
+    return travel(() => this.#inner.find?.(id));
+  }
+
+  cancel(id: string): Promise<boolean> {
+    return travel(() => this.#inner.cancel?.(id) ?? false);
+  }
+
+  pause(paused: boolean): Promise<void> {
+    return travel(() => this.#inner.pause?.(paused));
+  }
+
+  onCancel(listener: (id: string) => void): () => void | Promise<void> {
+    return this.#inner.onCancel?.(listener) ?? (() => {});
+  }
+
+  queue(name: string): Engine<B> {
+    return new RemoteEngine(this.#inner.queue!(name));
   }
 
   purge(): Promise<number> {

@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { identityCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
-import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { skippedMailboxCases, VirtualClock } from "../../src/testing/mod.ts";
 import { hostMailboxCases, onSharedEngine } from "./_hosts.ts";
 import { RemoteEngine } from "./_remote_engine.ts";

@@ -3,7 +3,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { jsonCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../src/mailbox/errors.ts";
-import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { redrive } from "../../src/loops/redrive.ts";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
 

@@ -5,7 +5,7 @@ import { jsonCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
-import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { FaultyEngine, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
 
 /** Returns a mailbox that fails on demand, and another one on the same storage that does not. */
@@ -152,7 +152,7 @@ describe("a mailbox whose engine fails", () => {
     faulty.loseConnection({ operations: ["deadLetter"], calls: 1 });
     const messages = await mailbox.receive({ maxMessages: 10, visibilityTimeoutMs: 1_000 });
     assertEquals(messages.map(({ body }) => body), ["good"]);
-    assertEquals(errors, ["unreadable message could not be dead-lettered: bad"]);
+    assertEquals(errors, ["message could not be dead-lettered: bad"]);
     await messages[0]!.acknowledge();
     await clock.advance(1_000);
     assertEquals(await mailbox.receive(), []);

@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assert } from "@std/assert";
 import * as fc from "fast-check";
 import type { Delivery, Engine, Entry, Received } from "../../src/mailbox/engine.ts";
-import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { histories } from "./_commands.ts";
 import { History } from "./_history.ts";
 import type { ManualClock } from "./_manual_clock.ts";

@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { Fifo, Heap } from "../../src/_heap.ts";
-import { MemoryEngine } from "../../src/mailbox/in_memory_mailbox.ts";
+import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { ManualClock } from "./_manual_clock.ts";
 import { seed } from "./_seed.ts";
 

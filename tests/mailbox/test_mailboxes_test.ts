@@ -17,8 +17,8 @@ describe("CollectingMailbox", () => {
 
   it("records sent messages, also after they are purged", async () => {
     const mailbox = new CollectingMailbox<string>();
-    const id = await mailbox.send("a", { delayMs: 5 });
-    const ids = await mailbox.sendMany(["b", "c"], { replyTo: "replies" });
+    const { id } = await mailbox.send("a", { delayMs: 5 });
+    const ids = (await mailbox.sendMany(["b", "c"], { replyTo: "replies" })).map(({ id }) => id);
     await mailbox.purge();
     assertEquals(mailbox.bodies, ["a", "b", "c"]);
     assertEquals(mailbox.sent, [
@@ -38,7 +38,8 @@ describe("CollectingMailbox", () => {
 describe("NullMailbox", () => {
   it("drops sent messages", async () => {
     const mailbox = new NullMailbox<string>();
-    const ids = [await mailbox.send("a", { id: "one" }), ...await mailbox.sendMany(["b", "c"])];
+    const sent = [await mailbox.send("a", { id: "one" }), ...await mailbox.sendMany(["b", "c"])];
+    const ids = sent.map(({ id }) => id);
     assertEquals([ids[0], new Set(ids).size], ["one", 3]);
     assertEquals(await mailbox.approximateCount(), 0);
     assertEquals(await mailbox.peek(10), []);

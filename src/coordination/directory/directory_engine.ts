@@ -3,6 +3,7 @@ import type { Clock } from "../../clock.ts";
 import {
   type Delivery,
   type Engine,
+  type EngineStats,
   type Entry,
   FREE_RELEASES,
   freshnessOf,
@@ -11,8 +12,8 @@ import {
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import {
+  BASIC_CAPABILITIES,
   type Capabilities,
-  FULL_CAPABILITIES,
   type MailboxOptions,
 } from "../../mailbox/mailbox.ts";
 import { type FileName, fitsInName, orderOf, sentAt, toVisible } from "./_file_names.ts";
@@ -40,7 +41,7 @@ interface DirectoryDelivery extends Delivery<string> {
  * read it, and add files of their own to `inbox`.
  */
 export class DirectoryEngine implements Engine<string> {
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
   readonly label = "directory";
   readonly #options: DirectoryEngineOptions;
   readonly #folder: MessageFolder;
@@ -177,6 +178,10 @@ export class DirectoryEngine implements Engine<string> {
 
   async count(): Promise<number> {
     return (await this.#folder.listAll()).length;
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   async purge(): Promise<number> {

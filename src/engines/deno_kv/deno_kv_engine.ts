@@ -2,12 +2,13 @@ import { wakeUps } from "../_kit/wake_ups.ts";
 import {
   type Delivery,
   type Engine,
+  type EngineStats,
   type Entry,
   FREE_RELEASES,
   type Received,
 } from "../../mailbox/engine.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
 import { Receiver, Settler } from "./_leases.ts";
 import type { KvAtomic } from "./kv.ts";
 import {
@@ -33,7 +34,7 @@ export interface DenoKvEngineParts {
 
 /** One queue in a store. All times are by the wall clock, on which its processes have to agree. */
 export class DenoKvEngine implements Engine<string> {
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
   readonly label = "Deno KV";
   readonly #name: string;
   readonly #parts: DenoKvEngineParts;
@@ -151,6 +152,10 @@ export class DenoKvEngine implements Engine<string> {
 
   count(): Promise<number> {
     return this.#sender.count();
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   /** Deletes in several commits, each with an exact count. It also deletes messages sent meanwhile. */

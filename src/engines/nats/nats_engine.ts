@@ -1,6 +1,7 @@
 import {
   type Delivery,
   type Engine,
+  type EngineStats,
   type Entry,
   FREE_RELEASES,
   type Maybe,
@@ -8,7 +9,7 @@ import {
   type StoredMessage,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
 import { ACK, NAK } from "./_calls.ts";
 import { type NatsDelivery, peeked } from "./_delivery.ts";
 import { Leases } from "./_leases.ts";
@@ -26,7 +27,7 @@ const MAX_BATCH = 10_000;
 
 /** A queue on a NATS server: a stream of messages, a stream of notes, and a consumer. */
 export class NatsEngine implements Engine<string> {
-  readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, fencedAck: false, fifo: false };
+  readonly capabilities: Capabilities = { ...BASIC_CAPABILITIES, fencedAck: false, fifo: false };
   readonly label = "NATS";
   readonly #name: string;
   readonly #connection: SharedConnection;
@@ -171,6 +172,10 @@ export class NatsEngine implements Engine<string> {
     const { streams, jetStream, names } = this.#queue;
     const what = this.#queue.what("count");
     return (await streams.use(() => jetStream.stream(what, names.stream))).state.messages;
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   async purge(): Promise<number> {

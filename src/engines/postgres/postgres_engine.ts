@@ -3,13 +3,14 @@ import type { Log } from "../../log.ts";
 import {
   type Delivery,
   type Engine,
+  type EngineStats,
   type Entry,
   freshnessOf,
   type OffThreadPlan,
   type Received,
 } from "../../mailbox/engine.ts";
 import { fullError, isMailboxError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
 import { LostCalls, PendingCalls } from "../_kit/calls.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
@@ -53,7 +54,7 @@ const LOCKED_RETRY_MS = 5;
 
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
   readonly label = "PostgreSQL";
   readonly #queue: string;
   readonly #link: PostgresLink;
@@ -149,6 +150,10 @@ export class PostgresEngine implements Engine<string> {
   async count(): Promise<number> {
     const [row] = await this.#call("count", "count", [this.#queue]);
     return Number(row!.count);
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   async purge(): Promise<number> {

@@ -1,13 +1,14 @@
 import {
   type Delivery,
   type Engine,
+  type EngineStats,
   type Entry,
   FREE_RELEASES,
   type OffThreadPlan,
   type Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
+import { BASIC_CAPABILITIES, type Capabilities, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import {
   ackArguments,
@@ -43,7 +44,7 @@ export interface RedisEngineOptions {
 
 /** One queue on a server. All times are by the server's clock, which its clients share. */
 export class RedisEngine implements Engine<string> {
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
   readonly label = "Redis";
   readonly #name: string;
   readonly #link: RedisLink;
@@ -180,6 +181,10 @@ export class RedisEngine implements Engine<string> {
   async count(): Promise<number> {
     const [, count] = await this.#run("count", COUNT, []);
     return count as number;
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   async purge(): Promise<number> {

@@ -2,6 +2,7 @@ import type { Clock } from "../../clock.ts";
 import {
   type Delivery,
   type Engine,
+  type EngineStats,
   type Entry,
   FREE_RELEASES,
   freshnessOf,
@@ -10,7 +11,7 @@ import {
   type Received,
 } from "../../mailbox/engine.ts";
 import { fullError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
 import type { Connection } from "./_connection.ts";
 import type { SqliteValue } from "./drivers.ts";
@@ -50,7 +51,7 @@ const MAX_DUE = 10_000;
  * leases and delays become longer or shorter by the difference; receipt handles do not depend on it.
  */
 export class SqliteEngine implements Engine<string> {
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
   readonly label = "SQLite";
   readonly #queue: string;
   readonly #connection: Connection;
@@ -135,6 +136,10 @@ export class SqliteEngine implements Engine<string> {
 
   count(): Maybe<number> {
     return this.#connection.read(() => this.#count());
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   purge(): Promise<number> {

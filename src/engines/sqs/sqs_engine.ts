@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts";
-import type { Delivery, Engine, Entry, Received } from "../../mailbox/engine.ts";
+import type { Delivery, Engine, EngineStats, Entry, Received } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES, MAX_VISIBILITY_MS } from "../../mailbox/mailbox.ts";
+import { BASIC_CAPABILITIES, type Capabilities, MAX_VISIBILITY_MS } from "../../mailbox/mailbox.ts";
 import { isPurging, isRefusal, type Outcome, type SqsCalls, throwFailed } from "./sqs_client.ts";
 import { Checkpoints, type CheckpointStore } from "./checkpoint_store.ts";
 import {
@@ -52,7 +52,7 @@ export class SqsEngine implements Engine<string> {
   constructor(parts: SqsEngineParts) {
     const { calls, queue, deadLetters, log } = parts;
     this.capabilities = {
-      ...FULL_CAPABILITIES,
+      ...BASIC_CAPABILITIES,
       restoresAttempts: false,
       // Each dead letter is a group of its own, so an unsettled one does not block the others.
       fifo: queue.fifo && queue !== deadLetters,
@@ -165,6 +165,10 @@ export class SqsEngine implements Engine<string> {
     const { name, url } = this.#queue;
     const counts = await attributesOf(this.#calls, `count ("${name}")`, url, COUNTS);
     return COUNTS.reduce((sum, which) => sum + Number(counts[which] ?? 0), 0);
+  }
+
+  async stats(): Promise<EngineStats> {
+    return { waiting: await this.count() };
   }
 
   async purge(): Promise<number> {

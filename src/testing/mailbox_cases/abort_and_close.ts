@@ -20,7 +20,7 @@ export const abort: readonly MailboxCase[] = [
     const { received } = await setup.waiting({ signal: controller.signal });
     controller.abort();
     assertEquals(await setup.soon(received), []);
-    const id = await setup.mailbox.send("later");
+    const { id } = await setup.mailbox.send("later");
     assertEquals((await setup.receiveOne()).id, id);
   }),
 
@@ -76,7 +76,7 @@ export const abort: readonly MailboxCase[] = [
       const controller = new AbortController();
       const aborted = await setup.waiting({ signal: controller.signal });
       const remaining = await setup.waiting();
-      const id = await setup.mailbox.send("later", { delayMs: setup.ms(4) });
+      const { id } = await setup.mailbox.send("later", { delayMs: setup.ms(4) });
       controller.abort();
       assertEquals(await setup.soon(aborted.received), []);
       assertEquals((await setup.soon(remaining.received))[0]?.id, id);

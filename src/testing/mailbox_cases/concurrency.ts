@@ -96,7 +96,9 @@ async function everyMessageOnce(
   setup: Setup,
   receivers: readonly Mailbox<unknown>[],
 ): Promise<void> {
-  const ids = await setup.mailbox.sendMany(Array.from({ length: 200 }, (_, i) => i));
+  const ids = (await setup.mailbox.sendMany(Array.from({ length: 200 }, (_, i) => i))).map((
+    { id },
+  ) => id);
   const seen: string[] = [];
   await Promise.all(receivers.map(async (mailbox, i) => {
     for (;;) {

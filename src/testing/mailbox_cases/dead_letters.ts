@@ -10,7 +10,7 @@ const unreadable = topic("dead letters", { needs: ["deadLetters", "sendRaw"] });
 export const deadLetters: readonly MailboxCase[] = [
   holds("a dead-lettered message is in the dead letters and nowhere else", async (setup) => {
     const { mailbox } = setup;
-    const id = await mailbox.send({ n: 1 }, { replyTo: "replies" });
+    const { id } = await mailbox.send({ n: 1 }, { replyTo: "replies" });
     await (await setup.receiveOne()).nack();
     const message = await setup.receiveOne();
     await message.deadLetter({ reason: "handler_error", error: "TypeError: no" });
@@ -121,7 +121,7 @@ export const deadLetters: readonly MailboxCase[] = [
 
   holds("a redrive sends messages with their old ids", async (setup) => {
     const { mailbox } = setup;
-    const ids = await mailbox.sendMany([1, 2, 3], { replyTo: "replies" });
+    const ids = (await mailbox.sendMany([1, 2, 3], { replyTo: "replies" })).map(({ id }) => id);
     await deadLetter(setup, 3, "test");
     assertEquals(await redrive(mailbox), 3);
     assertEquals(await mailbox.deadLetters.approximateCount(), 0);

@@ -25,7 +25,7 @@ const BODIES: readonly unknown[] = [
 export const delivery: readonly MailboxCase[] = [
   holds("a sent message is received, and deleted when it is acknowledged", async (setup) => {
     const { mailbox } = setup;
-    const id = await mailbox.send({ item: "tea" });
+    const { id } = await mailbox.send({ item: "tea" });
     const message = await setup.receiveOne();
     assertEquals(message.id, id);
     assertEquals(message.body, { item: "tea" });
@@ -52,7 +52,8 @@ export const delivery: readonly MailboxCase[] = [
 
   holds("send returns the unique id of each message", async (setup) => {
     const { mailbox } = setup;
-    const ids = [await mailbox.send(0), ...await mailbox.sendMany([1, 2, 3])];
+    const sent = [await mailbox.send(0), ...await mailbox.sendMany([1, 2, 3])];
+    const ids = sent.map(({ id }) => id);
     assertEquals(new Set(ids).size, 4);
     const messages = await mailbox.receive({ maxMessages: 10 });
     assertEquals(messages.map(({ id, body }) => ids.indexOf(id) === body), [
@@ -129,7 +130,7 @@ export const delivery: readonly MailboxCase[] = [
 
   shared("a message that one connection sends, another receives once", async (setup) => {
     const sibling = await setup.sibling();
-    const id = await setup.mailbox.send("shared", { replyTo: "replies" });
+    const { id } = await setup.mailbox.send("shared", { replyTo: "replies" });
     const message = await setup.receiveOne({}, sibling);
     assertEquals([message.id, message.body, message.replyTo], [id, "shared", "replies"]);
     await setup.assertNoneVisible();

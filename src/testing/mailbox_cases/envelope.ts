@@ -126,10 +126,9 @@ export const replies: readonly MailboxCase[] = [
     await setup.mailbox.send("ping", { replyTo: setup.replies });
     const message = await setup.receiveOne();
     assertEquals(message.replyTo, "replies");
-    const id = await message.reply({ answer: "pong" });
+    await message.reply({ answer: "pong" });
     await message.reply("and more");
     assertEquals(setup.replies.bodies, [{ answer: "pong" }, "and more"]);
-    assertEquals(setup.replies.sent[0]?.id, id);
     await message.acknowledge();
   }),
 

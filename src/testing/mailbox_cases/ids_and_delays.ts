@@ -9,7 +9,7 @@ const deduplicated = topic("ids and delays", { requires: ["dedup"] });
 export const idsAndDelays: readonly MailboxCase[] = [
   delayed("a delayed message is hidden until it is due", async (setup) => {
     const { mailbox } = setup;
-    const soon = await mailbox.send("soon", { delayMs: setup.ms(3) });
+    const { id: soon } = await mailbox.send("soon", { delayMs: setup.ms(3) });
     await mailbox.sendMany(["late", "late too"], { delayMs: setup.ms(100) });
     await setup.assertNoneVisible();
     assertEquals(await mailbox.approximateCount(), 3);
@@ -27,7 +27,7 @@ export const idsAndDelays: readonly MailboxCase[] = [
 
   topic("ids and delays")("a message has the id that its sender chose", async (setup) => {
     const id = "order 7/'ü'";
-    assertEquals(await setup.mailbox.send("work", { id }), id);
+    assertEquals((await setup.mailbox.send("work", { id })).id, id);
     assertEquals((await setup.receiveOne()).id, id);
   }),
 
@@ -36,8 +36,8 @@ export const idsAndDelays: readonly MailboxCase[] = [
     async (setup) => {
       const { mailbox } = setup;
       const id = "order-7";
-      assertEquals(await mailbox.send("first", { id }), id);
-      assertEquals(await mailbox.send("again", { id }), id);
+      assertEquals((await mailbox.send("first", { id })).id, id);
+      assertEquals((await mailbox.send("again", { id })).id, id);
       assertEquals(await mailbox.approximateCount(), 1, "while it is ready");
       const message = await setup.receiveOne();
       await mailbox.send("again", { id });
@@ -50,19 +50,17 @@ export const idsAndDelays: readonly MailboxCase[] = [
     },
   ),
 
-  deduplicated("onDuplicate is called for a duplicate", async (setup) => {
+  deduplicated("a send returns whether the message was stored", async (setup) => {
     const { mailbox } = setup;
-    const duplicates: string[] = [];
-    const onDuplicate = (id: string) => void duplicates.push(id);
-    await mailbox.send("first", { id: "order-7", onDuplicate });
-    await mailbox.send("another", { id: "order-8", onDuplicate });
-    await mailbox.sendMany(["a", "b"], { onDuplicate });
-    assertEquals(duplicates, [], "stored messages are no duplicates");
-    assertEquals(await mailbox.send("again", { id: "order-7", onDuplicate }), "order-7");
-    assertEquals(duplicates, ["order-7"]);
+    const id = "order-7";
+    assertEquals(await mailbox.send("first", { id }), { id, stored: true });
+    assertEquals(await mailbox.send("again", { id }), { id, stored: false });
+    const ids = ["order-8", "order-7", "order-9", "order-8"];
+    const sent = await mailbox.sendMany(ids, (_, i) => ({ id: ids[i]! }));
+    assertEquals(sent.map(({ stored }) => stored), [true, false, true, false]);
+    assertEquals(sent.map(({ id }) => id), ids);
     await setup.receiveAndAcknowledge();
-    await mailbox.send("second", { id: "order-7", onDuplicate });
-    assertEquals(duplicates, ["order-7"], "its id can be used again");
+    assertEquals(await mailbox.send("second", { id }), { id, stored: true });
   }),
 
   deduplicated("an id can be used again when its message is acknowledged", async (setup) => {
@@ -85,13 +83,10 @@ export const idsAndDelays: readonly MailboxCase[] = [
     async (setup) => {
       const sibling = await setup.sibling();
       const senders = [setup.mailbox, sibling, setup.mailbox, sibling];
-      const duplicates: string[] = [];
-      const onDuplicate = (id: string) => void duplicates.push(id);
-      const send = (mailbox: Mailbox<unknown>, i: number) =>
-        mailbox.send(i, { id: "order-7", onDuplicate });
-      await Promise.all(senders.map(send));
+      const send = (mailbox: Mailbox<unknown>, i: number) => mailbox.send(i, { id: "order-7" });
+      const sent = await Promise.all(senders.map(send));
       assertEquals((await setup.receiveAndAcknowledge(10)).length, 1);
-      assertEquals(duplicates.length, 3, "three of the four sends are duplicates");
+      assertEquals(sent.filter(({ stored }) => stored).length, 1, "three sends are duplicates");
     },
   ),
 ];

@@ -16,7 +16,7 @@ export const longPoll: readonly MailboxCase[] = [
 
   holds("a sent message ends the wait", async (setup) => {
     const { received } = await setup.waiting();
-    const id = await setup.mailbox.send("work");
+    const { id } = await setup.mailbox.send("work");
     const [message] = await setup.soon(received);
     assertEquals([message?.id, message?.deliveryCount], [id, 1]);
   }),
@@ -87,21 +87,21 @@ export const longPoll: readonly MailboxCase[] = [
 
   delayed("a delayed message ends the wait when it is due", async (setup) => {
     const { received } = await setup.waiting();
-    const id = await setup.mailbox.send("later", { delayMs: setup.ms(2) });
+    const { id } = await setup.mailbox.send("later", { delayMs: setup.ms(2) });
     assertEquals((await setup.soon(received))[0]?.id, id);
   }),
 
   delayed("the earlier of two delayed messages ends the wait", async (setup) => {
     await setup.mailbox.send("late", { delayMs: setup.ms(1_000) });
     const { received } = await setup.waiting();
-    const id = await setup.mailbox.send("soon", { delayMs: setup.ms(2) });
+    const { id } = await setup.mailbox.send("soon", { delayMs: setup.ms(2) });
     assertEquals((await setup.soon(received))[0]?.id, id);
   }),
 
   delayed("a receiver whose wait ended does not delay the others", async (setup) => {
     const short = await setup.waiting({ waitTimeMs: setup.ms(2) });
     const long = await setup.waiting();
-    const id = await setup.mailbox.send("later", { delayMs: setup.ms(4) });
+    const { id } = await setup.mailbox.send("later", { delayMs: setup.ms(4) });
     assertEquals(await setup.soon(short.received), []);
     assertEquals((await setup.soon(long.received))[0]?.id, id);
   }),
@@ -117,13 +117,13 @@ export const longPoll: readonly MailboxCase[] = [
   shared("a message that another connection sends ends the wait", async (setup) => {
     const sibling = await setup.sibling();
     const { received } = await setup.waiting();
-    const id = await sibling.send("work");
+    const { id } = await sibling.send("work");
     assertEquals((await setup.soon(received))[0]?.id, id);
   }),
 
   shared("a message that another connection releases ends the wait", async (setup) => {
     const sibling = await setup.sibling();
-    const id = await setup.mailbox.send("work");
+    const { id } = await setup.mailbox.send("work");
     const message = await setup.receiveOne({}, sibling);
     const { received } = await setup.waiting();
     await message.release();

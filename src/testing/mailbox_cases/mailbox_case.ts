@@ -36,9 +36,12 @@ export interface MailboxFixture {
   close?(): Promise<void>;
 }
 
-/** Creates a fixture. Pass the options to the mailbox: a case sets where replies and the log go. */
+/**
+ * Creates a fixture. Pass the options to the mailbox: a case sets where replies and the log go, and the codec
+ * of some mailboxes.
+ */
 export type MakeMailbox = (
-  options: Required<Pick<MailboxOptions, "resolver" | "log">>,
+  options: Required<Pick<MailboxOptions, "resolver" | "log">> & Pick<MailboxOptions, "codec">,
 ) => MailboxFixture | Promise<MailboxFixture>;
 
 /** An optional part of a mailbox or of its fixture. */
@@ -51,6 +54,7 @@ export type MailboxPart =
   | "releaseMany"
   | "extendMany"
   | "peek"
+  | "queues"
   | "headers";
 
 /** The subject of a case. */
@@ -69,7 +73,16 @@ export type MailboxTopic =
   | "checkpoints"
   | "ids and delays"
   | "headers"
-  | "count, peek and purge";
+  | "count, peek and purge"
+  | "keys"
+  | "priorities"
+  | "expiry"
+  | "deduplication"
+  | "stats"
+  | "get and cancel"
+  | "pause"
+  | "requests"
+  | "codecs";
 
 /** A named test case for any test runner. */
 export interface MailboxCase {
@@ -116,10 +129,13 @@ export class Setup {
     this.#fixture = fixture;
   }
 
-  static async make(make: MakeMailbox): Promise<Setup> {
+  static async make(
+    make: MakeMailbox,
+    options: Pick<MailboxOptions, "codec"> = {},
+  ): Promise<Setup> {
     const replies = new CollectingMailbox<unknown>("replies");
     const resolver = (name: string) => name === replies.name ? replies : undefined;
-    return new Setup(await make({ log: silentLog, resolver }), replies);
+    return new Setup(await make({ log: silentLog, resolver, ...options }), replies);
   }
 
   /** Returns whether the mailbox or its fixture lacks this. */
@@ -224,13 +240,14 @@ export async function invalid(act: () => Promise<unknown>): Promise<void> {
 export function topic(
   topic: MailboxTopic,
   gate: Pick<MailboxCase, "requires" | "needs"> = {},
+  options: Pick<MailboxOptions, "codec"> = {},
 ): (name: string, check: (setup: Setup) => Promise<void>) => MailboxCase {
   return (name, check) => ({
     topic,
     name,
     ...gate,
     async run(make, skip) {
-      const setup = await Setup.make(make);
+      const setup = await Setup.make(make, options);
       try {
         const why = skipReason(gate, (what) => setup.lacks(what));
         if (why === undefined) await check(setup);

@@ -11,12 +11,16 @@ import { concurrency } from "./concurrency.ts";
 import { countPeekPurge } from "./count_peek_purge.ts";
 import { deadLetters } from "./dead_letters.ts";
 import { delivery } from "./delivery.ts";
+import { codecs } from "./codecs.ts";
 import { headers, replies } from "./envelope.ts";
+import { deduplication, expiry } from "./expiry_and_dedup.ts";
 import { idsAndDelays } from "./ids_and_delays.ts";
+import { keys, priorities } from "./keys_and_priorities.ts";
 import { receiptHandles, visibility } from "./leases.ts";
 import { longPoll } from "./long_poll.ts";
 import { type MailboxCase, type MakeMailbox, Setup, skipReason } from "./mailbox_case.ts";
 import { releaseAndNack } from "./release_and_nack.ts";
+import { getAndCancel, pause, requests, stats } from "./stats_and_control.ts";
 
 /**
  * The cases of the mailbox contract, by topic. They can run in any order.
@@ -53,6 +57,15 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...idsAndDelays,
   ...headers,
   ...countPeekPurge,
+  ...keys,
+  ...priorities,
+  ...expiry,
+  ...deduplication,
+  ...stats,
+  ...getAndCancel,
+  ...pause,
+  ...requests,
+  ...codecs,
 ];
 
 /** A case that is skipped for a mailbox. */

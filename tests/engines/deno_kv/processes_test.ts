@@ -59,7 +59,7 @@ describe("processes on one file of Deno KV", gate, () => {
     await using it = await openForTest(NO_POLL);
     await using worker = startWorker(it.path, 60_000, 2_000);
     await worker.line("ready");
-    const id = await it.mailbox.send(1);
+    const { id } = await it.mailbox.send(1);
     await worker.line("received 1");
     assertEquals(await it.mailbox.receive(), []);
     worker.kill("SIGKILL");

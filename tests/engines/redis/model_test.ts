@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { systemClock } from "../../../src/clock.ts";
 import type { Delivery, Engine, Entry, StoredMessage } from "../../../src/mailbox/engine.ts";
-import { MemoryEngine } from "../../../src/mailbox/in_memory_mailbox.ts";
+import { MemoryEngine } from "../../../src/mailbox/memory_engine.ts";
 import { seededRandom, systemRandom } from "../../../src/random.ts";
 import { cleanUp, gate, openEngine, uniqueName } from "./_redis.ts";
 

@@ -50,6 +50,7 @@ function encoding(engine: SqliteEngine): Engine<unknown> {
     checkpoint: (delivery, it) => engine.checkpoint(stored([delivery])[0]!, JSON.stringify(it)),
     peek: async (max) => (await engine.peek(max)).map(decoded),
     count: () => engine.count(),
+    stats: () => engine.stats(),
     purge: () => engine.purge(),
     onWake: (listener) => engine.onWake(listener),
     deadLetters: () => encoding(engine.deadLetters()),

@@ -1,0 +1,205 @@
+import { checkDuration, checkInterval, MAX_VISIBILITY_MS, show } from "../_checks.ts";
+import { systemClock } from "../clock.ts";
+import { systemRandom } from "../random.ts";
+import { isTracing } from "../telemetry/open_telemetry.ts";
+import { sending } from "../telemetry/spans.ts";
+import { encodeEnvelope } from "./codec.ts";
+import type { Engine, EngineTransaction, Entry, Maybe } from "./engine.ts";
+import {
+  checkId,
+  type Envelope,
+  envelopeOf,
+  type EnvelopeOptions,
+  type MessageHeaders,
+} from "./envelope.ts";
+import type { Storage } from "./_engine_message.ts";
+import { InvalidParameterError } from "./errors.ts";
+import {
+  type Capabilities,
+  MAX_DELAY_MS,
+  type SendManyOptions,
+  type SendOptions,
+  type SendResult,
+} from "./mailbox.ts";
+
+/** The checked options of a message: the envelope, and the fields of the entry that need no encoding. */
+interface Fields {
+  readonly envelope: Envelope;
+  readonly head: Omit<Entry<unknown>, "body" | "meta" | "checkpoint">;
+}
+
+/** Returns the options of a message. */
+type OptionsOf<T, R> = (body: T, index: number) => SendOptions<R>;
+
+/**
+ * Makes entries of bodies and options, and stores them. It checks all options first, then encodes all bodies,
+ * then stores all entries in one call: a call that throws has stored nothing.
+ */
+export class Sender<T, R, B> {
+  readonly #name: string;
+  readonly #storage: Storage<B>;
+  /** One random prefix and a counter: as unique as random ids, in a third of the memory. */
+  readonly #idPrefix: string;
+  #lastId = 0;
+
+  constructor(name: string, storage: Storage<B>) {
+    this.#name = name;
+    this.#storage = storage;
+    this.#idPrefix = `${(storage.options.random ?? systemRandom).id()}-`;
+  }
+
+  /** Stores messages in the engine, or in a transaction on it. */
+  send(
+    bodies: readonly T[],
+    optionsOf: OptionsOf<T, R>,
+    store: Pick<EngineTransaction<B>, "send"> = this.#storage.engine,
+  ): Promise<SendResult[]> {
+    const send = async (trace?: MessageHeaders) => {
+      const entries = await this.#entries(bodies, bodies.map(optionsOf), trace);
+      const stored = await store.send(entries);
+      return entries.map(({ id }, i) => ({ id, stored: stored[i] === true }));
+    };
+    if (bodies.length === 0) return Promise.resolve([]);
+    if (!isTracing()) return send();
+    // The messages of one call share one span, which continues the trace in the headers of the first.
+    const { headers = {} } = optionsOf(bodies[0]!, 0);
+    return sending(this.#name, headers, (trace) => send(trace as MessageHeaders | undefined));
+  }
+
+  #entries(
+    bodies: readonly T[],
+    options: readonly SendOptions<R>[],
+    trace: MessageHeaders | undefined,
+  ): Maybe<readonly Entry<B>[]> {
+    const fields = options.map((it) => this.#fields(it));
+    const made = bodies.map((body, i) => this.#entry(body, options[i]!, fields[i]!, trace));
+    const isReady = (it: Maybe<Entry<B>>): it is Entry<B> => !(it instanceof Promise);
+    return made.every(isReady) ? made : Promise.all(made);
+  }
+
+  /** Checks the options of a message. */
+  #fields(options: SendOptions<R>): Fields {
+    const { id, dedupMs } = options;
+    const envelope = envelopeOf(options as EnvelopeOptions<never>);
+    const { key, priority } = envelope;
+    if (key !== undefined) this.#require("keys", "key");
+    if (priority !== undefined) this.#require("priorities", "priority");
+    if (dedupMs !== undefined) {
+      checkInterval("dedupMs", dedupMs, MAX_DELAY_MS);
+      if (id === undefined) {
+        throw new TypeError("Invalid dedupMs: it needs an `id`; pass the id to remember");
+      }
+      this.#require("dedupWindow", "dedupMs");
+    }
+    const head = {
+      id: id === undefined ? `${this.#idPrefix}${++this.#lastId}` : checkId(id),
+      dedup: id !== undefined,
+      delayMs: this.#delayMs(options),
+      dedupMs,
+      key,
+      priority,
+    };
+    return { envelope, head };
+  }
+
+  #delayMs({ delayMs, deliverAt }: SendOptions<R>): number {
+    if (deliverAt === undefined) return this.#checkDelay("delayMs", delayMs ?? 0);
+    if (delayMs !== undefined) {
+      throw new TypeError("Invalid deliverAt: pass either `deliverAt` or `delayMs`");
+    }
+    const at = deliverAt instanceof Date || typeof deliverAt === "number" ? +deliverAt : NaN;
+    if (Number.isNaN(at)) {
+      throw new TypeError(
+        `Invalid deliverAt: expected a date or milliseconds since the Unix epoch, got ${
+          show(deliverAt)
+        }`,
+      );
+    }
+    const now = (this.#storage.options.clock ?? systemClock).now();
+    return this.#checkDelay("deliverAt", Math.max(0, at - now));
+  }
+
+  #checkDelay(name: "delayMs" | "deliverAt", delayMs: number): number {
+    checkDuration(name, delayMs, MAX_DELAY_MS);
+    if (delayMs > MAX_VISIBILITY_MS) this.#require("longDelays", `${name} above 12 hours`);
+    return delayMs;
+  }
+
+  /** Encodes a message. Returns a promise when the codec does. */
+  #entry(
+    body: T,
+    options: SendOptions<R>,
+    fields: Fields,
+    trace: MessageHeaders | undefined,
+  ): Maybe<Entry<B>> {
+    const { codec } = this.#storage;
+    const encoded = codec.encode(body);
+    const checkpoint = options.checkpoint === undefined
+      ? undefined
+      : codec.encode(options.checkpoint);
+    if (!(encoded instanceof Promise) && !(checkpoint instanceof Promise)) {
+      return this.#complete(fields, encoded, checkpoint, trace);
+    }
+    return Promise.all([encoded, checkpoint])
+      .then(([body, checkpoint]) => this.#complete(fields, body, checkpoint, trace));
+  }
+
+  #complete(
+    { envelope, head }: Fields,
+    body: B,
+    checkpoint: B | undefined,
+    trace: MessageHeaders | undefined,
+  ): Entry<B> {
+    if (checkpoint !== undefined) this.#storage.codec.checkSize?.(checkpoint);
+    return { ...head, body, meta: this.#meta(body, envelope, trace), checkpoint };
+  }
+
+  /** Encodes the envelope. Omits the trace if it exceeds the size limit: the message matters more. */
+  #meta(body: B, envelope: Envelope, trace: MessageHeaders | undefined): B | undefined {
+    const own = this.#encodeMeta(body, envelope);
+    if (trace === undefined) return own;
+    try {
+      return this.#encodeMeta(body, { ...envelope, headers: { ...envelope.headers, ...trace } });
+    } catch {
+      return own;
+    }
+  }
+
+  #encodeMeta(body: B, envelope: Envelope): B | undefined {
+    const { codec } = this.#storage;
+    const meta = encodeEnvelope(codec, envelope, body);
+    codec.checkSize?.(body, meta);
+    return meta;
+  }
+
+  #require(capability: keyof Capabilities, option: string): void {
+    requireCapability(this.#storage.engine, this.#name, capability, option);
+  }
+}
+
+/** Throws when the engine cannot do what a call or an option needs. */
+export function requireCapability(
+  { capabilities, label }: Pick<Engine<unknown>, "capabilities" | "label">,
+  name: string,
+  capability: keyof Capabilities,
+  what: string,
+): void {
+  if (capabilities[capability]) return;
+  throw new InvalidParameterError(
+    `Cannot use ${what} on mailbox "${name}": ${label ?? "its engine"} does not support it. ` +
+      `\`mailbox.capabilities.${capability}\` tells in advance`,
+  );
+}
+
+/** Returns the function that returns the options of each message. */
+export function optionsOfEach<T, R>(options: SendManyOptions<T, R>): OptionsOf<T, R> {
+  if (typeof options === "function") return options;
+  for (const name of ["id", "dedupMs"] as const) {
+    if ((options as SendOptions<R>)[name] === undefined) continue;
+    throw new TypeError(
+      `Invalid ${name}: many messages cannot share one ${name}; pass a function that returns the ` +
+        "options of each body",
+    );
+  }
+  return () => options;
+}

@@ -1,0 +1,429 @@
+import { Fifo, Heap } from "../_heap.ts";
+import type { Clock } from "../clock.ts";
+import {
+  type Capabilities,
+  type Delivery,
+  type Engine,
+  type EngineStats,
+  type Entry,
+  FREE_RELEASES,
+  freshnessOf,
+  FULL_CAPABILITIES,
+  type MessageState,
+  type Received,
+} from "./engine.ts";
+import { fullError } from "./errors.ts";
+
+/** A stored message. */
+class Slot<B> {
+  place = -1;
+  /** `blocked` behind the first message of its key, or `hidden` by a delay or a lease, and in `#due`. */
+  position: "ready" | "blocked" | "hidden" = "ready";
+  /** When it becomes visible: the end of its delay or of its lease. */
+  dueAt = 0;
+  deliveryCount = 0;
+  releases = 0;
+  checkpoint: B | undefined;
+  /** The delivery that can settle it, while it is in flight. */
+  holder: MemoryDelivery<B> | undefined;
+  /** True from the moment in which it takes its place in the line of its key. */
+  joined = false;
+  /** True when it was cancelled while it was ready or blocked. The lines skip it. */
+  gone = false;
+  readonly number: number;
+  readonly enqueuedAt: number;
+  readonly entry: Entry<B>;
+
+  constructor(number: number, enqueuedAt: number, entry: Entry<B>) {
+    this.number = number;
+    this.enqueuedAt = enqueuedAt;
+    this.entry = entry;
+    this.checkpoint = entry.checkpoint;
+  }
+}
+
+class MemoryDelivery<B> implements Delivery<B> {
+  readonly slot: Slot<B>;
+  readonly deliveryCount: number;
+  readonly state: MessageState | undefined;
+  readonly #nonce: number;
+
+  constructor(slot: Slot<B>, nonce: number, state?: MessageState) {
+    this.slot = slot;
+    this.deliveryCount = slot.deliveryCount;
+    this.state = state;
+    this.#nonce = nonce;
+  }
+
+  get id(): string {
+    return this.slot.entry.id;
+  }
+
+  get body(): B {
+    return this.slot.entry.body;
+  }
+
+  get receiptHandle(): string {
+    return `${this.id}#${this.#nonce}`;
+  }
+
+  get enqueuedAt(): number {
+    return this.slot.enqueuedAt;
+  }
+
+  get meta(): B | undefined {
+    return this.slot.entry.meta;
+  }
+
+  get checkpoint(): B | undefined {
+    return this.slot.checkpoint;
+  }
+}
+
+/** An id that is remembered after its message is gone. */
+interface RememberedId {
+  place: number;
+  readonly id: string;
+  readonly until: number;
+}
+
+/**
+ * Stores messages in the memory of this process.
+ *
+ * ```text
+ * send ─▶ ready ── receive ──▶ leased ── acknowledge, deadLetter, cancel ──▶ gone
+ *   ├─ delay ─▲                   │
+ *   │         ├─ release, nack, or the lease expires
+ *   └─ key ───┴─ the message before it with the same key is gone
+ * ```
+ *
+ * No timer runs: `receive` moves the messages whose due time has passed back to `ready`, each to its old
+ * place.
+ */
+export class MemoryEngine<B> implements Engine<B> {
+  readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, transactions: false };
+  readonly label = "memory";
+  readonly #name: string;
+  readonly #maxSize: number;
+  readonly #clock: Clock;
+  /** Ready messages by priority. */
+  readonly #ready: Fifo<Slot<B>>[] = [new Fifo<Slot<B>>()];
+  readonly #due = new Heap<Slot<B>>((a, b) => a.dueAt < b.dueAt);
+  /** For each key with messages, those that wait behind the first. */
+  readonly #lines = new Map<string, Fifo<Slot<B>>>();
+  readonly #chosen = new Map<string, Slot<B>>();
+  readonly #remembered = new Map<string, RememberedId>();
+  readonly #forgetting = new Heap<RememberedId>((a, b) => a.until < b.until);
+  readonly #listeners = new Set<() => void>();
+  readonly #cancelListeners = new Set<(id: string) => void>();
+  /** The queues of the same storage by name, shared by all of them. */
+  readonly #queues: Map<string, MemoryEngine<B>>;
+  #count = 0;
+  #lastNumber = 0;
+  #lastNonce = 0;
+  #paused = false;
+
+  constructor(
+    name: string,
+    maxSize: number,
+    clock: Clock,
+    queues: Map<string, MemoryEngine<B>> = new Map(),
+  ) {
+    this.#name = name;
+    this.#maxSize = maxSize;
+    this.#clock = clock;
+    this.#queues = queues.set(name, this);
+  }
+
+  send(entries: readonly Entry<B>[]): boolean[] {
+    this.#forgetIds();
+    const isFresh = freshnessOf(entries, (id, dedupMs) => {
+      return this.#chosen.has(id) || dedupMs !== undefined && this.#remembered.has(id);
+    });
+    const fresh = entries.filter((_, i) => isFresh[i]);
+    if (this.#count + fresh.length > this.#maxSize) {
+      throw fullError(this.#name, this.#count, this.#maxSize, fresh.length);
+    }
+    for (const entry of fresh) this.#store(entry);
+    this.#wake();
+    return isFresh;
+  }
+
+  receive(max: number, visibilityMs: number): Received<B> {
+    const now = this.#clock.monotonic();
+    if (this.#paused) return { deliveries: [], nextDueMs: Infinity };
+    this.#showDue(now);
+    const deliveries: MemoryDelivery<B>[] = [];
+    for (let priority = this.#ready.length - 1; priority >= 0; priority--) {
+      while (deliveries.length < max) {
+        const slot = this.#ready[priority]!.take();
+        if (slot === undefined) break;
+        if (slot.gone) continue;
+        slot.deliveryCount++;
+        slot.dueAt = now + visibilityMs;
+        slot.holder = new MemoryDelivery(slot, ++this.#lastNonce);
+        this.#hide(slot);
+        deliveries.push(slot.holder);
+      }
+    }
+    const nextDueAt = this.#due.peek()?.dueAt ?? Infinity;
+    return { deliveries, nextDueMs: nextDueAt - now };
+  }
+
+  acknowledge(deliveries: readonly Delivery<B>[]): boolean[] {
+    return this.#each(deliveries, (slot) => this.#remove(slot));
+  }
+
+  extend(deliveries: readonly Delivery<B>[], visibilityMs: number): boolean[] {
+    return this.#each(deliveries, (slot, now) => {
+      slot.dueAt = Math.max(slot.dueAt, now + visibilityMs);
+      this.#due.moved(slot);
+    });
+  }
+
+  nack(deliveries: readonly Delivery<B>[], delayMs: number, countsAttempt: boolean): boolean[] {
+    const results = this.#each(deliveries, (slot, now) => {
+      slot.holder = undefined;
+      if (!countsAttempt) slot.deliveryCount--;
+      slot.dueAt = now + delayMs;
+      this.#due.moved(slot);
+    });
+    this.#wake();
+    return results;
+  }
+
+  release(deliveries: readonly Delivery<B>[]): boolean[] {
+    const results = this.#each(deliveries, (slot) => {
+      slot.holder = undefined;
+      if (slot.releases++ < FREE_RELEASES) slot.deliveryCount--;
+      this.#show(slot);
+    });
+    this.#wake();
+    return results;
+  }
+
+  deadLetter(delivery: Delivery<B>, letter: Entry<B>): boolean {
+    const [moved = false] = this.#each([delivery], (slot) => {
+      this.#remove(slot);
+      this.deadLetters().send([letter]);
+    });
+    return moved;
+  }
+
+  checkpoint(delivery: Delivery<B>, checkpoint: B): boolean {
+    const [saved = false] = this.#each([delivery], (slot) => {
+      slot.checkpoint = checkpoint;
+    });
+    return saved;
+  }
+
+  peek(max: number): Delivery<B>[] {
+    this.#showDue(this.#clock.monotonic());
+    const slots = this.#all().sort((a, b) => a.number - b.number).slice(0, max);
+    return slots.map((slot) => new MemoryDelivery(slot, 0, stateOf(slot)));
+  }
+
+  count(): number {
+    return this.#count;
+  }
+
+  stats(): EngineStats {
+    this.#showDue(this.#clock.monotonic());
+    let inFlight = 0;
+    for (const { holder } of this.#due.values()) if (holder !== undefined) inFlight++;
+    const waiting = this.#waiting();
+    const oldest = waiting.reduce((least, { enqueuedAt }) => Math.min(least, enqueuedAt), Infinity);
+    return {
+      waiting: waiting.length,
+      delayed: this.#due.size - inFlight,
+      inFlight,
+      paused: this.#paused,
+      ...(waiting.length > 0 && { oldestWaitingMs: Math.max(0, this.#clock.now() - oldest) }),
+    };
+  }
+
+  purge(): number {
+    const count = this.#count;
+    for (const slot of this.#due.clear()) slot.holder = undefined;
+    for (const line of this.#ready) line.clear();
+    this.#lines.clear();
+    this.#chosen.clear();
+    this.#remembered.clear();
+    this.#forgetting.clear();
+    this.#count = 0;
+    return count;
+  }
+
+  find(id: string): Delivery<B> | undefined {
+    this.#showDue(this.#clock.monotonic());
+    const slot = this.#find(id);
+    return slot && new MemoryDelivery(slot, 0, stateOf(slot));
+  }
+
+  cancel(id: string): boolean {
+    this.#showDue(this.#clock.monotonic());
+    const slot = this.#find(id);
+    if (slot === undefined) return false;
+    const isInFlight = slot.holder !== undefined;
+    this.#remove(slot);
+    if (isInFlight) { for (const listener of this.#cancelListeners) listener(id); }
+    return true;
+  }
+
+  onCancel(listener: (id: string) => void): () => void {
+    this.#cancelListeners.add(listener);
+    return () => void this.#cancelListeners.delete(listener);
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    this.#wake();
+  }
+
+  onWake(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  deadLetters(): MemoryEngine<B> {
+    return this.queue(`${this.#name}.dead`);
+  }
+
+  queue(name: string): MemoryEngine<B> {
+    return this.#queues.get(name) ?? new MemoryEngine(name, Infinity, this.#clock, this.#queues);
+  }
+
+  queues(): string[] {
+    return [...this.#queues.keys()].filter((name) => !name.endsWith(".dead"));
+  }
+
+  drop(): void {
+    this.purge();
+    this.#queues.delete(this.#name);
+  }
+
+  close(): void {}
+
+  #store(entry: Entry<B>): void {
+    const slot = new Slot(++this.#lastNumber, this.#clock.now(), entry);
+    this.#count++;
+    if (entry.dedup) this.#chosen.set(entry.id, slot);
+    if (entry.dedupMs !== undefined) this.#remember(entry.id, entry.dedupMs);
+    if (entry.delayMs > 0) {
+      slot.dueAt = this.#clock.monotonic() + entry.delayMs;
+      this.#hide(slot);
+    } else if (this.#joinKey(slot)) {
+      this.#line(slot).append(slot);
+    }
+  }
+
+  #hide(slot: Slot<B>): void {
+    slot.position = "hidden";
+    this.#due.push(slot);
+  }
+
+  /** Returns a hidden or blocked message to its place among the ready ones. */
+  #show(slot: Slot<B>): void {
+    if (slot.position === "hidden") this.#due.remove(slot);
+    slot.position = "ready";
+    if (slot.joined || this.#joinKey(slot)) this.#line(slot).putBack(slot);
+  }
+
+  /** Returns the line of ready messages with the priority of this one. */
+  #line({ entry: { priority = 0 } }: Slot<B>): Fifo<Slot<B>> {
+    while (this.#ready.length <= priority) this.#ready.push(new Fifo());
+    return this.#ready[priority]!;
+  }
+
+  /** Puts a message at the end of the line of its key. Returns false when another one is the first. */
+  #joinKey(slot: Slot<B>): boolean {
+    const { key } = slot.entry;
+    if (key === undefined) return true;
+    slot.joined = true;
+    const line = this.#lines.get(key);
+    if (line === undefined) return Boolean(this.#lines.set(key, new Fifo()));
+    slot.position = "blocked";
+    line.append(slot);
+    return false;
+  }
+
+  /** Makes the next message of a key ready after the first is gone. */
+  #leaveKey(key: string): void {
+    const line = this.#lines.get(key)!;
+    let next = line.take();
+    while (next?.gone) next = line.take();
+    if (next === undefined) return void this.#lines.delete(key);
+    this.#show(next);
+    this.#wake();
+  }
+
+  /** Removes a message for good, in any state. */
+  #remove(slot: Slot<B>): void {
+    const { key, id, dedup } = slot.entry;
+    slot.holder = undefined;
+    if (slot.position === "hidden") this.#due.remove(slot);
+    else slot.gone = true;
+    this.#count--;
+    if (dedup) this.#chosen.delete(id);
+    if (key !== undefined && slot.joined && slot.position !== "blocked") this.#leaveKey(key);
+  }
+
+  /** Makes messages visible whose delay or lease is over. */
+  #showDue(now: number): void {
+    for (let slot = this.#due.peek(); slot && slot.dueAt <= now; slot = this.#due.peek()) {
+      slot.holder = undefined;
+      this.#show(slot);
+    }
+  }
+
+  #find(id: string): Slot<B> | undefined {
+    return this.#chosen.get(id) ?? this.#all().find(({ entry }) => entry.id === id);
+  }
+
+  /** Returns the messages that are ready or blocked by their key. */
+  #waiting(): Slot<B>[] {
+    const lines = [...this.#ready, ...this.#lines.values()];
+    return lines.flatMap((line) => line.values()).filter(({ gone }) => !gone);
+  }
+
+  #all(): Slot<B>[] {
+    return [...this.#waiting(), ...this.#due.values()];
+  }
+
+  #remember(id: string, dedupMs: number): void {
+    const remembered = { place: -1, id, until: this.#clock.monotonic() + dedupMs };
+    this.#remembered.set(id, remembered);
+    this.#forgetting.push(remembered);
+  }
+
+  #forgetIds(): void {
+    const now = this.#clock.monotonic();
+    for (let it = this.#forgetting.peek(); it && it.until <= now; it = this.#forgetting.peek()) {
+      this.#forgetting.pop();
+      if (this.#remembered.get(it.id) === it) this.#remembered.delete(it.id);
+    }
+  }
+
+  /** Calls `settle` for each delivery whose lease has not expired. Returns for each whether it had not. */
+  #each(
+    deliveries: readonly Delivery<B>[],
+    settle: (slot: Slot<B>, now: number) => void,
+  ): boolean[] {
+    const now = this.#clock.monotonic();
+    return deliveries.map((delivery) => {
+      const { slot } = delivery as MemoryDelivery<B>;
+      if (slot.holder !== delivery || slot.dueAt <= now) return false;
+      settle(slot, now);
+      return true;
+    });
+  }
+
+  #wake(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function stateOf({ holder, position }: Slot<unknown>): MessageState {
+  if (holder !== undefined) return "inFlight";
+  return position === "hidden" ? "delayed" : "waiting";
+}
