@@ -89,9 +89,7 @@ export class Settler<T, R> {
   /** Waits for what else happens to the message, and settles it. Extends its lease during the hook. */
   async #settleItem(item: Item<T, R>, decision: Decision): Promise<void> {
     const { message, lease } = item;
-    if (decision.kind === "deadLetter" && !item.isCancelled) {
-      await this.#beforeDeadLetter(item, decision.reason);
-    }
+    if (decision.kind === "deadLetter") await this.#beforeDeadLetter(item, decision.reason);
     await lease.stop();
     if (item.isCancelled) return this.#close(item, "cancelled");
     // The handler, or `abandon`, may be settling the message at this moment.
