@@ -91,7 +91,7 @@ const LACKS: Readonly<Record<string, readonly Lack[]>> = {
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
   SQLite: BEYOND_BASIC,
   Redis: BEYOND_BASIC,
-  PostgreSQL: BEYOND_BASIC,
+  PostgreSQL: [],
   "Deno KV": BEYOND_BASIC,
 };
 
