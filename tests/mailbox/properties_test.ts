@@ -5,10 +5,10 @@ import type { Delivery, Engine, Entry, Received } from "../../src/mailbox/engine
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { histories } from "./_commands.ts";
 import { History } from "./_history.ts";
-import type { ManualClock } from "./_manual_clock.ts";
+import type { Clock } from "../../src/clock.ts";
 import { seed } from "./_seed.ts";
 
-type Make = (clock: ManualClock) => Engine<unknown>;
+type Make = (clock: Clock) => Engine<unknown>;
 
 function property(make: Make) {
   return fc.asyncProperty(histories, (commands) => new History(make).run(commands));
