@@ -255,9 +255,9 @@ export class Receiver<T, R, B> {
   ): Promise<Message<T, R> | boolean> {
     const { codec } = this.#storage;
     const body = await decoding as T;
-    const checkpoint = delivery.checkpoint === undefined
-      ? undefined
-      : await codec.decode(delivery.checkpoint);
+    const { checkpoint: stored } = delivery;
+    // Waits in any case: the messages of one receive stay in order.
+    const checkpoint = await (stored === undefined ? undefined : codec.decode(stored));
     if (isExpired) return await this.#expire(delivery, envelope, body, checkpoint);
     return new EngineMessage(delivery, body, envelope, this.#storage, { checkpoint });
   }
