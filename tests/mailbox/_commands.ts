@@ -51,7 +51,10 @@ const sending: fc.Arbitrary<Sending> = fc.record({
   dedupMs: fc.option(fc.integer({ min: 1, max: 20 })),
   key: fc.option(fc.integer({ min: 0, max: 2 }), { freq: 2 }),
   priority: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 9 })),
-  expiresInMs: fc.option(fc.integer({ min: 1, max: 15 }), { freq: 1 }),
+  expiresInMs: fc.oneof(
+    { weight: 3, arbitrary: fc.constant(null) },
+    fc.integer({ min: 1, max: 15 }),
+  ),
   drop: fc.boolean(),
 });
 
