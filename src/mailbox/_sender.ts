@@ -48,22 +48,34 @@ export class Sender<T, R, B> {
     this.#idPrefix = `${(storage.options.random ?? systemRandom).id()}-`;
   }
 
-  /** Stores messages in the engine, or in a transaction on it. */
+  /**
+   * Stores messages in the engine, or in a transaction on it. Returns no promise, and throws at once, when
+   * neither the codec nor the store needs one. A synchronous transaction has no span: loading the API takes a
+   * promise.
+   */
   send(
     bodies: readonly T[],
     optionsOf: OptionsOf<T, R>,
-    store: Pick<EngineTransaction<B>, "send"> = this.#storage.engine,
-  ): Promise<SendResult[]> {
-    const send = async (trace?: MessageHeaders) => {
-      const entries = await this.#entries(bodies, bodies.map(optionsOf), trace);
-      const stored = await store.send(entries);
-      return entries.map(({ id }, i) => ({ id, stored: stored[i] === true }));
-    };
-    if (bodies.length === 0) return Promise.resolve([]);
-    if (!isTracing()) return send();
+    store: Pick<EngineTransaction<B>, "send" | "synchronous"> = this.#storage.engine,
+  ): Maybe<SendResult[]> {
+    if (bodies.length === 0) return [];
+    if (!isTracing() || store.synchronous) return this.#send(bodies, optionsOf, store);
     // The messages of one call share one span, which continues the trace in the headers of the first.
     const { headers = {} } = optionsOf(bodies[0]!, 0);
-    return sending(this.#name, headers, (trace) => send(trace as MessageHeaders | undefined));
+    return sending(this.#name, headers, async (trace) => {
+      return await this.#send(bodies, optionsOf, store, trace as MessageHeaders | undefined);
+    });
+  }
+
+  #send(
+    bodies: readonly T[],
+    optionsOf: OptionsOf<T, R>,
+    store: Pick<EngineTransaction<B>, "send">,
+    trace?: MessageHeaders,
+  ): Maybe<SendResult[]> {
+    const entries = this.#entries(bodies, bodies.map(optionsOf), trace);
+    if (entries instanceof Promise) return entries.then((it) => storeAll(store, it));
+    return storeAll(store, entries);
   }
 
   #entries(
@@ -175,6 +187,16 @@ export class Sender<T, R, B> {
   #require(capability: keyof Capabilities, option: string): void {
     requireCapability(this.#storage.engine, this.#name, capability, option);
   }
+}
+
+function storeAll<B>(
+  store: Pick<EngineTransaction<B>, "send">,
+  entries: readonly Entry<B>[],
+): Maybe<SendResult[]> {
+  const results = (stored: readonly boolean[]) =>
+    entries.map(({ id }, i) => ({ id, stored: stored[i] === true }));
+  const stored = store.send(entries);
+  return stored instanceof Promise ? stored.then(results) : results(stored);
 }
 
 /** Throws when the engine cannot do what a call or an option needs. */
