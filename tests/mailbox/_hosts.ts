@@ -89,7 +89,7 @@ const LACKS: Readonly<Record<string, readonly Lack[]>> = {
   NATS: ["fifo", "fencedAck", ...BEYOND_BASIC],
   SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek", ...BEYOND_BASIC],
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
-  SQLite: BEYOND_BASIC,
+  SQLite: [],
   Redis: BEYOND_BASIC,
   PostgreSQL: BEYOND_BASIC,
   "Deno KV": BEYOND_BASIC,
