@@ -86,7 +86,7 @@ export const BEYOND_BASIC: readonly Lack[] = [
 
 /** What engines lack by design. Tests that name their engine need not repeat it. */
 const LACKS: Readonly<Record<string, readonly Lack[]>> = {
-  NATS: ["fifo", "fencedAck", ...BEYOND_BASIC],
+  NATS: ["fifo", "fencedAck", "exactCount", ...BEYOND_BASIC.filter((it) => it !== "longDelays")],
   SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek", ...BEYOND_BASIC],
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
   SQLite: [],
