@@ -33,19 +33,11 @@ export class Opener<T, R, B> {
   /** Makes messages of deliveries, except of those that cannot be decoded or have expired. */
   open({ deliveries, nextDueMs, now }: Received<B>): Maybe<Opened<T, R>> {
     if (deliveries.length === 0) return { messages: [], nextDueMs };
-    const messages: (Message<T, R> | undefined)[] = [];
-    let pending: Promise<void>[] | undefined;
-    for (const [i, delivery] of deliveries.entries()) {
-      const message = this.#openOne(delivery, now);
-      if (message instanceof Promise) {
-        (pending ??= []).push(message.then((it) => void (messages[i] = it)));
-        messages[i] = undefined;
-      } else messages[i] = message;
-    }
-    if (pending === undefined) return { messages: messages as Message<T, R>[], nextDueMs: 0 };
-    return Promise.all(pending).then(() => {
-      const readable = messages.filter((it) => it !== undefined);
-      return { messages: readable, nextDueMs: 0, again: readable.length === 0 };
+    const opened = deliveries.map((delivery) => this.#openOne(delivery, now));
+    if (opened.every(isReady)) return { messages: opened, nextDueMs: 0 };
+    return Promise.all(opened).then((all) => {
+      const messages = all.filter((it) => it !== undefined);
+      return { messages, nextDueMs: 0, again: messages.length === 0 };
     });
   }
 
@@ -132,6 +124,10 @@ export class Opener<T, R, B> {
       return readEnvelope({}); // the meta is what cannot be decoded
     }
   }
+}
+
+function isReady<T, R>(message: Maybe<Message<T, R> | undefined>): message is Message<T, R> {
+  return !(message instanceof Promise);
 }
 
 /** Returns a stored message as `peek` shows it. */
