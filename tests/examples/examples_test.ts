@@ -3,6 +3,7 @@ import { agents } from "./_agents.ts";
 import { basics } from "./_basics.ts";
 import { engines } from "./_engines.ts";
 import { sideBySide } from "./_example.ts";
+import { messages } from "./_messages.ts";
 import { migration } from "./_migration.ts";
 
 describe("the examples", () => {
@@ -10,5 +11,6 @@ describe("the examples", () => {
   agents(it); // what takes longest is first
   basics(it);
   engines(it);
+  messages(it);
   migration(it);
 });
