@@ -5,6 +5,7 @@ import { engines } from "./_engines.ts";
 import { sideBySide } from "./_example.ts";
 import { messages } from "./_messages.ts";
 import { migration } from "./_migration.ts";
+import { transactions } from "./_transactions.ts";
 
 describe("the examples", () => {
   const it = sideBySide();
@@ -12,5 +13,6 @@ describe("the examples", () => {
   basics(it);
   engines(it);
   messages(it);
+  transactions(it);
   migration(it);
 });
