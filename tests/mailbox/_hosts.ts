@@ -90,7 +90,7 @@ const LACKS: Readonly<Record<string, readonly Lack[]>> = {
   SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek", ...BEYOND_BASIC],
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
   SQLite: [],
-  Redis: BEYOND_BASIC,
+  Redis: [],
   PostgreSQL: BEYOND_BASIC,
   "Deno KV": BEYOND_BASIC,
 };
