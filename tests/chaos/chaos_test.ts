@@ -6,7 +6,14 @@ import { runChaos, runRolling } from "../../chaos/run.ts";
 import { loadSite, SITE_NAMES } from "../../chaos/sites.ts";
 
 /** Small, because these tests run every day; `npm run chaos` runs longer. */
-const options = { messages: 500, workers: 3, faultsPerSecond: 2, rolling: false } as const;
+const options = {
+  messages: 500,
+  workers: 3,
+  faultsPerSecond: 2,
+  keys: 0,
+  cancels: 0,
+  rolling: false,
+} as const;
 
 /** A failed run prints its seed. */
 const seed = () => 1 + Math.floor(Math.random() * 1e9);
