@@ -1,8 +1,8 @@
 import { checkCount, checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
-import { type Codec, openEnvelope, withBodyCodec } from "./codec.ts";
+import { type Codec, withBodyCodec } from "./codec.ts";
 import { letterCodec } from "./dead_letters.ts";
-import type { Engine, Maybe, OffThreadPlan, StoredMessage } from "./engine.ts";
-import { checkId, checkMailboxName, plainEnvelope } from "./envelope.ts";
+import type { Engine, Maybe, OffThreadPlan } from "./engine.ts";
+import { checkId, checkMailboxName } from "./envelope.ts";
 import { EngineMessage, type Storage, transactionOf } from "./_engine_message.ts";
 import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
 import {
@@ -22,6 +22,7 @@ import {
   type SendResult,
   type TransactionMailbox,
 } from "./mailbox.ts";
+import { peekedMessage } from "./_opener.ts";
 import { Receiver } from "./_receiver.ts";
 import { Requests } from "./_requests.ts";
 import { optionsOfEach, requireCapability, Sender } from "./_sender.ts";
@@ -165,7 +166,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#checkOpen("read");
     this.#require("lookup", "get");
     const stored = await this.#engine.find!(checkId(id));
-    return stored && await this.#peeked(stored);
+    return stored && await peekedMessage<T, B>(this.#codec, stored);
   }
 
   /** Deletes the message with this id, and cancels its handler. Returns false when there is none. */
@@ -206,7 +207,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const peeked = await this.#engine.peek(
       checkCount("maxMessages", maxMessages, 1, MAX_BATCH),
     );
-    return await Promise.all(peeked.map((stored) => this.#peeked(stored)));
+    return await Promise.all(peeked.map((stored) => peekedMessage<T, B>(this.#codec, stored)));
   }
 
   /** Acknowledges in one engine call. Returns for each whether its receipt handle was valid. */
@@ -277,22 +278,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Throws when the engine cannot do what a call needs. */
   #require(capability: keyof Capabilities, what: string): void {
     requireCapability(this.#engine, this.name, capability, what);
-  }
-
-  async #peeked(stored: StoredMessage<B>): Promise<PeekedMessage<T>> {
-    const { id, deliveryCount, enqueuedAt, state } = stored;
-    const fields = { id, deliveryCount, enqueuedAt, ...(state && { state }) };
-    try {
-      const { envelope, body } = openEnvelope(this.#codec, stored);
-      const checkpoint = stored.checkpoint === undefined
-        ? {}
-        : { checkpoint: await this.#codec.decode(stored.checkpoint) };
-      const decoded = await this.#codec.decode(body) as T;
-      return { ...fields, body: decoded, ...checkpoint, ...plainEnvelope(envelope) };
-    } catch {
-      // An unreadable message is shown as its stored text.
-      return { ...fields, body: this.#codec.text(stored.body) as T, headers: {} };
-    }
   }
 
   #checkOpen(what: string): void {
