@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { isMailboxError, type Mailbox } from "../../mod.ts";
+import { countAll } from "../../src/health/_mailbox_answer.ts";
 import type { MailboxStats, QueueStats } from "../../src/mailbox/mailbox.ts";
 import { CliError } from "../_errors.ts";
 import type { Io } from "../_io.ts";
@@ -28,20 +29,10 @@ export function addCount(program: Command, io: Io): void {
     .action(async (url: string | undefined, _options: unknown, command: Command) => {
       await withMailbox(onlyMailbox(io, url), { create: false }, async (mailbox) => {
         const stats = await mailbox.stats();
-        const messages = await total(mailbox, stats);
+        const messages = await countAll(mailbox, stats);
         printer(io, command).result({ messages, ...stats }, countText(messages, stats));
       });
     });
-}
-
-/** Returns the number of messages in any state. */
-async function total(
-  mailbox: Mailbox<unknown>,
-  { waiting, delayed, inFlight }: MailboxStats,
-): Promise<number> {
-  return delayed === undefined || inFlight === undefined
-    ? await mailbox.approximateCount()
-    : waiting + delayed + inFlight;
 }
 
 /** Formats counts: `3 messages (2 waiting, 1 delayed, 0 in flight, oldest 5 s), 0 dead letters`. */
