@@ -51,7 +51,10 @@ export const FULL_CAPABILITIES: Capabilities = {
   transactions: true,
 };
 
-/** The capabilities that every engine of version 0.1 had. */
+/**
+ * The capabilities of an engine that has the required members and no optional one: the start for an engine of
+ * your own. A later version may add capabilities; they are false here.
+ */
 export const BASIC_CAPABILITIES: Capabilities = {
   ...FULL_CAPABILITIES,
   keys: false,

@@ -78,6 +78,7 @@ export const OUTCOME_LABELS = {
   released: "released",
   nacked: "nacked",
   deadLettered: "dead_lettered",
+  cancelled: "cancelled",
 } as const;
 
 /** The label of one outcome of a message. */

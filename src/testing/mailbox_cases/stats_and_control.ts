@@ -41,7 +41,7 @@ export const stats: readonly MailboxCase[] = [
     },
   ),
 
-  topic("stats", { requires: ["keys"] })(
+  topic("stats", { requires: ["keys", "exactCount"] })(
     "a message behind another one with its key counts as waiting",
     async (setup) => {
       await setup.mailbox.sendMany([1, 2, 3], () => ({ key: "a" }));
