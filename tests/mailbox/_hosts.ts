@@ -92,7 +92,7 @@ const LACKS: Readonly<Record<string, readonly Lack[]>> = {
   SQLite: BEYOND_BASIC,
   Redis: BEYOND_BASIC,
   PostgreSQL: BEYOND_BASIC,
-  "Deno KV": BEYOND_BASIC,
+  "Deno KV": ["lookup"],
 };
 
 /** Options of {@linkcode hostMailboxCases}. */
