@@ -177,11 +177,16 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   withTransaction(transaction: unknown): TransactionMessage {
     const inside = transactionOf(this.#storage.engine, transaction);
     return {
-      acknowledge: async () => {
+      // Not an async function: a synchronous transaction function must see what it throws.
+      acknowledge: () => {
         this.#checkOpen();
-        const [done] = await inside.acknowledge([this.delivery]);
-        if (!done) throw this.#expired("acknowledge");
-        this.#inTransaction = true;
+        const conclude = ([done]: readonly boolean[]) => {
+          if (!done) throw this.#expired("acknowledge");
+          this.#inTransaction = true;
+        };
+        const acknowledged = inside.acknowledge([this.delivery]);
+        if (acknowledged instanceof Promise) return acknowledged.then(conclude);
+        return Promise.resolve(conclude(acknowledged));
       },
     };
   }
