@@ -256,6 +256,7 @@ export class MailboxRun<T, R> {
     for (const item of this.#settler.open) {
       if (item.id !== id || item.isCancelled) continue;
       item.isCancelled = true;
+      item.lease.stop(); // there is nothing to extend
       item.context?.cancel(new CancelledError("cancelled", `message ${id}`));
       const place = this.#waiting.indexOf(item);
       if (place < 0) continue;

@@ -12,7 +12,7 @@ export class Item<T, R> implements Work {
   readonly since: number;
   /** It may have ended its process: it runs alone. */
   readonly isSuspect: boolean;
-  /** `cancel` of the mailbox deleted the message: there is nothing to settle. */
+  /** `cancel` of the mailbox deleted the message. */
   isCancelled = false;
   /** Set while its handler runs. */
   context: MessageContext | undefined;

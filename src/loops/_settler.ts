@@ -80,7 +80,7 @@ export class Settler<T, R> {
   settle(item: Item<T, R>, decision: Decision): void {
     const { message, lease } = item;
     // The common case needs no promise.
-    const isPlain = decision.kind === "acknowledge" && !item.isCancelled && !message.finalized &&
+    const isPlain = decision.kind === "acknowledge" && !message.finalized &&
       message.settling === undefined;
     if (isPlain && lease.stop() === undefined && !lease.lost) this.#acknowledge(item);
     else this.#settleItem(item, decision);
@@ -91,7 +91,6 @@ export class Settler<T, R> {
     const { message, lease } = item;
     if (decision.kind === "deadLetter") await this.#beforeDeadLetter(item, decision.reason);
     await lease.stop();
-    if (item.isCancelled) return this.#close(item, "cancelled");
     // The handler, or `abandon`, may be settling the message at this moment.
     if (message.settling !== undefined) await message.settling;
     if (message.finalized) this.#close(item, message.settlement ?? "acknowledged");
@@ -130,6 +129,7 @@ export class Settler<T, R> {
 
   /** Only the first outcome of an item counts. */
   #count(item: Item<T, R>, outcome: Outcome): void {
+    // The engine refuses to settle a message that it has deleted.
     const isCancelled = outcome === "lost" && item.isCancelled;
     if (this.#open.delete(item)) this.#counts[isCancelled ? "cancelled" : outcome]++;
   }

@@ -12,7 +12,7 @@ import type { DeadLetterReason, Message, PeekedMessage } from "./message.ts";
 export interface Opened<T, R> {
   readonly messages: Message<T, R>[];
   readonly nextDueMs: number;
-  /** True when the engine delivered only unreadable or expired messages: more may follow. */
+  /** True when all delivered messages were unreadable or expired, and some were removed: more may follow. */
   readonly again?: boolean;
 }
 
@@ -33,24 +33,17 @@ export class Opener<T, R, B> {
   /** Makes messages of deliveries, except of those that cannot be decoded or have expired. */
   open({ deliveries, nextDueMs, now }: Received<B>): Maybe<Opened<T, R>> {
     if (deliveries.length === 0) return { messages: [], nextDueMs };
-    const messages: (Message<T, R> | undefined)[] = [];
-    let pending: Promise<void>[] | undefined;
-    for (const [i, delivery] of deliveries.entries()) {
-      const message = this.#openOne(delivery, now);
-      if (message instanceof Promise) {
-        (pending ??= []).push(message.then((it) => void (messages[i] = it)));
-        messages[i] = undefined;
-      } else messages[i] = message;
-    }
-    if (pending === undefined) return { messages: messages as Message<T, R>[], nextDueMs: 0 };
-    return Promise.all(pending).then(() => {
-      const readable = messages.filter((it) => it !== undefined);
-      return { messages: readable, nextDueMs: 0, again: readable.length === 0 };
+    const opened = deliveries.map((delivery) => this.#openOne(delivery, now));
+    if (opened.every(isReady)) return { messages: opened, nextDueMs: 0 };
+    return Promise.all(opened).then((all) => {
+      const messages = all.filter((it) => typeof it !== "boolean");
+      // With a lease of no time, a message that was not removed would be delivered again for ever.
+      return { messages, nextDueMs: 0, again: messages.length === 0 && all.includes(true) };
     });
   }
 
-  /** Returns a promise when the codec does, and of undefined for a message that is not delivered. */
-  #openOne(delivery: Delivery<B>, now: number | undefined): Maybe<Message<T, R> | undefined> {
+  /** Returns a promise when the codec does, and for a message that is not delivered: whether it was removed. */
+  #openOne(delivery: Delivery<B>, now: number | undefined): Maybe<Message<T, R> | boolean> {
     const { codec } = this.#storage;
     try {
       const { envelope, body } = openEnvelope(codec, delivery);
@@ -72,56 +65,67 @@ export class Opener<T, R, B> {
     envelope: Envelope,
     decoding: unknown,
     isExpired: boolean,
-  ): Promise<Message<T, R> | undefined> {
+  ): Promise<Message<T, R> | boolean> {
     const { codec } = this.#storage;
     const body = await decoding as T;
-    if (isExpired) return await this.#expire(delivery, envelope, body);
-    const checkpoint = delivery.checkpoint === undefined
-      ? undefined
-      : await codec.decode(delivery.checkpoint);
+    const { checkpoint: stored } = delivery;
+    // Waits in any case: the messages of one receive stay in order.
+    const checkpoint = await (stored === undefined ? undefined : codec.decode(stored));
+    if (isExpired) return await this.#expire(delivery, envelope, body, checkpoint);
     return new EngineMessage(delivery, body, envelope, this.#storage, { checkpoint });
   }
 
-  /** Drops or dead-letters an expired message. */
-  async #expire(delivery: Delivery<B>, envelope: Envelope, body: T): Promise<undefined> {
+  /** Drops or dead-letters an expired message. Returns whether it did. */
+  async #expire(
+    delivery: Delivery<B>,
+    envelope: Envelope,
+    body: T,
+    checkpoint: unknown,
+  ): Promise<boolean> {
     if (envelope.onExpired !== "drop") {
       const error = `not delivered within ${envelope.expiresInMs} ms (expiresInMs)`;
-      return await this.#deadLetter(delivery, { body }, envelope, { reason: "expired", error });
+      const reason = { reason: "expired", error };
+      return await this.#deadLetter(delivery, { body }, envelope, checkpoint, reason);
     }
     try {
-      await this.#storage.engine.acknowledge([delivery]);
+      const [removed = false] = await this.#storage.engine.acknowledge([delivery]);
       this.#log.debug("expired message dropped", { mailbox: this.#name, id: delivery.id });
+      return removed;
     } catch (error) {
       this.#log.warn("expired message could not be dropped", {
         mailbox: this.#name,
         id: delivery.id,
         error,
       });
+      return false;
     }
   }
 
-  async #deadLetterUnreadable(delivery: Delivery<B>, cause: unknown): Promise<undefined> {
+  async #deadLetterUnreadable(delivery: Delivery<B>, cause: unknown): Promise<boolean> {
     const raw = this.#storage.codec.text(delivery.body);
     const reason = { reason: "unreadable", error: errorText(cause) };
-    await this.#deadLetter(delivery, { raw }, this.#envelopeOf(delivery), reason);
+    return await this.#deadLetter(delivery, { raw }, this.#envelopeOf(delivery), undefined, reason);
   }
 
-  /** Dead-letters a message that no handler gets. If that fails, its lease expires. */
+  /** Dead-letters a message that no handler gets, and returns whether it did. If not, its lease expires. */
   async #deadLetter(
     delivery: Delivery<B>,
     content: { readonly body: T } | { readonly raw: string },
     envelope: Envelope,
+    checkpoint: unknown,
     reason: DeadLetterReason,
-  ): Promise<undefined> {
+  ): Promise<boolean> {
     const { codec, engine } = this.#storage;
     const fields = { mailbox: this.#name, id: delivery.id, ...reason };
     try {
       const now = this.#clock.now();
-      const letter = deadLetterOf(delivery, content, envelope, undefined, reason, now);
-      await engine.deadLetter(delivery, await letterEntry(codec, letter, envelope));
-      this.#log.warn("message dead-lettered", fields);
+      const letter = deadLetterOf(delivery, content, envelope, checkpoint, reason, now);
+      const moved = await engine.deadLetter(delivery, await letterEntry(codec, letter, envelope));
+      if (moved) this.#log.warn("message dead-lettered", fields);
+      return moved;
     } catch (error) {
       this.#log.error("message could not be dead-lettered", { ...fields, failure: error });
+      return false;
     }
   }
 
@@ -132,6 +136,10 @@ export class Opener<T, R, B> {
       return readEnvelope({}); // the meta is what cannot be decoded
     }
   }
+}
+
+function isReady<T, R>(message: Maybe<Message<T, R> | boolean>): message is Message<T, R> {
+  return !(message instanceof Promise);
 }
 
 /** Returns a stored message as `peek` shows it. */

@@ -12,8 +12,10 @@ export interface Capabilities {
   readonly delay: boolean;
   /** A message with the id of a stored message is not stored again. */
   readonly dedup: boolean;
-  /** `approximateCount` and `stats` are exact. */
+  /** `approximateCount` is exact. */
   readonly exactCount: boolean;
+  /** `stats` tells all counts, and they are exact. */
+  readonly exactStats: boolean;
   /** Messages with the same key are delivered one at a time and in order. */
   readonly keys: boolean;
   /** Messages with a higher priority are delivered first. */
@@ -41,6 +43,7 @@ export const FULL_CAPABILITIES: Capabilities = {
   delay: true,
   dedup: true,
   exactCount: true,
+  exactStats: true,
   keys: true,
   priorities: true,
   longDelays: true,
@@ -51,7 +54,10 @@ export const FULL_CAPABILITIES: Capabilities = {
   transactions: true,
 };
 
-/** The capabilities that every engine of version 0.1 had. */
+/**
+ * The capabilities of an engine that has the required members and no optional one: the start for an engine of
+ * your own. A later version may add capabilities; they are false here.
+ */
 export const BASIC_CAPABILITIES: Capabilities = {
   ...FULL_CAPABILITIES,
   keys: false,

@@ -25,7 +25,7 @@ import {
 import { peekedMessage } from "./_opener.ts";
 import { Receiver } from "./_receiver.ts";
 import { Requests } from "./_requests.ts";
-import { optionsOfEach, requireCapability, Sender } from "./_sender.ts";
+import { NO_OPTIONS, optionsOfEach, requireCapability, Sender } from "./_sender.ts";
 
 /**
  * The mailbox on top of an engine. It checks arguments, waits for messages, settles each delivery once,
@@ -87,7 +87,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   /** Stores a message. When this resolves, the message is safe. */
-  async send(body: T, options: SendOptions<R> = {}): Promise<SendResult> {
+  async send(body: T, options: SendOptions<R> = NO_OPTIONS): Promise<SendResult> {
     this.#checkOpen("send to");
     return (await this.#sender.send([body], () => options))[0]!;
   }
@@ -95,7 +95,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Stores all messages, or throws and stores none of them. */
   async sendMany(
     bodies: readonly T[],
-    options: SendManyOptions<T, R> = {},
+    options: SendManyOptions<T, R> = NO_OPTIONS,
   ): Promise<SendResult[]> {
     this.#checkOpen("send to");
     return await this.#sender.send(bodies, optionsOfEach(options));
@@ -122,9 +122,13 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const store = transactionOf(this.#engine, transaction);
     const sender = this.#sender;
     return {
-      send: async (body, options = {}) => (await sender.send([body], () => options, store))[0]!,
-      async sendMany(bodies, options = {}) {
-        return await sender.send(bodies, optionsOfEach(options), store);
+      // Not async functions: a synchronous transaction function must see what they throw.
+      send(body, options = {}) {
+        const sent = sender.send([body], () => options, store);
+        return sent instanceof Promise ? sent.then(([it]) => it!) : Promise.resolve(sent[0]!);
+      },
+      sendMany(bodies, options = {}) {
+        return Promise.resolve(sender.send(bodies, optionsOfEach(options), store));
       },
     };
   }

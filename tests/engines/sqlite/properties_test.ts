@@ -8,6 +8,7 @@ import type { Delivery, Engine, Entry } from "../../../src/mailbox/engine.ts";
 import { systemRandom } from "../../../src/random.ts";
 import { histories } from "../../mailbox/_commands.ts";
 import { History } from "../../mailbox/_history.ts";
+import { seed } from "../../mailbox/_seed.ts";
 import { TempFolder } from "./_folder.ts";
 
 type Own = Delivery<unknown> & { readonly stored: Delivery<string> };
@@ -33,6 +34,7 @@ function encoding(engine: SqliteEngine): Engine<unknown> {
     body: decode(stored.body),
     meta: decode(stored.meta),
     checkpoint: decode(stored.checkpoint),
+    state: stored.state,
     stored,
   });
   return {
@@ -51,6 +53,13 @@ function encoding(engine: SqliteEngine): Engine<unknown> {
     peek: async (max) => (await engine.peek(max)).map(decoded),
     count: () => engine.count(),
     stats: () => engine.stats(),
+    async find(id) {
+      const found = await engine.find(id);
+      return found && decoded(found);
+    },
+    cancel: (id) => engine.cancel(id),
+    onCancel: (listener) => engine.onCancel(listener),
+    pause: (paused) => engine.pause(paused),
     purge: () => engine.purge(),
     onWake: (listener) => engine.onWake(listener),
     deadLetters: () => encoding(engine.deadLetters()),
@@ -58,7 +67,7 @@ function encoding(engine: SqliteEngine): Engine<unknown> {
   };
 }
 
-it("the accounting of a SQLite file holds in random histories", async () => {
+it(`the accounting of a SQLite file holds in random histories (seed ${seed})`, async () => {
   using folder = new TempFolder();
   const options = { driver: nodeSqlite, durability: "normal", clock: systemClock } as const;
   const connection = new Connection(folder.file(), options, 50);
@@ -70,6 +79,6 @@ it("the accounting of a SQLite file holds in random histories", async () => {
     const open = (clock: Clock) => new SqliteEngine(queue, connection, { ...options, clock });
     await new History((clock) => encoding(open(clock))).run(commands);
   });
-  await fc.assert(property, { numRuns: 300, seed: 20260301 });
+  await fc.assert(property, { numRuns: 300, seed });
   await connection.close();
 });
