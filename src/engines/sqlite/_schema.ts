@@ -21,7 +21,7 @@ export const SHARED_PREFIX = "lastcall_";
  * finds the next ready message and the next due one, however many messages there are of either kind.
  *
  * The messages of a key that are not delayed by their sender have a `position` in the line of the key. The
- * one with the lowest position is the first; all others are blocked. A key without messages has no trace.
+ * first one has position 0; all others are blocked. A key without messages has no trace.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE queue (

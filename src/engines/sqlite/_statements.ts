@@ -128,6 +128,9 @@ function sqlOf(prefix: string) {
     send: `INSERT INTO ${message} (${SENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_STORED}`,
     sendInOrder: `INSERT INTO ${message} (${SENT}, priority, key, position)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_STORED}`,
+    // Changes nothing for a duplicate, and when the key has a message: the first one has position 0.
+    sendFirstOfKey: `INSERT INTO ${message} (${SENT}, priority, key, position)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`,
     isStored: `SELECT 1 FROM ${message} WHERE queue = ? AND id = ? AND chosen = 1`,
     isRemembered: `SELECT 1 FROM ${remembered} WHERE queue = ? AND id = ? AND until > ?`,
     remember: `INSERT INTO ${remembered} (queue, id, until) VALUES (?, ?, ?)
@@ -136,8 +139,9 @@ function sqlOf(prefix: string) {
         SELECT queue, id FROM ${remembered} WHERE until <= ? ORDER BY until LIMIT ?)`,
     lastPosition: `SELECT max(position) AS position FROM ${byKey}
       WHERE queue = ? AND key = ? AND position IS NOT NULL`,
-    unblock: `UPDATE ${message} SET due_at = 0 - priority WHERE due_at = ${BLOCKED} AND seq = (
-        SELECT seq FROM ${byKey}
+    isAnyBlocked: `SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at = ${BLOCKED} LIMIT 1`,
+    unblock: `UPDATE ${message} SET due_at = 0 - priority, position = 0
+      WHERE due_at = ${BLOCKED} AND seq = (SELECT seq FROM ${byKey}
         WHERE queue = ? AND key = ? AND position IS NOT NULL ORDER BY position LIMIT 1)`,
 
     nextDue: `SELECT min(due_at) AS due_at FROM ${byDue} WHERE queue = ? AND ${isNotPaused}`,
