@@ -162,8 +162,8 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
       throw this.#expired("save a checkpoint of");
     }
     this.#checkpoint = encoded;
-    const decoded = codec.decode(encoded);
-    if (decoded instanceof Promise) this.#decoded = { checkpoint: await decoded };
+    const isAsync = encoding instanceof Promise || this.#decoded !== undefined;
+    if (isAsync) this.#decoded = { checkpoint: await codec.decode(encoded) };
   }
 
   async reply(body: R): Promise<void> {
@@ -175,13 +175,18 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   }
 
   withTransaction(transaction: unknown): TransactionMessage {
-    const { acknowledge } = transactionOf(this.#storage.engine, transaction);
+    const inside = transactionOf(this.#storage.engine, transaction);
     return {
-      acknowledge: async () => {
+      // Not an async function: a synchronous transaction function must see what it throws.
+      acknowledge: () => {
         this.#checkOpen();
-        const [done] = await acknowledge([this.delivery]);
-        if (!done) throw this.#expired("acknowledge");
-        this.#inTransaction = true;
+        const conclude = ([done]: readonly boolean[]) => {
+          if (!done) throw this.#expired("acknowledge");
+          this.#inTransaction = true;
+        };
+        const acknowledged = inside.acknowledge([this.delivery]);
+        if (acknowledged instanceof Promise) return acknowledged.then(conclude);
+        return Promise.resolve(conclude(acknowledged));
       },
     };
   }

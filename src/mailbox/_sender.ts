@@ -53,34 +53,35 @@ export class Sender<T, R, B> {
     this.#idPrefix = `${(storage.options.random ?? systemRandom).id()}-`;
   }
 
-  /** Stores messages in the engine, or in a transaction on it. */
+  /**
+   * Stores messages in the engine, or in a transaction on it. Returns no promise, and throws at once, when
+   * neither the codec nor the store needs one. A synchronous transaction has no span: loading the API takes a
+   * promise.
+   */
   send(
     bodies: readonly T[],
     optionsOf: OptionsOf<T, R>,
-    store: Pick<EngineTransaction<B>, "send"> = this.#storage.engine,
-  ): Promise<SendResult[]> {
-    if (bodies.length === 0) return Promise.resolve([]);
-    if (!isTracing()) return this.#send(bodies, optionsOf, store);
+    store: Pick<EngineTransaction<B>, "send" | "synchronous"> = this.#storage.engine,
+  ): Maybe<SendResult[]> {
+    if (bodies.length === 0) return [];
+    if (!isTracing() || store.synchronous) return this.#send(bodies, optionsOf, store);
     // The messages of one call share one span, which continues the trace in the headers of the first.
     const { headers = {} } = optionsOf(bodies[0]!, 0);
-    return sending(this.#name, headers, (trace) => {
-      return this.#send(bodies, optionsOf, store, trace as MessageHeaders | undefined);
+    return sending(this.#name, headers, async (trace) => {
+      return await this.#send(bodies, optionsOf, store, trace as MessageHeaders | undefined);
     });
   }
 
-  /** Awaits only what is a promise: a turn costs as much as a message in memory. */
-  async #send(
+  #send(
     bodies: readonly T[],
     optionsOf: OptionsOf<T, R>,
     store: Pick<EngineTransaction<B>, "send">,
     trace?: MessageHeaders,
-  ): Promise<SendResult[]> {
+  ): Maybe<SendResult[]> {
     const fields = bodies.map((body, i) => this.#fields(optionsOf(body, i)));
     const made = bodies.map((body, i) => this.#entry(body, fields[i]!, trace));
-    const entries = made.every(isReady) ? made : await Promise.all(made);
-    const sent = store.send(entries);
-    const stored = sent instanceof Promise ? await sent : sent;
-    return entries.map(({ id }, i) => ({ id, stored: stored[i] === true }));
+    if (made.every(isReady)) return storeAll(store, made);
+    return Promise.all(made).then((entries) => storeAll(store, entries));
   }
 
   /** Checks the options of a message. */
@@ -205,6 +206,16 @@ export class Sender<T, R, B> {
 
 function isReady<B>(entry: Maybe<Entry<B>>): entry is Entry<B> {
   return !(entry instanceof Promise);
+}
+
+function storeAll<B>(
+  store: Pick<EngineTransaction<B>, "send">,
+  entries: readonly Entry<B>[],
+): Maybe<SendResult[]> {
+  const results = (stored: readonly boolean[]) =>
+    entries.map(({ id }, i) => ({ id, stored: stored[i] === true }));
+  const stored = store.send(entries);
+  return stored instanceof Promise ? stored.then(results) : results(stored);
 }
 
 /** Throws when the engine cannot do what a call or an option needs. */

@@ -96,6 +96,11 @@ export interface EngineStats {
 
 /** The calls of an engine that take part in a transaction of the caller. */
 export interface EngineTransaction<B> {
+  /**
+   * True when its calls return no promise, so that they can run in a transaction function that must not return
+   * one. The mailbox then throws at once, too. @default {false}
+   */
+  readonly synchronous?: boolean;
   /** The same as {@linkcode Engine.send}. Receivers wake when the transaction is committed. */
   send(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
   /** The same as {@linkcode Engine.acknowledge}. */

@@ -122,9 +122,13 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const store = transactionOf(this.#engine, transaction);
     const sender = this.#sender;
     return {
-      send: async (body, options = {}) => (await sender.send([body], () => options, store))[0]!,
-      async sendMany(bodies, options = {}) {
-        return await sender.send(bodies, optionsOfEach(options), store);
+      // Not async functions: a synchronous transaction function must see what they throw.
+      send(body, options = {}) {
+        const sent = sender.send([body], () => options, store);
+        return sent instanceof Promise ? sent.then(([it]) => it!) : Promise.resolve(sent[0]!);
+      },
+      sendMany(bodies, options = {}) {
+        return Promise.resolve(sender.send(bodies, optionsOfEach(options), store));
       },
     };
   }

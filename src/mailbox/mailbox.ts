@@ -190,7 +190,9 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   resume(): Promise<void>;
   /**
    * Returns the sends that run in a transaction of the caller: the messages are stored when it is committed.
-   * `transaction` is the object that the database client hands to a transaction.
+   * `transaction` is the object that the database client hands to a transaction. Where that client needs no
+   * promises, as those of SQLite, neither do these sends: they run at once, and throw instead of rejecting, so
+   * that they can be used in a transaction function that must not return a promise.
    *
    * @throws {InvalidParameterError} when the engine has no transactions or cannot use this object.
    */

@@ -32,7 +32,7 @@ export class NatsEngine implements Engine<string> {
     ...FULL_CAPABILITIES,
     fencedAck: false, // the server accepts an ack from an expired lease
     fifo: false, // released messages return in the order of their release
-    exactCount: false, // the count is exact and the stats are not, see `Inspection`
+    exactStats: false, // see `Inspection`
     keys: false, // a consumer delivers in the order of its stream
     priorities: false, // as with keys
     dedupWindow: false, // the server has one window for all messages of a stream
