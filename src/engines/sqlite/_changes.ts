@@ -88,20 +88,22 @@ export function* store(
       const joins = key !== undefined && delayMs === 0;
       const position = joins ? yield* nextPosition(queue, key) : null;
       const readyAt = position ? BLOCKED : 0 - priority;
-      const changes = yield update(
-        "send",
+      const dueAt = delayMs === 0 ? readyAt : now + delayMs;
+      const sentAt = Math.floor(now);
+      const values = [
         queue,
-        delayMs === 0 ? readyAt : now + delayMs,
+        dueAt,
         dedup ? 1 : 0,
         id,
-        Math.floor(now),
+        sentAt,
         meta ?? null,
         checkpoint ?? null,
         body,
-        priority,
-        key ?? null,
-        position,
-      );
+      ];
+      // Each bound value counts where most messages have neither a key nor a priority.
+      const changes = key === undefined && priority === 0
+        ? yield { name: "send", values, isQuery: false }
+        : yield update("sendInOrder", ...values, priority, key ?? null, position);
       isStored = (changes as number) > 0;
       if (isStored && dedupMs !== undefined) yield update("remember", queue, id, now + dedupMs);
     }

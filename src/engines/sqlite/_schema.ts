@@ -99,10 +99,9 @@ export const SHARED_MIGRATIONS: readonly string[] = [
   ${memoryOf(SHARED_PREFIX)}`,
 ];
 
-/** The indexes of version 3, beside that of chosen ids. */
+/** The indexes of version 3, beside that of chosen ids. `_lookup.ts` adds one when it is needed. */
 function indexesOf(prefix: string): string {
   return `CREATE INDEX ${prefix}due ON ${prefix}message (queue, due_at);
-  CREATE INDEX ${prefix}generated_id ON ${prefix}message (id) WHERE chosen = 0;
   CREATE UNIQUE INDEX ${prefix}key_line ON ${prefix}message (queue, key, position)
     WHERE position IS NOT NULL;`;
 }
