@@ -179,15 +179,15 @@ const decoder = new TextDecoder();
 export function pack(message: KvMessage): Uint8Array {
   const { seq, nonce, id, text, metaLength, enqueuedAt, deliveries, releases, parts } = message;
   const { priority, key = null, rememberedUntil } = message;
-  const [dedup, hasCheckpoint, joined, leased] = [
-    ...[message.dedup, message.hasCheckpoint, message.joined, message.leased],
-  ].map(Number) as [number, number, number, number];
+  const flags = [message.dedup ? 1 : 0, message.hasCheckpoint ? 1 : 0] as const;
   const state = [enqueuedAt, deliveries, releases] as const;
-  const base = [seq, nonce, id, dedup, hasCheckpoint, ...state, null, metaLength, parts, leased];
+  const head: Head = [seq, nonce, id, ...flags, ...state, null, metaLength, parts];
   const isPlain = priority === 0 && key === null && rememberedUntil === 0;
-  const head = isPlain ? base : [...base, priority, key, joined, rememberedUntil];
+  const leased = message.leased ? 1 : 0;
+  const more = [priority, key, message.joined ? 1 : 0, rememberedUntil];
+  const all = isPlain ? leased === 0 ? head : [...head, leased] : [...head, leased, ...more];
   // A line break ends the head; JSON never contains one.
-  return encoder.encode(`${JSON.stringify(head)}\n${parts === 0 ? text : ""}`);
+  return encoder.encode(`${JSON.stringify(all)}\n${parts === 0 ? text : ""}`);
 }
 
 /** Decodes the messages of a block. */

@@ -3,7 +3,6 @@ import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import type { KvAtomic, KvEntry, KvKey } from "./kv.ts";
 import { Lines } from "./_lines.ts";
 import {
-  type Block,
   blocksOf,
   type IdState,
   idStateOf,
@@ -35,8 +34,8 @@ interface Found {
   readonly now: number;
 }
 
-/** Returns the key of a block. */
-type PlaceOf = (block: Block) => KvKey;
+/** Marks the messages that wait behind another one with their key. */
+const BLOCKED = "blocked";
 
 /** The most checks of a commit, less one for the size of the queue. */
 const MAX_SEND_CHECKS = 99;
@@ -125,37 +124,41 @@ export class Sender {
   #plan(entries: readonly Entry<string>[], { ids, lines, now }: Found): (atomic: KvAtomic) => void {
     const stored: Stored[] = [];
     const chosen: (readonly [id: string, value: unknown])[] = [];
-    /** The messages that share blocks, by what they have in common. */
-    const groups = new Map<string, { readonly place: PlaceOf; readonly messages: KvMessage[] }>();
-    const first = new Set([...lines].flatMap(([key, { value }]) => value === null ? key : []));
+    /** Messages that share blocks, by where they are stored. */
+    const groups = new Map<
+      string,
+      { readonly entry: Entry<string>; readonly messages: KvMessage[] }
+    >();
+    const free = new Set([...lines].flatMap(([key, { value }]) => value === null ? key : []));
     for (const entry of entries) {
       const { id, key, delayMs, priority = 0, dedup, dedupMs, checkpoint } = entry;
-      const dueAt = delayMs === 0 ? undefined : Math.ceil(now + delayMs);
       const known = ids.get(id)?.until ?? 0;
       const rememberedUntil = dedupMs !== undefined ? now + dedupMs : known > now ? known : 0;
       const place = { seq: this.#nextSeq(now), nonce: this.#nonce, joined: delayMs === 0 };
       const { message, parts } = newMessage(entry, { ...place, rememberedUntil }, now);
-      const isBlocked = key !== undefined && delayMs === 0 && !first.delete(key);
-      // A message with a key and a delay is alone, because it alone joins the others with its key.
-      const group = isBlocked
-        ? `blocked ${key}`
-        : `${delayMs} ${priority} ${key !== undefined && delayMs > 0 ? message.seq : ""}`;
-      const placeOf: PlaceOf = isBlocked
-        ? (block) => this.#keys.blockedPlaceOf(key, block)
-        : (block) => this.#keys.placeOf(block, dueAt);
-      if (!groups.has(group)) groups.set(group, { place: placeOf, messages: [] });
-      groups.get(group)!.messages.push(message);
-      const keys = this.#keys.parts(message);
-      stored.push(...parts.map((value, i) => ({ key: keys[i]!, value })));
+      let group = `${delayMs} ${priority}`;
+      // One with a key and a delay is alone, because it joins the others with its key by itself.
+      if (key !== undefined && delayMs > 0) group = `alone ${message.seq}`;
+      else if (key !== undefined && !free.delete(key)) group = `${BLOCKED} ${key}`;
+      const messages = groups.get(group)?.messages;
+      if (messages === undefined) groups.set(group, { entry, messages: [message] });
+      else messages.push(message);
+      for (const [i, value] of parts.entries()) {
+        stored.push({ key: this.#keys.parts(message)[i]!, value });
+      }
       if (checkpoint !== undefined) {
         const value = new TextEncoder().encode(checkpoint);
         stored.push({ key: this.#keys.checkpoint(message), value });
       }
       if (dedup && ids.size > 0) chosen.push([id, idValue(true, rememberedUntil)]);
     }
-    for (const { place, messages } of groups.values()) {
+    for (const [group, { entry: { key, delayMs }, messages }] of groups) {
+      const dueAt = delayMs === 0 ? undefined : Math.ceil(now + delayMs);
       for (const block of blocksOf(messages)) {
-        stored.push({ key: place(block), value: block.value });
+        const place = group.startsWith(BLOCKED)
+          ? this.#keys.blockedPlaceOf(key!, block)
+          : this.#keys.placeOf(block, dueAt);
+        stored.push({ key: place, value: block.value });
       }
     }
     this.#checkSize(stored, entries.length, ids.size + lines.size);
