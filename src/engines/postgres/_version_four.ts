@@ -180,6 +180,7 @@ function settle(schema: string): string {
     declare
       freed text[];
       places bigint[];
+      blocked bigint;
     begin
       perform "${schema}".lock_keys(name, keys);
       with removed as (
@@ -194,6 +195,12 @@ function settle(schema: string): string {
         insert into "${schema}".messages (queue, message_id, chosen, body, visible_at, envelope)
           values (name || '.dead', letter_id, false, letter_body, '-infinity', letter_envelope);
       end if;
+      -- Most keys have no other message. The newest ones are looked at first: they are the least likely to
+      -- be dead rows.
+      select id into blocked from "${schema}".messages
+        where queue = name and receipt is null and visible_at >= 'infinity'
+        order by visible_at desc, (-priority) desc, (id + 0) desc limit 1;
+      if blocked is null then return; end if;
       -- As \`advance\` does it, but without a look at the rows that were just deleted.
       update "${schema}".messages set visible_at = '-infinity'
         where visible_at = 'infinity' and id = any(array(

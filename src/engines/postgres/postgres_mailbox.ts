@@ -65,6 +65,34 @@ export interface PostgresMailboxOptions extends MailboxOptions {
  * await orders.close();
  * await sql.end();
  * ```
+ *
+ * `withTransaction` takes the transaction of postgres.js (`sql` inside `sql.begin`), of pg (a client after
+ * BEGIN), of Drizzle on either of them, or of Kysely. The transaction must be in the database of the mailbox.
+ *
+ * - A duplicate, a full queue and a stale receipt handle leave the transaction usable. An error of the database
+ *   aborts it, and is thrown as the client throws it, so that a retry can look at its SQLSTATE.
+ * - Until the commit it delays only sends of the same `id`. Messages with a `key` join the line of their key
+ *   after the commit. `maxSize` counts committed messages, so that concurrent transactions may exceed it.
+ * - In the isolation levels above READ COMMITTED, an acknowledgement fails with SQLSTATE 40001 when the lease
+ *   was extended after the transaction began. Run the transaction again then.
+ *
+ * @example Effects in the database happen exactly once
+ * ```ts ignore
+ * import postgres from "postgres";
+ * import { MailboxLoop } from "@lastcall/lastcall";
+ * import { PostgresMailbox } from "@lastcall/lastcall/engines/postgres";
+ *
+ * const sql = postgres("postgres://localhost/shop");
+ * const orders = await PostgresMailbox.open<{ item: string }>(sql, { name: "orders" });
+ * const loop = new MailboxLoop<{ item: string }>({
+ *   mailbox: orders,
+ *   handler: (message) =>
+ *     sql.begin(async (tx) => {
+ *       await tx`insert into sales (item) values (${message.body.item})`;
+ *       await message.withTransaction(tx).acknowledge();
+ *     }),
+ * });
+ * ```
  */
 export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   private constructor(name: string, engine: PostgresEngine, options: PostgresMailboxOptions) {
