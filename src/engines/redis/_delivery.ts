@@ -45,16 +45,58 @@ function replyToOf(meta: string): string | null {
   }
 }
 
-/**
- * Returns the id of a message as it is in IDS. One that the sender chose has a prefix of its own, because only
- * those have duplicates.
- */
+/** Returns the index of a message, see `scripts/ids.ts`. */
 export function indexOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): string {
-  return `${dedup ? "=" : "#"}${id}`;
+  if (dedup) return `=${id}`;
+  const groups = new Groups();
+  groups.isSame(id);
+  return groups.index;
+}
+
+/** Returns the script arguments of messages that are sent: for each its index, options, head and body. */
+export function sendArguments(entries: readonly Entry<string>[]): (string | number)[] {
+  const groups = new Groups();
+  const args: (string | number)[] = [];
+  for (const entry of entries) {
+    const { id, dedup, body } = entry;
+    // A message in the same group as the one before has "".
+    const index = dedup ? `=${id}` : groups.isSame(id) ? "" : groups.index;
+    args.push(index, optionsOf(entry), headOf(entry), body);
+  }
+  return args;
+}
+
+/** The groups of generated ids: those with the same start whose final number is in the same range of 64. */
+class Groups {
+  #start: string | undefined;
+  #range = 0;
+
+  /** Returns whether an id is in the same group as the one before. Costs little when it is. */
+  isSame(id: string): boolean {
+    let end = id.length;
+    let number = 0;
+    for (let factor = 1; end > 0 && factor < 1_000_000_000; factor *= 10) {
+      const digit = id.charCodeAt(end - 1) - 48;
+      if (digit < 0 || digit > 9) break;
+      number += digit * factor;
+      end--;
+    }
+    const range = number >> 6;
+    const start = this.#start;
+    if (range === this.#range && end === start?.length && id.startsWith(start)) return true;
+    this.#start = id.slice(0, end);
+    this.#range = range;
+    return false;
+  }
+
+  /** The index of the group of the last id. */
+  get index(): string {
+    return `#${this.#start}:${this.#range}`;
+  }
 }
 
 /** Returns the options of a message as SEND expects them; most messages have none. */
-export function optionsOf(
+function optionsOf(
   { delayMs, dedupMs = 0, priority = 0, key = "" }: Entry<string>,
 ): string | number {
   const delay = microseconds(delayMs);
@@ -145,10 +187,19 @@ export function encodeHandles(deliveries: readonly Receipt[]): string {
   return JSON.stringify(receives);
 }
 
-/** Returns the script arguments of an acknowledgement: the handles, then the ids. */
-export function ackArguments(deliveries: readonly RedisDelivery[]): string[] {
+/** Returns the script arguments of an acknowledgement: the handles, then each index and how often it follows. */
+export function ackArguments(deliveries: readonly RedisDelivery[]): (string | number)[] {
   if (deliveries.length === 0) return [];
-  return [encodeHandles(deliveries), ...deliveries.map(indexOf)];
+  const args: (string | number)[] = [encodeHandles(deliveries)];
+  const groups = new Groups();
+  let wasChosen = true;
+  for (const { id, dedup } of deliveries) {
+    if (dedup) args.push(`=${id}`, 1);
+    else if (groups.isSame(id) && !wasChosen) (args[args.length - 1] as number)++;
+    else args.push(groups.index, 1);
+    wasChosen = dedup;
+  }
+  return args;
 }
 
 /** The messages in the reply of RECEIVE. */

@@ -12,7 +12,7 @@ import {
 } from "./_delivery.ts";
 import type { CallWindow, RedisLink, Values } from "./redis_link.ts";
 import { RECEIVE, RELEASE_LOST } from "./scripts/receive.ts";
-import type { Script } from "./scripts/script.ts";
+import type { QueueScript } from "./scripts/script.ts";
 import type { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
 
 /** A larger acknowledgement goes alone: it would delay the reply of the receive. */
@@ -28,7 +28,7 @@ export interface ReceiverOptions {
   readonly expirySeconds: number;
   readonly memory: MemoryWatch;
   readonly storage: StorageWatch;
-  run(verb: string, script: Script, values: Values): Promise<unknown[]>;
+  run(verb: string, script: QueueScript, values: Values): Promise<unknown[]>;
   /** Acknowledges without a receive. */
   acknowledge(deliveries: readonly RedisDelivery[]): Promise<boolean[]>;
 }

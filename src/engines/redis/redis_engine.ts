@@ -19,16 +19,22 @@ import {
   isSettled,
   markFailed,
   microseconds,
-  optionsOf,
   peekedMessages,
   type RedisDelivery,
+  sendArguments,
 } from "./_delivery.ts";
 import { Lookup, queueNames } from "./_lookup.ts";
 import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
 import type { RedisLink, Values } from "./redis_link.ts";
 import { COUNT, DROP, PAUSE, PEEK, PURGE, STATS } from "./scripts/control.ts";
-import { cancelChannelOf, cancelKeyOf, channelOf, keysOf, type Script } from "./scripts/script.ts";
+import {
+  cancelChannelOf,
+  cancelKeyOf,
+  channelOf,
+  keysOf,
+  type QueueScript,
+} from "./scripts/script.ts";
 import { SEND } from "./scripts/send.ts";
 import { ACKNOWLEDGE, CHECKPOINT, DEAD_LETTER, EXTEND, NACK, RELEASE } from "./scripts/settle.ts";
 import { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
@@ -90,7 +96,7 @@ export class RedisEngine implements Engine<string> {
     });
     this.#lookup = new Lookup({
       run: (verb, script, values, moreKeys = []) => {
-        return this.#run(verb, script, values, [...this.#keys, ...moreKeys]);
+        return this.#run(verb, script, values, moreKeys);
       },
       callId: () => link.options.random.id(),
       cancelKey: (callId) => cancelKeyOf(name, callId),
@@ -115,14 +121,8 @@ export class RedisEngine implements Engine<string> {
       );
     }
     const { maxSize, expirySeconds = 0 } = this.#options;
-    const values = entries.flatMap((entry) => [
-      indexOf(entry),
-      optionsOf(entry),
-      headOf(entry),
-      entry.body,
-    ]);
     const room = Math.min(maxSize, Number.MAX_SAFE_INTEGER);
-    const reply = await this.#send([room, expirySeconds, ...values]);
+    const reply = await this.#send([room, expirySeconds, ...sendArguments(entries)]);
     const [, stored, count, fresh, duplicates = []] = reply as [
       number,
       number,
@@ -184,10 +184,17 @@ export class RedisEngine implements Engine<string> {
       indexOf(letter),
       headOf(letter),
       letter.body,
+      this.#options.expirySeconds ?? 0,
     );
-    const [meta, ready, , , messages, , , ids] = keysOf(this.#deadName);
-    const keys = [...this.#keys, meta!, ready!, messages!, ids!];
-    const results = this.#settle("dead-letter", DEAD_LETTER, [delivery], values, undefined, keys);
+    const deadKeys = keysOf(this.#deadName);
+    const results = this.#settle(
+      "dead-letter",
+      DEAD_LETTER,
+      [delivery],
+      values,
+      undefined,
+      deadKeys,
+    );
     return (await results)[0]!;
   }
 
@@ -257,7 +264,8 @@ export class RedisEngine implements Engine<string> {
 
   /** Deletes the dead letters too. */
   async drop(): Promise<void> {
-    await this.#run("drop", DROP, [], [...this.#keys, ...keysOf(this.#deadName)]);
+    const keys = [...this.#keys, ...keysOf(this.#deadName)];
+    await this.#link.run(this.#action("drop"), DROP, keys, []);
   }
 
   onWake(listener: () => void): () => void {
@@ -268,7 +276,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   deadLetters(): RedisEngine {
-    return this.#sibling(this.#deadName, 0);
+    return this.#sibling(this.#deadName, this.#options.expirySeconds);
   }
 
   /** Another thread needs the URL: it cannot share the client of the caller. */
@@ -284,7 +292,7 @@ export class RedisEngine implements Engine<string> {
     await this.#link.close();
   }
 
-  #sibling(name: string, expirySeconds: number): RedisEngine {
+  #sibling(name: string, expirySeconds = 0): RedisEngine {
     const options = { ...this.#options, maxSize: Infinity, memory: this.#memory, expirySeconds };
     return new RedisEngine(name, this.#link, options);
   }
@@ -297,30 +305,32 @@ export class RedisEngine implements Engine<string> {
     return `${verb} ("${this.#name}")`;
   }
 
+  /** Runs a script on its keys of the queue, and on further ones. */
   #run(
     verb: string,
-    script: Script,
+    script: QueueScript,
     values: Values,
-    keys: readonly string[] = this.#keys,
+    moreKeys: readonly string[] = [],
   ): Promise<unknown[]> {
-    return this.#link.run(this.#action(verb), script, keys, values);
+    const keys = script.keys.map((index) => this.#keys[index]!);
+    return this.#link.run(this.#action(verb), script, [...keys, ...moreKeys], values);
   }
 
   /** Returns for each delivery whether its receipt handle was valid. Calls `onSettled` for the valid ones. */
   async #settle(
     verb: string,
-    script: Script,
+    script: QueueScript,
     deliveries: readonly Delivery<string>[],
     values: (batch: readonly RedisDelivery[]) => Values,
     onSettled?: (delivery: RedisDelivery, nowUs: number) => void,
-    keys?: readonly string[],
+    moreKeys?: readonly string[],
   ): Promise<boolean[]> {
     const own = deliveries as readonly RedisDelivery[];
     const results: boolean[] = [];
     try {
       for (let i = 0; i < own.length; i += MAX_BATCH) {
         const batch = own.slice(i, i + MAX_BATCH);
-        const reply = await this.#run(verb, script, values(batch), keys);
+        const reply = await this.#run(verb, script, values(batch), moreKeys);
         const [nowUs, handles, full] = reply as [number, HandleResults, number?];
         if (full !== undefined) this.#memory.update(full === 1);
         for (const [n, delivery] of batch.entries()) {

@@ -1,23 +1,27 @@
 /**
- * Priorities and keys.
+ * Priorities and keys. TRAITS has for each message with one of them the field `t<seq>`, which is
+ * `<priority> <key>`.
  *
- * The messages of a key form a line. Only the first one can be delivered; the others are in BLOCKED. LINES is
- * a hash with a field `k<key>` for each key with messages, which has the number of the last message in its
- * line, and a field `n<seq>` for each message with a successor, which has the number of the next one. So
- * joining and leaving a line take the same time for any number of messages, and nothing remains of a key
- * without messages.
+ * The messages of a key form a line. Only the first one can be delivered; the others are in BLOCKED. TRAITS has
+ * the field `k<key>` for each key with messages, which is the number of the last message in its line, and the
+ * field `n<seq>` for each message with a successor, which is the number of the next one. So joining and leaving
+ * a line take the same time for any number of messages, and nothing remains of a key without messages.
  *
  * A message is the first of its key from its first delivery until it is deleted. So a message that a worker
  * holds, or that waits for its retry, is always the first. A message with a delay joins the line when it is
  * due; it has no state before that.
  *
- * A message that is cancelled while it is blocked stays in LINES as a link, without being in BLOCKED, until
- * the messages before it are gone.
+ * A message that is cancelled while it is blocked stays as a link, `n<seq>`, until the messages before it are
+ * gone. One that is cancelled in READY stays there, because deleting from a long list is slow: TRAITS has the
+ * field `c<seq>` for each such message until a receive skips it, and their number in the field `c`.
  */
 export const LINES = `
 -- Returns the traits of messages, by index; none has any in a queue without keys and priorities.
 local function readTraits(seqs)
-  return redis.call('EXISTS', TRAITS) == 1 and redis.call('HMGET', TRAITS, unpack(seqs)) or {}
+  if redis.call('EXISTS', TRAITS) == 0 then return {} end
+  local fields = {}
+  for i, seq in ipairs(seqs) do fields[i] = 't' .. seq end
+  return redis.call('HMGET', TRAITS, unpack(fields))
 end
 
 local function keyOf(traits)
@@ -41,7 +45,7 @@ local function putBack(seqs)
   redis.call('ZADD', RETURNED, unpack(places))
 end
 
--- Makes messages ready that had a due time, each at its old place.
+-- Makes leased messages ready, each at its old place.
 local function makeReady(seqs)
   redis.call('ZREM', DUE, unpack(seqs))
   putBack(seqs)
@@ -51,7 +55,7 @@ end
 local function joinLines(seqs, keys)
   local fields, latest, links, waiting, isBlocked = {}, {}, {}, {}, {}
   for i, key in ipairs(keys) do fields[i] = 'k' .. key end
-  local stored = redis.call('HMGET', LINES, unpack(fields))
+  local stored = redis.call('HMGET', TRAITS, unpack(fields))
   for i, seq in ipairs(seqs) do
     local field = fields[i]
     local last = latest[field] or stored[i]
@@ -66,28 +70,29 @@ local function joinLines(seqs, keys)
     links[#links + 1] = field
     links[#links + 1] = seq
   end
-  redis.call('HSET', LINES, unpack(links))
+  redis.call('HSET', TRAITS, unpack(links))
   if #waiting > 0 then redis.call('ZADD', BLOCKED, unpack(waiting)) end
   return isBlocked
 end
 
--- Removes the first messages of keys from their lines, and makes the next ones ready. Returns how many.
+-- Removes messages that are the first of their keys from the lines, and makes the next ones ready. Returns
+-- how many.
 local function leaveLines(seqs, keys)
   local links, ended, ready = {}, {}, {}
   for i, seq in ipairs(seqs) do links[i] = 'n' .. seq end
-  local nexts = redis.call('HMGET', LINES, unpack(links))
+  local nexts = redis.call('HMGET', TRAITS, unpack(links))
   for i, key in ipairs(keys) do
     local link, next = links[i], nexts[i]
     while next do
       ended[#ended + 1] = link
       if redis.call('ZREM', BLOCKED, next) == 1 then break end
       link = 'n' .. next -- it was cancelled
-      next = redis.call('HGET', LINES, link)
+      next = redis.call('HGET', TRAITS, link)
     end
     if next then ready[#ready + 1] = next else ended[#ended + 1] = 'k' .. key end
   end
   for first = 1, #ended, 1000 do
-    redis.call('HDEL', LINES, unpack(ended, first, math.min(first + 999, #ended)))
+    redis.call('HDEL', TRAITS, unpack(ended, first, math.min(first + 999, #ended)))
   end
   if #ready > 0 then putBack(ready) end
   return #ready
@@ -96,15 +101,16 @@ end
 -- Deletes the traits of messages. Those with a key must be the first of it. Returns how many messages with
 -- their keys became ready.
 local function deleteTraits(seqs)
-  local keyed, keys = {}, {}
+  local fields, keyed, keys = {}, {}, {}
   for i, traits in ipairs(readTraits(seqs)) do
     local key = keyOf(traits)
+    if traits then fields[#fields + 1] = 't' .. seqs[i] end
     if key then
       keyed[#keyed + 1] = seqs[i]
       keys[#keyed] = key
     end
   end
-  redis.call('HDEL', TRAITS, unpack(seqs))
+  if #fields > 0 then redis.call('HDEL', TRAITS, unpack(fields)) end
   return #keyed > 0 and leaveLines(keyed, keys) or 0
 end
 `;
