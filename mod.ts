@@ -45,16 +45,14 @@ export { BaseLoop, type LoopContext, type LoopOptions } from "./src/lifecycle/ba
 export { ShutdownCoordinator } from "./src/lifecycle/shutdown_coordinator.ts";
 export { LoopGroup, type LoopGroupOptions } from "./src/group/loop_group.ts";
 export type { LoopGroupRunOptions } from "./src/lifecycle/base_group.ts";
-export type { FailurePolicy, RestartOptions } from "./src/lifecycle/group_options.ts";
 export type { Resource } from "./src/lifecycle/resources.ts";
-export type { GroupEvents, StopReason } from "./src/lifecycle/group_events.ts";
+export type { StopReason } from "./src/lifecycle/group_events.ts";
 export {
   DrainReport,
   GroupFailedError,
   type LoopReport,
   type Outcome,
 } from "./src/lifecycle/drain_report.ts";
-export type { HealthSnapshot, LoopHealth } from "./src/lifecycle/health_snapshot.ts";
 export { showDrain } from "./src/terminal/show_drain.ts";
 
 export type {
@@ -62,13 +60,14 @@ export type {
   DeadLetterReason,
   Mailbox,
   MailboxOptions,
-  MailboxResolver,
+  MailboxStats,
   Message,
   MessageHeaders,
   NackOptions,
   ReceiveOptions,
   ReplyMailbox,
   SendOptions,
+  SendResult,
 } from "./src/mailbox/mailbox.ts";
 export {
   InvalidParameterError,
@@ -80,6 +79,7 @@ export {
   MessageFinalizedError,
   ReceiptHandleExpiredError,
   ReplyNotAvailableError,
+  RequestTimeoutError,
   SerializationError,
 } from "./src/mailbox/errors.ts";
 export { type DeadLetterOptions, DeadLetterPolicy } from "./src/mailbox/dead_letters.ts";
@@ -97,6 +97,7 @@ export {
   MailboxLoop,
   type MailboxLoopOptions,
 } from "./src/loops/mailbox_loop.ts";
+export { type BatchHandler, BatchLoop, type BatchLoopOptions } from "./src/loops/batch_loop.ts";
 export type { Handler, HandlerContext, OnDeadLetter } from "./src/loops/handler.ts";
 export type { StandardSchema } from "./src/loops/schema.ts";
 export { redrive, type RedriveOptions } from "./src/loops/redrive.ts";

@@ -2,7 +2,8 @@
 
 import type { Command } from "commander";
 import process from "node:process";
-import type { FailurePolicy, LoopGroupOptions, RunOptions } from "../mod.ts";
+import type { LoopGroupOptions, RunOptions } from "../mod.ts";
+import type { FailurePolicy } from "../src/lifecycle/group_options.ts";
 import { usageError } from "./_errors.ts";
 import type { HandlerOptions } from "./_module.ts";
 import {

@@ -29,6 +29,7 @@ const make: MakeMailbox = async (options) => {
     sendRaw: async (body) =>
       await engine.send([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]),
     maxBodyBytes,
+    lacks: ["queues"], // the engine cannot list them
     close: () => rm(folder, { recursive: true }),
   };
 };

@@ -15,7 +15,9 @@ import {
   type Entry,
   FREE_RELEASES,
   freshnessOf,
+  type MessageState,
   type Received,
+  type StoredMessage,
 } from "../src/engine.ts";
 
 /** A message in the file. Its position in the list is its position in the queue. */
@@ -41,8 +43,8 @@ type Queues = Record<string, Row[]>;
 
 /** Stores and delivers. `EngineMailbox` checks arguments, waits, settles each delivery once and replies. */
 export class FileEngine implements Engine<string> {
-  // Turn off what an engine cannot do. The cases test every flag that is true.
-  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
+  // Turn on what the engine can do besides, and off what it cannot. The cases test every flag that is true.
+  readonly capabilities: Capabilities = { ...BASIC_CAPABILITIES, longDelays: true };
   readonly #path: string;
   readonly #queue: string;
   readonly #clock: Clock;
@@ -122,16 +124,25 @@ export class FileEngine implements Engine<string> {
     return saved;
   }
 
-  peek(max: number): Row[] {
-    return this.#change((rows) => rows.slice(0, max));
+  peek(max: number): StoredMessage<string>[] {
+    return this.#change((rows, now) => {
+      return rows.slice(0, max).map((row) => ({ ...row, state: stateOf(row, now) }));
+    });
   }
 
   count(): number {
     return this.#change((rows) => rows.length);
   }
 
-  async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+  stats(): EngineStats {
+    return this.#change((rows, now) => {
+      const waiting = rows.filter((row) => stateOf(row, now) === "waiting");
+      const inFlight = rows.filter((row) => stateOf(row, now) === "inFlight").length;
+      const delayed = rows.length - waiting.length - inFlight;
+      const oldest = Math.min(...waiting.map(({ enqueuedAt }) => enqueuedAt));
+      const age = waiting.length === 0 ? {} : { oldestWaitingMs: now - oldest };
+      return { waiting: waiting.length, delayed, inFlight, ...age };
+    });
   }
 
   purge(): number {
@@ -187,6 +198,12 @@ export class FileEngine implements Engine<string> {
 function newRow({ id, body, meta, dedup, delayMs, checkpoint }: Entry<string>, now: number): Row {
   const state = { receiptHandle: "", deliveryCount: 0, releases: 0, checkpoint };
   return { id, body, meta, dedup, enqueuedAt: now, visibleAt: now + delayMs, ...state };
+}
+
+/** A delay or a lease that has passed does not hide a message. */
+function stateOf({ visibleAt, receiptHandle }: Row, now: number): MessageState {
+  if (visibleAt <= now) return "waiting";
+  return receiptHandle === "" ? "delayed" : "inFlight";
 }
 
 function remove(rows: Row[], row: Row): void {

@@ -47,7 +47,7 @@ export class LeaseLostError extends Error {
 
 /** Options of {@linkcode RetryLaterError}. */
 export interface RetryLaterOptions extends ErrorOptions {
-  /** The pause in milliseconds; at most 12 hours are used. @default {the pause of the loop's backoff} */
+  /** The pause in milliseconds, up to the longest delay of the engine. @default {the pause of the loop's backoff} */
   readonly delayMs?: number;
 }
 

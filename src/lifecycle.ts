@@ -34,6 +34,7 @@ export { BaseGroup, type StopView } from "./lifecycle/base_group.ts";
 export type { Work } from "./lifecycle/base_loop.ts";
 export type { DrainReportInit } from "./lifecycle/drain_report.ts";
 export type {
+  GroupEvents,
   LoopEvent,
   LoopState,
   Phase,
@@ -41,8 +42,13 @@ export type {
   Problem,
   StallEvent,
 } from "./lifecycle/group_events.ts";
-export type { BaseGroupOptions } from "./lifecycle/group_options.ts";
-export type { RunEnd, StopProgress } from "./lifecycle/health_snapshot.ts";
+export type { BaseGroupOptions, FailurePolicy, RestartOptions } from "./lifecycle/group_options.ts";
+export type {
+  HealthSnapshot,
+  LoopHealth,
+  RunEnd,
+  StopProgress,
+} from "./lifecycle/health_snapshot.ts";
 export type { InFlight } from "./lifecycle/runnable.ts";
 export type {
   InstallOptions,
@@ -51,5 +57,6 @@ export type {
 } from "./lifecycle/shutdown_coordinator.ts";
 export { Heartbeat, Watchdog, type WatchdogOptions } from "./lifecycle/watchdog.ts";
 export type { LeaseCounters, LeaseOptions, Leases, LeaseSubject } from "./lease/lease_extender.ts";
+export type { BatchContext } from "./loops/batch_loop.ts";
 export type { SchemaIssue, SchemaResult } from "./loops/schema.ts";
 export type { DrainView, DrainViewOptions, Watchable } from "./terminal/show_drain.ts";

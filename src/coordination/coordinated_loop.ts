@@ -162,6 +162,7 @@ export class CoordinatedLoop extends BaseLoop {
       released,
       nacked: 0,
       deadLettered: failed + archived - kept,
+      cancelled: 0,
       leftToExpire: 0,
     };
   }

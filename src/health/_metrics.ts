@@ -4,20 +4,22 @@ import type { LeaseCounters } from "../lease/lease_extender.ts";
 import { PHASES } from "../lifecycle/group_events.ts";
 import { NO_COUNTS, type Runnable } from "../lifecycle/runnable.ts";
 import type { Log } from "../log.ts";
+import type { DurationHistogram } from "../telemetry/duration_histogram.ts";
 import {
   type Metric,
   metric,
   type MetricSample,
+  type MetricSource,
   OUTCOME_LABELS,
   samplesBy,
 } from "../telemetry/metrics.ts";
-import type { HealthOptions, Inspectable } from "./health_options.ts";
+import type { Inspectable } from "./health_options.ts";
 
 /** The content type of {@linkcode prometheusText}. */
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** How long each source of metrics may take. */
-const SOURCE_TIMEOUT_MS = 1_000;
+export const SOURCE_TIMEOUT_MS = 1_000;
 
 const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
@@ -51,6 +53,7 @@ export function groupMetrics(group: Inspectable): readonly Metric[] {
         return samplesBy("result", { ...leaseCounters(loop) }, { loop: loop.name });
       }),
     ),
+    metric("lastcall_message_duration_seconds", group.loops.flatMap(durationSamples)),
   ];
 }
 
@@ -58,6 +61,12 @@ export function groupMetrics(group: Inspectable): readonly Metric[] {
 export function leaseCounters(loop: Runnable | undefined): LeaseCounters | undefined {
   const { leases } = Object(loop) as { readonly leases?: { readonly counters?: LeaseCounters } };
   return leases?.counters;
+}
+
+/** Returns the durations of handler calls, where the loop has them. */
+function durationSamples(loop: Runnable): readonly MetricSample[] {
+  const { durations } = loop as Runnable & { readonly durations?: DurationHistogram };
+  return durations?.samples({ loop: loop.name }) ?? [];
 }
 
 function messageSamples({ name: loop, counts }: Runnable): readonly MetricSample[] {
@@ -69,22 +78,16 @@ function messageSamples({ name: loop, counts }: Runnable): readonly MetricSample
   }));
 }
 
-/** Returns the metrics of the options. Leaves out sources that fail or take too long. */
-export async function optionMetrics(
-  { mailboxes = [], metrics = [] }: HealthOptions,
+/** Returns the metrics of the sources. Leaves out those that fail or take too long. */
+export async function sourceMetrics(
+  sources: readonly MetricSource[],
   clock: Clock,
   log: Log,
 ): Promise<readonly Metric[]> {
-  const sources = [
-    ...metrics.map((source) => async () => await source.metrics()),
-    ...mailboxes.map((mailbox) => async () => {
-      const count = await mailbox.approximateCount();
-      return [metric("lastcall_mailbox_messages", count, { mailbox: mailbox.name })];
-    }),
-  ];
-  const collected = await Promise.all(sources.map(async (collect) => {
+  const collected = await Promise.all(sources.map(async (source) => {
     let found: readonly Metric[] = [];
-    const collecting = collect().then((metrics) => void (found = checkMetrics(metrics)))
+    const collecting = Promise.resolve().then(() => source.metrics())
+      .then((metrics) => void (found = checkMetrics(metrics)))
       .catch((error) => log.warn("metrics not collected", { error }));
     await settlesWithin(collecting, SOURCE_TIMEOUT_MS, clock);
     return found;
@@ -120,15 +123,15 @@ export function prometheusText(metrics: readonly Metric[]): string {
     const family = families.get(metric.name) ?? { metric, values: new Map() };
     families.set(metric.name, family);
     for (const sample of metric.samples) {
-      const labels = labelsText(sample);
-      family.values.set(labels, (family.values.get(labels) ?? 0) + sample.value);
+      const ending = `${sample.suffix ?? ""}${labelsText(sample)}`;
+      family.values.set(ending, (family.values.get(ending) ?? 0) + sample.value);
     }
   }
   return [...families.values()].map(({ metric: { name, help, type }, values }) =>
     [
       `# HELP ${name} ${escapeText(help)}`,
       `# TYPE ${name} ${type}`,
-      ...[...values].map(([labels, value]) => `${name}${labels} ${numberText(value)}`),
+      ...[...values].map(([ending, value]) => `${name}${ending} ${numberText(value)}`),
     ].join("\n")
   ).join("\n\n") + "\n";
 }

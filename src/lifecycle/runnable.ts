@@ -61,6 +61,8 @@ export interface MessageCounts {
   readonly nacked: number;
   /** Failed for good, and moved to the dead letters. */
   readonly deadLettered: number;
+  /** Deleted by `cancel` of the mailbox while the loop held them. */
+  readonly cancelled: number;
   /** Not settled: delivered again when the lease expires. While the run goes on: in flight. */
   readonly leftToExpire: number;
 }
@@ -72,6 +74,7 @@ export const NO_COUNTS: MessageCounts = {
   released: 0,
   nacked: 0,
   deadLettered: 0,
+  cancelled: 0,
   leftToExpire: 0,
 };
 

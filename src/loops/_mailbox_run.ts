@@ -1,14 +1,15 @@
-import { backoffMs } from "../_backoff.ts";
 import { EventLoopYield } from "../_event_loop_yield.ts";
 import { type Deferred, deferred, onAbort } from "../_promises.ts";
-import type { CancelledError, LeaseLostError } from "../errors.ts";
+import { CancelledError, type LeaseLostError } from "../errors.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
 import type { MessageCounts, RunOptions } from "../lifecycle/runnable.ts";
 import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
 import { isObserved } from "../telemetry/open_telemetry.ts";
 import { handle, MessageContext, observed, type RunScope } from "./handler.ts";
-import { ENGINE_PAUSE_MS, Item, type RunConfig, Settler } from "./_settler.ts";
+import { RunReceiver } from "./_run_receiver.ts";
+import { Item, type RunConfig } from "./_run_config.ts";
+import { Settler } from "./_settler.ts";
 
 /**
  * One run of a mailbox loop.
@@ -18,8 +19,7 @@ import { ENGINE_PAUSE_MS, Item, type RunConfig, Settler } from "./_settler.ts";
  *               └── a stop ──▶ released
  * ```
  *
- * A slot is free when its handler has ended: settling overlaps with the next receive. While receives fail,
- * the run tries again with pauses, and the loop is not ready.
+ * A slot is free when its handler has ended: settling overlaps with the next receive.
  *
  * A message that was delivered more often than it may fail is a suspect: its handler ended the process
  * each time, or it was in flight beside the message that did. A suspect runs alone, while the loop holds
@@ -34,6 +34,7 @@ export class MailboxRun<T, R> {
   readonly #scope: RunScope;
   readonly #leases: Leases;
   readonly #turns: EventLoopYield;
+  readonly #receiver: RunReceiver<T, R>;
   #running = 0;
   /** Waiting items start in the next turn of the event loop. */
   #yielding = false;
@@ -41,11 +42,6 @@ export class MailboxRun<T, R> {
   #isolating = false;
   /** A suspect runs. */
   #alone = false;
-  /** Ends the running receive. */
-  #wait = new AbortController();
-  /** The wait time of the running receive. */
-  #waitingMs: number | undefined;
-  #failedReceives = 0;
   /** Resolves when a slot becomes free, all messages are settled, or a stop begins. */
   #slotFree: Deferred<void> | undefined;
   #allSettled: Deferred<void> | undefined;
@@ -58,6 +54,11 @@ export class MailboxRun<T, R> {
     this.#settler = new Settler(config, context.signal, (item) => this.#onSettled(item));
     this.#scope = { stopping: context.stopping, heartbeat, log };
     this.#turns = EventLoopYield.of(clock);
+    this.#receiver = new RunReceiver(config, options, {
+      stopping: context.stopping,
+      isIdle: () => this.#running === 0,
+      onCancelled: (id) => this.#onCancelled(id),
+    });
     this.#leases = config.extender.leases({
       mailbox: mailbox as Mailbox<unknown>,
       visibilityTimeoutMs,
@@ -67,7 +68,7 @@ export class MailboxRun<T, R> {
 
   /** False while receives fail. */
   get ready(): boolean {
-    return this.#failedReceives === 0;
+    return this.#receiver.ready;
   }
 
   get counts(): MessageCounts {
@@ -81,19 +82,21 @@ export class MailboxRun<T, R> {
       onAbort(signal, () => this.#cancel(signal.reason)),
     ];
     try {
+      this.#receiver.begin();
       const preparing = this.#leases.begin();
       if (preparing !== undefined) await preparing;
       await this.#receiveAll();
       if (this.#settler.open.size > 0) await (this.#allSettled = deferred()).promise;
     } finally {
       for (const unlink of unlinks) unlink();
+      this.#receiver.end();
       this.#leases.end();
     }
   }
 
   /** Ends a receive that waits for messages. */
   endWait(): void {
-    this.#wait.abort();
+    this.#receiver.endWait();
   }
 
   /** Releases the messages whose handlers still run. */
@@ -117,10 +120,12 @@ export class MailboxRun<T, R> {
       }
       // Read before the receive: a handler that ends meanwhile may have sent a message.
       const allSettled = open.size === 0;
-      const messages = await this.#receive(free);
-      if (messages === undefined) continue;
+      const answer = await this.#receiver.receive(free);
+      if (answer === undefined) continue;
+      const { messages, cancelled } = answer;
       received++;
       this.#take(messages);
+      for (const id of cancelled) this.#onCancelled(id);
       if (untilEmpty && messages.length === 0) {
         if (allSettled) return;
         if (open.size > 0) await (this.#slotFree = deferred()).promise;
@@ -143,66 +148,25 @@ export class MailboxRun<T, R> {
     return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled, left));
   }
 
-  /**
-   * Receives at most `maxMessages`. Returns undefined when the receive failed, or when the first one after
-   * a failure found nothing: neither counts as an iteration. Never rejects.
-   */
-  async #receive(maxMessages: number): Promise<readonly Message<T, R>[] | undefined> {
-    const { heartbeat, mailbox, visibilityTimeoutMs } = this.#config;
-    // After a failure do not wait: the answer tells at once that the engine is back.
-    const isProbe = this.#failedReceives > 0;
-    const waitTimeMs = isProbe || this.#options.untilEmpty ? 0 : this.#config.waitTimeMs;
-    if (this.#wait.signal.aborted) this.#wait = new AbortController();
-    const { signal } = this.#wait;
-    this.#waitingMs = waitTimeMs;
-    if (this.#running === 0) heartbeat.rest(waitTimeMs);
-    try {
-      const messages = await mailbox.receive({
-        maxMessages,
-        visibilityTimeoutMs,
-        waitTimeMs,
-        signal,
-      });
-      this.#failedReceives = 0;
-      return isProbe && messages.length === 0 ? undefined : messages;
-    } catch (error) {
-      await this.#pauseAfter(error);
-      return undefined;
-    } finally {
-      this.#waitingMs = undefined;
-      heartbeat.beat();
-    }
-  }
-
-  /** Logs the failures number 1, 2, 4, 8 and so on. */
-  async #pauseAfter(error: unknown): Promise<void> {
-    const { clock, log, mailbox } = this.#config;
-    const failures = ++this.#failedReceives;
-    if (Number.isInteger(Math.log2(failures))) {
-      log.warn("receive failed; trying again", { mailbox: mailbox.name, failures, error });
-    }
-    const pauseMs = backoffMs(failures, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max);
-    await clock.sleep(pauseMs, { signal: this.#context.stopping }).catch(() => {
-      // A stop began: there is nothing more to receive.
-    });
-  }
-
   #take(messages: readonly Message<T, R>[]): void {
     const { policy } = this.#config;
     let suspects = false;
+    let now: number | undefined;
     for (const message of messages) {
-      const isSuspect = policy?.suspects(message.deliveryCount) ?? false;
+      const { deliveryCount, maxDeliveries } = message;
+      const isSuspect = policy?.suspects(deliveryCount, maxDeliveries) ?? false;
       const item = new Item(message, this.#leases.take(message as Message<unknown>), isSuspect);
       this.#config.track(item);
       this.#settler.add(item);
       this.#waiting.push(item);
       suspects ||= isSuspect;
+      now = item.since;
     }
     if (suspects) this.#isolate();
     else if (messages.length > 0) this.#isolating = false;
     // The stop began during the receive: nothing has started.
     if (this.#context.stopping.aborted) this.#settler.releaseUnstarted(this.#waiting.splice(0));
-    else this.#startWaiting();
+    else this.#startWaiting(now ?? this.#config.clock.monotonic());
   }
 
   /**
@@ -219,7 +183,8 @@ export class MailboxRun<T, R> {
     else for (const item of suspects) this.#settler.releaseSuspect(item);
   }
 
-  #startWaiting(): void {
+  /** Starts waiting items. `now` was read in this turn: one reading serves all items that start in it. */
+  #startWaiting(now: number): void {
     while (!this.#yielding && !this.#alone && this.#running < this.#config.concurrency) {
       const next = this.#waiting[0];
       if (next === undefined || this.#running > 0 && next.isSuspect) return;
@@ -228,17 +193,17 @@ export class MailboxRun<T, R> {
         this.#yielding = true;
         nextTurn.then(() => {
           this.#yielding = false;
-          this.#startWaiting();
+          this.#startWaiting(this.#config.clock.monotonic());
         });
         return;
       }
       this.#waiting.shift();
-      this.#process(next);
+      this.#process(next, now);
     }
   }
 
-  /** Calls the handler, and settles the message. */
-  async #process(item: Item<T, R>): Promise<void> {
+  /** Calls the handler, records how long it takes, and settles the message. */
+  async #process(item: Item<T, R>, startedAt: number): Promise<void> {
     const { message, lease } = item;
     const config = this.#config;
     this.#running++;
@@ -251,8 +216,10 @@ export class MailboxRun<T, R> {
     item.context = undefined;
     this.#alone = false;
     this.#running--;
+    const endedAt = config.clock.monotonic();
+    config.durations.record(endedAt - startedAt);
     const nextStarted = this.#waiting.length > 0;
-    this.#startWaiting();
+    this.#startWaiting(endedAt);
     this.#beat(nextStarted);
     this.#onSlotFree();
     this.#settler.settle(item, decision);
@@ -264,7 +231,7 @@ export class MailboxRun<T, R> {
    */
   #beat(nextStarted: boolean): void {
     const { heartbeat } = this.#config;
-    const waitingMs = this.#waitingMs;
+    const { waitingMs } = this.#receiver;
     if (this.#running === 0 && waitingMs !== undefined) heartbeat.rest(waitingMs);
     else if (nextStarted || waitingMs !== undefined) heartbeat.beat();
   }
@@ -287,6 +254,20 @@ export class MailboxRun<T, R> {
     this.endWait();
     this.#slotFree?.resolve();
     this.#settler.releaseUnstarted(this.#waiting.splice(0));
+  }
+
+  /** Ends the work on a message that the mailbox has deleted. */
+  #onCancelled(id: string): void {
+    for (const item of this.#settler.open) {
+      if (item.id !== id || item.isCancelled) continue;
+      item.isCancelled = true;
+      item.lease.stop(); // there is nothing to extend
+      item.context?.cancel(new CancelledError("cancelled", `message ${id}`));
+      const place = this.#waiting.indexOf(item);
+      if (place < 0) continue;
+      this.#waiting.splice(place, 1);
+      this.#settler.settle(item, { kind: "release" });
+    }
   }
 
   /** Cancels the handler of one message, or all handlers. */

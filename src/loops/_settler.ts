@@ -1,12 +1,9 @@
 import { backoffMs } from "../_backoff.ts";
-import type { Clock } from "../clock.ts";
-import type { Lease, LeaseExtender } from "../lease/lease_extender.ts";
-import type { Work } from "../lifecycle/base_loop.ts";
 import type { MessageCounts } from "../lifecycle/runnable.ts";
-import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
-import type { DeadLetterReason, Mailbox, Message, Settlement } from "../mailbox/mailbox.ts";
-import type { Decision, HandlerOptions, MessageContext, OnDeadLetter } from "./handler.ts";
+import type { DeadLetterReason, Message, Settlement } from "../mailbox/mailbox.ts";
+import type { Decision } from "./handler.ts";
+import type { Item, RunConfig } from "./_run_config.ts";
 
 /** The least number of attempts at an engine call before the message is left to its lease. */
 const ATTEMPTS = 5;
@@ -18,46 +15,7 @@ const ATTEMPTS = 5;
 export const ENGINE_PAUSE_MS = { min: 100, max: 1_000 } as const;
 
 /** How a message left the loop. A `lost` message is delivered again when its lease expires. */
-type Outcome = Settlement | "lost";
-
-/** A message from its receive until it is settled or lost. */
-export class Item<T, R> implements Work {
-  readonly message: Message<T, R>;
-  readonly lease: Lease;
-  readonly since: number;
-  /** It may have ended its process: it runs alone. */
-  readonly isSuspect: boolean;
-  /** Set while its handler runs. */
-  context: MessageContext | undefined;
-
-  constructor(message: Message<T, R>, lease: Lease, isSuspect: boolean) {
-    this.message = message;
-    this.lease = lease;
-    this.isSuspect = isSuspect;
-    this.since = lease.lastBeat;
-  }
-
-  get id(): string {
-    return this.message.id;
-  }
-}
-
-/** The options of a `MailboxLoop`, checked and complete, and what its run uses of the loop. */
-export interface RunConfig<T, R> extends HandlerOptions<T, R> {
-  readonly mailbox: Mailbox<T, R>;
-  readonly concurrency: number;
-  readonly prefetch: number;
-  readonly visibilityTimeoutMs: number;
-  readonly waitTimeMs: number;
-  readonly extender: LeaseExtender;
-  readonly onDeadLetter: OnDeadLetter<T, R> | undefined;
-  readonly clock: Clock;
-  readonly heartbeat: Heartbeat;
-  /** Undefined while the loop may receive; otherwise resolves when it may. */
-  readonly admission: (stopping: AbortSignal) => Promise<void> | undefined;
-  readonly track: (work: Work) => void;
-  readonly untrack: (work: Work) => void;
-}
+type Outcome = Settlement | "cancelled" | "lost";
 
 /**
  * Settles the messages of a run, and counts each received message exactly once.
@@ -72,7 +30,14 @@ export class Settler<T, R> {
   readonly #signal: AbortSignal;
   readonly #onSettled: (item: Item<T, R>) => void;
   readonly #open = new Set<Item<T, R>>();
-  readonly #counts = { acknowledged: 0, released: 0, nacked: 0, deadLettered: 0, lost: 0 };
+  readonly #counts: Record<Outcome, number> = {
+    acknowledged: 0,
+    released: 0,
+    nacked: 0,
+    deadLettered: 0,
+    cancelled: 0,
+    lost: 0,
+  };
   #received = 0;
   /** Handled messages that the next call acknowledges. */
   #handled: Item<T, R>[] = [];
@@ -164,7 +129,9 @@ export class Settler<T, R> {
 
   /** Only the first outcome of an item counts. */
   #count(item: Item<T, R>, outcome: Outcome): void {
-    if (this.#open.delete(item)) this.#counts[outcome]++;
+    // The engine refuses to settle a message that it has deleted.
+    const isCancelled = outcome === "lost" && item.isCancelled;
+    if (this.#open.delete(item)) this.#counts[isCancelled ? "cancelled" : outcome]++;
   }
 
   #close(item: Item<T, R>, outcome: Outcome): void {
@@ -224,7 +191,8 @@ export class Settler<T, R> {
         return (await this.#release([message]))[0] ? "released" : lost();
       case "nack": {
         const { options } = decision;
-        return await this.#try("nack", message, () => message.nack(options)) ? "nacked" : lost();
+        const isDone = await this.#try("nack", message, () => message.nack(options));
+        return isDone ? message.settlement ?? "nacked" : lost();
       }
       case "deadLetter": {
         const { reason } = decision;

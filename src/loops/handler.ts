@@ -1,16 +1,11 @@
-import { backoffMs } from "../_backoff.ts";
+import { backoffMs, type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { type CancelledError, isRetryLaterError, type LeaseLostError } from "../errors.ts";
 import type { Clock } from "../clock.ts";
 import type { Lease } from "../lease/lease_extender.ts";
 import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letters.ts";
-import {
-  type DeadLetterReason,
-  MAX_VISIBILITY_MS,
-  type Message,
-  type NackOptions,
-} from "../mailbox/mailbox.ts";
+import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
 import { messageMetrics, OUTCOME_LABELS } from "../telemetry/metrics.ts";
 import {
   isMetering,
@@ -27,8 +22,9 @@ export interface HandlerContext {
   /** Aborts when a stop begins: finish, or end at the next safe point. */
   readonly stopping: AbortSignal;
   /**
-   * Aborts when the work must end: the deadline is near, the stop was forced (both with a
-   * {@linkcode CancelledError}), or the lease was lost (with a {@linkcode LeaseLostError}).
+   * Aborts when the work must end: the deadline is near, the stop was forced, `cancel` of the mailbox deleted
+   * the message (all with a {@linkcode CancelledError}), or the lease was lost (with a
+   * {@linkcode LeaseLostError}).
    */
   readonly signal: AbortSignal;
   /** Records a heartbeat for the watchdog, and for the lease where its extension depends on it. */
@@ -142,8 +138,9 @@ export interface HandlerOptions<T, R> {
   readonly schema: StandardSchema<T> | undefined;
   /** Undefined where messages are retried for ever. */
   readonly policy: DeadLetterPolicy | undefined;
-  readonly minBackoffMs: number;
-  readonly maxBackoffMs: number;
+  readonly backoff: Required<BackoffOptions>;
+  /** The longest delay of a nack. */
+  readonly maxDelayMs: number;
   readonly log: Log;
 }
 
@@ -153,7 +150,7 @@ export async function handle<T, R>(
   context: MessageContext,
   options: HandlerOptions<T, R>,
 ): Promise<Decision> {
-  const exhausted = options.policy?.beforeWork(message.deliveryCount);
+  const exhausted = options.policy?.beforeWork(message.deliveryCount, message.maxDeliveries);
   if (exhausted !== undefined) return deadLetter(exhausted);
   try {
     let input = message;
@@ -175,7 +172,7 @@ export async function handle<T, R>(
 function afterFailure<T, R>(
   message: Message<T, R>,
   context: MessageContext,
-  { policy, log, minBackoffMs, maxBackoffMs }: HandlerOptions<T, R>,
+  { policy, log, maxDelayMs, ...defaults }: HandlerOptions<T, R>,
   error: unknown,
 ): Decision {
   const { id, deliveryCount: attempt } = message;
@@ -185,13 +182,16 @@ function afterFailure<T, R>(
   }
   // The handler stopped because it was cancelled; this is not a failed attempt.
   if (context.reason !== undefined) return { kind: "release" };
-  const backoff = backoffMs(attempt, minBackoffMs, maxBackoffMs);
+  const { minMs, maxMs } = message.backoff === undefined
+    ? defaults.backoff
+    : checkBackoff(message.backoff, defaults.backoff);
+  const backoff = backoffMs(attempt, minMs, maxMs);
   if (isRetryLaterError(error)) {
-    const delayMs = Math.min(error.delayMs ?? backoff, MAX_VISIBILITY_MS);
+    const delayMs = Math.min(error.delayMs ?? backoff, maxDelayMs);
     log.debug("message is retried later", { id, attempt, delayMs, error });
     return { kind: "nack", options: { delayMs, countsAttempt: false }, error };
   }
-  const reason = policy?.afterFailure(error, attempt);
+  const reason = policy?.afterFailure(error, attempt, message.maxDeliveries);
   if (reason !== undefined) return deadLetter(reason, error);
   log.warn("message failed", { id, attempt, delayMs: backoff, error });
   const countsAttempt = policy === undefined || !policy.excuses(error);

@@ -13,11 +13,13 @@ import {
   DEFAULT_WAIT_TIME_MS,
   type Mailbox,
   MAX_BATCH,
+  MAX_DELAY_MS,
 } from "../mailbox/mailbox.ts";
+import { DurationHistogram } from "../telemetry/duration_histogram.ts";
 import type { Handler, OnDeadLetter } from "./handler.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
 import type { StandardSchema } from "./schema.ts";
-import type { RunConfig } from "./_settler.ts";
+import type { RunConfig } from "./_run_config.ts";
 
 export type { BackoffOptions };
 
@@ -85,7 +87,7 @@ const DEFAULT_BACKOFF: Required<BackoffOptions> = { minMs: 1_000, maxMs: 300_000
  * ```
  */
 export class MailboxLoop<T, R = unknown> extends BaseLoop {
-  readonly #config: Omit<RunConfig<T, R>, "mailbox" | "policy">;
+  readonly #config: Omit<RunConfig<T, R>, "mailbox" | "policy" | "maxDelayMs">;
   /** A URL is opened for each run. */
   readonly #source: Mailbox<T, R> | string;
   /** Undefined for the default policy. */
@@ -139,8 +141,8 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
         : new LeaseExtender({ clock: this.clock, log, ...leaseOptions }),
       onDeadLetter,
       schema,
-      minBackoffMs: backoff.minMs,
-      maxBackoffMs: backoff.maxMs,
+      backoff,
+      durations: new DurationHistogram(),
       clock: this.clock,
       heartbeat: this.heartbeat,
       log,
@@ -169,6 +171,11 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
   /** The lease extender and its counters. */
   get leases(): LeaseExtender {
     return this.#config.extender;
+  }
+
+  /** The durations of its handler calls in all its runs, for `/metrics`. */
+  get durations(): DurationHistogram {
+    return this.#config.durations;
   }
 
   /** Receives no messages until `resume`, and ends a waiting receive. Resolves when none is in flight. */
@@ -205,11 +212,15 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     } = options;
     const policy = this.#policy ??
       (mailbox.deadLetters === undefined ? false : new DeadLetterPolicy());
-    this.#current = new MailboxRun(
-      { ...this.#config, mailbox, visibilityTimeoutMs, waitTimeMs, policy: policy || undefined },
-      context,
-      options,
-    );
+    const config: RunConfig<T, R> = {
+      ...this.#config,
+      mailbox,
+      visibilityTimeoutMs,
+      waitTimeMs,
+      policy: policy || undefined,
+      maxDelayMs: mailbox.capabilities.longDelays ? MAX_DELAY_MS : MAX_VISIBILITY_MS,
+    };
+    this.#current = new MailboxRun(config, context, options);
     await this.#current.execute();
   }
 

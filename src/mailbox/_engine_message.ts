@@ -2,17 +2,10 @@ import { checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
 import { type Deferred, deferred } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
 import type { Codec } from "./codec.ts";
+import { DeliveredMessage } from "./_delivered_message.ts";
 import { deadLetterOf, letterEntry } from "./dead_letters.ts";
-import { type BackoffOptions } from "../_backoff.ts";
 import type { Delivery, Engine, EngineTransaction, Maybe } from "./engine.ts";
-import {
-  type Envelope,
-  type MessageEnvelope,
-  type MessageHeaders,
-  type OnExpired,
-  type ReplyMailbox,
-  replyName,
-} from "./envelope.ts";
+import type { Envelope, ReplyMailbox } from "./envelope.ts";
 import {
   InvalidParameterError,
   MessageFinalizedError,
@@ -39,21 +32,13 @@ export interface Storage<B> {
   readonly replies: (name: string) => ReplySender | undefined;
 }
 
-/** Every field of the envelope, also the optional ones, so that a forgotten getter does not compile. */
-type EnvelopeGetters = {
-  readonly [K in keyof Required<MessageEnvelope>]: MessageEnvelope[K];
-};
-
 /**
  * One delivery of a message. It is settled once: `open ─▶ settling ─▶ settled`, and `open` again when the
  * settling call failed.
  */
-export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
-  readonly delivery: Delivery<B>;
-  readonly body: T;
+export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Message<T, R> {
   /** Set while a lease extender extends it. */
   leased = false;
-  readonly #envelope: Envelope;
   readonly #storage: Storage<B>;
   /** The checkpoint that this delivery saved; `delivery` has the one before. */
   #checkpoint: B | undefined;
@@ -71,9 +56,7 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
     storage: Storage<B>,
     decoded?: { readonly checkpoint: unknown },
   ) {
-    this.delivery = delivery;
-    this.body = body;
-    this.#envelope = envelope;
+    super(delivery, body, envelope);
     this.#storage = storage;
     this.#decoded = decoded;
   }
@@ -108,60 +91,6 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
       message.#conclude(settlement);
       return true;
     });
-  }
-
-  get id(): string {
-    return this.delivery.id;
-  }
-
-  get receiptHandle(): string {
-    return this.delivery.receiptHandle;
-  }
-
-  get deliveryCount(): number {
-    return this.delivery.deliveryCount;
-  }
-
-  get enqueuedAt(): number {
-    return this.delivery.enqueuedAt;
-  }
-
-  get replyTo(): string | undefined {
-    const { replyTo } = this.#envelope;
-    return replyTo === undefined ? undefined : replyName(replyTo);
-  }
-
-  get headers(): MessageHeaders {
-    return this.#envelope.headers;
-  }
-
-  get key(): string | undefined {
-    return this.#envelope.key;
-  }
-
-  get priority(): number | undefined {
-    return this.#envelope.priority;
-  }
-
-  get expiresInMs(): number | undefined {
-    return this.#envelope.expiresInMs;
-  }
-
-  get expiresAt(): number | undefined {
-    const { expiresInMs } = this.#envelope;
-    return expiresInMs === undefined ? undefined : this.enqueuedAt + expiresInMs;
-  }
-
-  get onExpired(): OnExpired | undefined {
-    return this.#envelope.onExpired;
-  }
-
-  get maxDeliveries(): number | undefined {
-    return this.#envelope.maxDeliveries;
-  }
-
-  get backoff(): BackoffOptions | undefined {
-    return this.#envelope.backoff;
   }
 
   /** True after a transaction of the caller acknowledged the message. */
@@ -205,7 +134,7 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
 
   async deadLetter(reason: DeadLetterReason): Promise<void> {
     const { body, delivery } = this;
-    const envelope = this.#envelope;
+    const envelope = this.envelope;
     const checkpoint = this.#readableCheckpoint();
     const now = (this.#storage.options.clock ?? systemClock).now();
     const letter = deadLetterOf(delivery, { body }, envelope, checkpoint, reason, now);
@@ -233,26 +162,31 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
       throw this.#expired("save a checkpoint of");
     }
     this.#checkpoint = encoded;
-    const decoded = codec.decode(encoded);
-    if (decoded instanceof Promise) this.#decoded = { checkpoint: await decoded };
+    const isAsync = encoding instanceof Promise || this.#decoded !== undefined;
+    if (isAsync) this.#decoded = { checkpoint: await codec.decode(encoded) };
   }
 
   async reply(body: R): Promise<void> {
     this.#checkOpen();
-    const { replyTo } = this.#envelope;
+    const { replyTo } = this.envelope;
     const requester = typeof replyTo === "string" ? this.#storage.replies(replyTo) : undefined;
     if (requester === undefined) await (await this.#replyMailbox()).send(body);
     else await requestReply(this, body, requester, this.#storage.options.clock ?? systemClock);
   }
 
   withTransaction(transaction: unknown): TransactionMessage {
-    const { acknowledge } = transactionOf(this.#storage.engine, transaction);
+    const inside = transactionOf(this.#storage.engine, transaction);
     return {
-      acknowledge: async () => {
+      // Not an async function: a synchronous transaction function must see what it throws.
+      acknowledge: () => {
         this.#checkOpen();
-        const [done] = await acknowledge([this.delivery]);
-        if (!done) throw this.#expired("acknowledge");
-        this.#inTransaction = true;
+        const conclude = ([done]: readonly boolean[]) => {
+          if (!done) throw this.#expired("acknowledge");
+          this.#inTransaction = true;
+        };
+        const acknowledged = inside.acknowledge([this.delivery]);
+        if (acknowledged instanceof Promise) return acknowledged.then(conclude);
+        return Promise.resolve(conclude(acknowledged));
       },
     };
   }
@@ -288,7 +222,7 @@ export class EngineMessage<T, R, B> implements Message<T, R>, EnvelopeGetters {
   }
 
   async #replyMailbox(): Promise<ReplyMailbox<R>> {
-    const { replyTo } = this.#envelope;
+    const { replyTo } = this.envelope;
     if (replyTo === undefined) {
       throw new ReplyNotAvailableError(`Message ${this.id} has no reply address`);
     }

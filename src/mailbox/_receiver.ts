@@ -1,35 +1,23 @@
 import { checkCount, checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
 import { deferred, onAbort } from "../_promises.ts";
 import { type Cancel, type Clock, systemClock } from "../clock.ts";
-import { errorText } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
-import { openEnvelope } from "./codec.ts";
-import { deadLetterOf, letterEntry } from "./dead_letters.ts";
-import type { Delivery, Maybe, Received } from "./engine.ts";
-import { type Envelope, readEnvelope } from "./envelope.ts";
-import { EngineMessage, type Storage } from "./_engine_message.ts";
+import type { Maybe, Received } from "./engine.ts";
+import type { Storage } from "./_engine_message.ts";
 import {
-  type DeadLetterReason,
   DEFAULT_VISIBILITY_TIMEOUT_MS,
   MAX_BATCH,
   type Message,
   type ReceiveOptions,
 } from "./mailbox.ts";
+import { type Opened, Opener } from "./_opener.ts";
 
 /** How long an aborted receive waits for the answer of the engine. */
 const LATE_MS = 1_000;
 
-/** The result of one call of the engine, as messages. */
-interface Opened<T, R> {
-  readonly messages: Message<T, R>[];
-  readonly nextDueMs: number;
-  /** True when the engine delivered only unreadable or expired messages: more may follow. */
-  readonly again?: boolean;
-}
-
 /**
- * Receives deliveries from an engine and makes messages of them.
+ * Receives messages from an engine.
  *
  * Nothing polls. A receive that finds no message sleeps until the next message is due, the engine wakes it,
  * its wait time is over, or it is aborted. A wake-up lets one receive try again, and a receive that ends lets
@@ -41,6 +29,7 @@ interface Opened<T, R> {
 export class Receiver<T, R, B> {
   readonly #name: string;
   readonly #storage: Storage<B>;
+  readonly #opener: Opener<T, R, B>;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #closing = new AbortController();
@@ -58,6 +47,7 @@ export class Receiver<T, R, B> {
     this.#storage = storage;
     this.#clock = storage.options.clock ?? systemClock;
     this.#log = safeLog(storage.options.log);
+    this.#opener = new Opener(name, storage, this.#clock, this.#log);
   }
 
   get closed(): boolean {
@@ -151,7 +141,7 @@ export class Receiver<T, R, B> {
   ): Maybe<Opened<T, R>> {
     if (this.#isOver(signal)) return nothing();
     const answer = this.#storage.engine.receive(max, visibilityMs);
-    if (!(answer instanceof Promise)) return this.#open(answer);
+    if (!(answer instanceof Promise)) return this.#opener.open(answer);
     const receiving = this.#withinPatience(this.#openOrRelease(answer, signal), signal);
     this.#pending.add(receiving);
     const end = () => void this.#pending.delete(receiving);
@@ -164,7 +154,7 @@ export class Receiver<T, R, B> {
     signal: AbortSignal | undefined,
   ): Promise<Opened<T, R>> {
     const answer = await receiving;
-    if (!this.#isOver(signal)) return await this.#open(answer);
+    if (!this.#isOver(signal)) return await this.#opener.open(answer);
     try {
       if (answer.deliveries.length > 0) await this.#storage.engine.release(answer.deliveries);
     } catch (error) {
@@ -206,109 +196,6 @@ export class Receiver<T, R, B> {
       for (const message of messages) await message.release();
     } catch (error) {
       this.#log.warn("late receive failed", { mailbox: this.#name, error });
-    }
-  }
-
-  /** Makes messages of deliveries, except of those that cannot be decoded or have expired. */
-  #open({ deliveries, nextDueMs, now }: Received<B>): Maybe<Opened<T, R>> {
-    if (deliveries.length === 0) return { messages: [], nextDueMs };
-    const messages: (Message<T, R> | undefined)[] = [];
-    let pending: Promise<void>[] | undefined;
-    for (const [i, delivery] of deliveries.entries()) {
-      const message = this.#openOne(delivery, now);
-      if (message instanceof Promise) {
-        (pending ??= []).push(message.then((it) => void (messages[i] = it)));
-        messages[i] = undefined;
-      } else messages[i] = message;
-    }
-    if (pending === undefined) return { messages: messages as Message<T, R>[], nextDueMs: 0 };
-    return Promise.all(pending).then(() => {
-      const readable = messages.filter((it) => it !== undefined);
-      return { messages: readable, nextDueMs: 0, again: readable.length === 0 };
-    });
-  }
-
-  /** Returns a promise when the codec does, and of undefined for a message that is not delivered. */
-  #openOne(delivery: Delivery<B>, now: number | undefined): Maybe<Message<T, R> | undefined> {
-    const { codec } = this.#storage;
-    try {
-      const { envelope, body } = openEnvelope(codec, delivery);
-      const decoded = codec.decode(body);
-      const isExpired = envelope.expiresInMs !== undefined &&
-        (now ?? this.#clock.now()) - delivery.enqueuedAt >= envelope.expiresInMs;
-      if (!(decoded instanceof Promise) && !isExpired) {
-        return new EngineMessage(delivery, decoded as T, envelope, this.#storage);
-      }
-      return this.#openLater(delivery, envelope, decoded, isExpired)
-        .catch((error) => this.#deadLetterUnreadable(delivery, error));
-    } catch (error) {
-      return this.#deadLetterUnreadable(delivery, error);
-    }
-  }
-
-  async #openLater(
-    delivery: Delivery<B>,
-    envelope: Envelope,
-    decoding: unknown,
-    isExpired: boolean,
-  ): Promise<Message<T, R> | undefined> {
-    const { codec } = this.#storage;
-    const body = await decoding as T;
-    if (isExpired) return await this.#expire(delivery, envelope, body);
-    const checkpoint = delivery.checkpoint === undefined
-      ? undefined
-      : await codec.decode(delivery.checkpoint);
-    return new EngineMessage(delivery, body, envelope, this.#storage, { checkpoint });
-  }
-
-  /** Drops or dead-letters an expired message. */
-  async #expire(delivery: Delivery<B>, envelope: Envelope, body: T): Promise<undefined> {
-    if (envelope.onExpired !== "drop") {
-      const error = `not delivered within ${envelope.expiresInMs} ms (expiresInMs)`;
-      return await this.#deadLetter(delivery, { body }, envelope, { reason: "expired", error });
-    }
-    try {
-      await this.#storage.engine.acknowledge([delivery]);
-      this.#log.debug("expired message dropped", { mailbox: this.#name, id: delivery.id });
-    } catch (error) {
-      this.#log.warn("expired message could not be dropped", {
-        mailbox: this.#name,
-        id: delivery.id,
-        error,
-      });
-    }
-  }
-
-  async #deadLetterUnreadable(delivery: Delivery<B>, cause: unknown): Promise<undefined> {
-    const raw = this.#storage.codec.text(delivery.body);
-    const reason = { reason: "unreadable", error: errorText(cause) };
-    await this.#deadLetter(delivery, { raw }, this.#envelopeOf(delivery), reason);
-  }
-
-  /** Dead-letters a message that no handler gets. If that fails, its lease expires. */
-  async #deadLetter(
-    delivery: Delivery<B>,
-    content: { readonly body: T } | { readonly raw: string },
-    envelope: Envelope,
-    reason: DeadLetterReason,
-  ): Promise<undefined> {
-    const { codec, engine } = this.#storage;
-    const fields = { mailbox: this.#name, id: delivery.id, ...reason };
-    try {
-      const now = this.#clock.now();
-      const letter = deadLetterOf(delivery, content, envelope, undefined, reason, now);
-      await engine.deadLetter(delivery, await letterEntry(codec, letter, envelope));
-      this.#log.warn("message dead-lettered", fields);
-    } catch (error) {
-      this.#log.error("message could not be dead-lettered", { ...fields, failure: error });
-    }
-  }
-
-  #envelopeOf(delivery: Delivery<B>): Envelope {
-    try {
-      return openEnvelope(this.#storage.codec, delivery).envelope;
-    } catch {
-      return readEnvelope({}); // the meta is what cannot be decoded
     }
   }
 }

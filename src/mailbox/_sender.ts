@@ -7,6 +7,7 @@ import { encodeEnvelope } from "./codec.ts";
 import type { Engine, EngineTransaction, Entry, Maybe } from "./engine.ts";
 import {
   checkId,
+  EMPTY_ENVELOPE,
   type Envelope,
   envelopeOf,
   type EnvelopeOptions,
@@ -25,8 +26,12 @@ import {
 /** The checked options of a message: the envelope, and the fields of the entry that need no encoding. */
 interface Fields {
   readonly envelope: Envelope;
+  readonly checkpoint: unknown;
   readonly head: Omit<Entry<unknown>, "body" | "meta" | "checkpoint">;
 }
+
+/** The options of a message without options. */
+export const NO_OPTIONS: SendOptions<never> = Object.freeze({});
 
 /** Returns the options of a message. */
 type OptionsOf<T, R> = (body: T, index: number) => SendOptions<R>;
@@ -48,38 +53,43 @@ export class Sender<T, R, B> {
     this.#idPrefix = `${(storage.options.random ?? systemRandom).id()}-`;
   }
 
-  /** Stores messages in the engine, or in a transaction on it. */
+  /**
+   * Stores messages in the engine, or in a transaction on it. Returns no promise, and throws at once, when
+   * neither the codec nor the store needs one. A synchronous transaction has no span: loading the API takes a
+   * promise.
+   */
   send(
     bodies: readonly T[],
     optionsOf: OptionsOf<T, R>,
-    store: Pick<EngineTransaction<B>, "send"> = this.#storage.engine,
-  ): Promise<SendResult[]> {
-    const send = async (trace?: MessageHeaders) => {
-      const entries = await this.#entries(bodies, bodies.map(optionsOf), trace);
-      const stored = await store.send(entries);
-      return entries.map(({ id }, i) => ({ id, stored: stored[i] === true }));
-    };
-    if (bodies.length === 0) return Promise.resolve([]);
-    if (!isTracing()) return send();
+    store: Pick<EngineTransaction<B>, "send" | "synchronous"> = this.#storage.engine,
+  ): Maybe<SendResult[]> {
+    if (bodies.length === 0) return [];
+    if (!isTracing() || store.synchronous) return this.#send(bodies, optionsOf, store);
     // The messages of one call share one span, which continues the trace in the headers of the first.
     const { headers = {} } = optionsOf(bodies[0]!, 0);
-    return sending(this.#name, headers, (trace) => send(trace as MessageHeaders | undefined));
+    return sending(this.#name, headers, async (trace) => {
+      return await this.#send(bodies, optionsOf, store, trace as MessageHeaders | undefined);
+    });
   }
 
-  #entries(
+  #send(
     bodies: readonly T[],
-    options: readonly SendOptions<R>[],
-    trace: MessageHeaders | undefined,
-  ): Maybe<readonly Entry<B>[]> {
-    const fields = options.map((it) => this.#fields(it));
-    const made = bodies.map((body, i) => this.#entry(body, options[i]!, fields[i]!, trace));
-    const isReady = (it: Maybe<Entry<B>>): it is Entry<B> => !(it instanceof Promise);
-    return made.every(isReady) ? made : Promise.all(made);
+    optionsOf: OptionsOf<T, R>,
+    store: Pick<EngineTransaction<B>, "send">,
+    trace?: MessageHeaders,
+  ): Maybe<SendResult[]> {
+    const fields = bodies.map((body, i) => this.#fields(optionsOf(body, i)));
+    const made = bodies.map((body, i) => this.#entry(body, fields[i]!, trace));
+    if (made.every(isReady)) return storeAll(store, made);
+    return Promise.all(made).then((entries) => storeAll(store, entries));
   }
 
   /** Checks the options of a message. */
   #fields(options: SendOptions<R>): Fields {
-    const { id, dedupMs } = options;
+    if (options === NO_OPTIONS) {
+      return { envelope: EMPTY_ENVELOPE, checkpoint: undefined, head: this.#plainHead() };
+    }
+    const { id, dedupMs, checkpoint } = options;
     const envelope = envelopeOf(options as EnvelopeOptions<never>);
     const { key, priority } = envelope;
     if (key !== undefined) this.#require("keys", "key");
@@ -92,14 +102,30 @@ export class Sender<T, R, B> {
       this.#require("dedupWindow", "dedupMs");
     }
     const head = {
-      id: id === undefined ? `${this.#idPrefix}${++this.#lastId}` : checkId(id),
+      id: id === undefined ? this.#newId() : checkId(id),
       dedup: id !== undefined,
       delayMs: this.#delayMs(options),
       dedupMs,
       key,
       priority,
     };
-    return { envelope, head };
+    return { envelope, checkpoint, head };
+  }
+
+  #plainHead(): Fields["head"] {
+    const none = undefined;
+    return {
+      id: this.#newId(),
+      dedup: false,
+      delayMs: 0,
+      dedupMs: none,
+      key: none,
+      priority: none,
+    };
+  }
+
+  #newId(): string {
+    return `${this.#idPrefix}${++this.#lastId}`;
   }
 
   #delayMs({ delayMs, deliverAt }: SendOptions<R>): number {
@@ -128,15 +154,14 @@ export class Sender<T, R, B> {
   /** Encodes a message. Returns a promise when the codec does. */
   #entry(
     body: T,
-    options: SendOptions<R>,
     fields: Fields,
     trace: MessageHeaders | undefined,
   ): Maybe<Entry<B>> {
     const { codec } = this.#storage;
     const encoded = codec.encode(body);
-    const checkpoint = options.checkpoint === undefined
+    const checkpoint = fields.checkpoint === undefined
       ? undefined
-      : codec.encode(options.checkpoint);
+      : codec.encode(fields.checkpoint);
     if (!(encoded instanceof Promise) && !(checkpoint instanceof Promise)) {
       return this.#complete(fields, encoded, checkpoint, trace);
     }
@@ -151,7 +176,9 @@ export class Sender<T, R, B> {
     trace: MessageHeaders | undefined,
   ): Entry<B> {
     if (checkpoint !== undefined) this.#storage.codec.checkSize?.(checkpoint);
-    return { ...head, body, meta: this.#meta(body, envelope, trace), checkpoint };
+    const { id, dedup, delayMs, dedupMs, key, priority } = head;
+    const meta = this.#meta(body, envelope, trace);
+    return { id, body, meta, delayMs, dedup, dedupMs, key, priority, checkpoint };
   }
 
   /** Encodes the envelope. Omits the trace if it exceeds the size limit: the message matters more. */
@@ -175,6 +202,20 @@ export class Sender<T, R, B> {
   #require(capability: keyof Capabilities, option: string): void {
     requireCapability(this.#storage.engine, this.#name, capability, option);
   }
+}
+
+function isReady<B>(entry: Maybe<Entry<B>>): entry is Entry<B> {
+  return !(entry instanceof Promise);
+}
+
+function storeAll<B>(
+  store: Pick<EngineTransaction<B>, "send">,
+  entries: readonly Entry<B>[],
+): Maybe<SendResult[]> {
+  const results = (stored: readonly boolean[]) =>
+    entries.map(({ id }, i) => ({ id, stored: stored[i] === true }));
+  const stored = store.send(entries);
+  return stored instanceof Promise ? stored.then(results) : results(stored);
 }
 
 /** Throws when the engine cannot do what a call or an option needs. */

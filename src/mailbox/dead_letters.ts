@@ -119,14 +119,18 @@ export function deadLetterOf<T>(
   };
 }
 
-/** Encodes a dead letter for the engine. It has the envelope of its message, so that it can be replied to. */
+/**
+ * Encodes a dead letter for the engine. It has the envelope of its message, so that it can be replied to, but
+ * does not expire: a receive of the dead letters would move or drop it.
+ */
 export async function letterEntry<B>(
   codec: Codec<B>,
   letter: DeadLetter<unknown>,
   envelope: Envelope,
 ): Promise<Entry<B>> {
   const body = await codec.encode(letter);
-  const meta = encodeEnvelope(codec, envelope, body);
+  const { expiresInMs: _, onExpired: _drop, ...lasting } = envelope;
+  const meta = encodeEnvelope(codec, lasting, body);
   return { id: letter.id, body, meta, delayMs: 0, dedup: false };
 }
 

@@ -1,8 +1,8 @@
 import { checkCount, checkDuration, MAX_VISIBILITY_MS } from "../_checks.ts";
-import { type Codec, openEnvelope, withBodyCodec } from "./codec.ts";
+import { type Codec, withBodyCodec } from "./codec.ts";
 import { letterCodec } from "./dead_letters.ts";
-import type { Engine, Maybe, OffThreadPlan, StoredMessage } from "./engine.ts";
-import { checkId, checkMailboxName, plainEnvelope } from "./envelope.ts";
+import type { Engine, Maybe, OffThreadPlan } from "./engine.ts";
+import { checkId, checkMailboxName } from "./envelope.ts";
 import { EngineMessage, type Storage, transactionOf } from "./_engine_message.ts";
 import { InvalidParameterError, MailboxClosedError } from "./errors.ts";
 import {
@@ -22,9 +22,10 @@ import {
   type SendResult,
   type TransactionMailbox,
 } from "./mailbox.ts";
+import { peekedMessage } from "./_opener.ts";
 import { Receiver } from "./_receiver.ts";
 import { Requests } from "./_requests.ts";
-import { optionsOfEach, requireCapability, Sender } from "./_sender.ts";
+import { NO_OPTIONS, optionsOfEach, requireCapability, Sender } from "./_sender.ts";
 
 /**
  * The mailbox on top of an engine. It checks arguments, waits for messages, settles each delivery once,
@@ -86,7 +87,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   }
 
   /** Stores a message. When this resolves, the message is safe. */
-  async send(body: T, options: SendOptions<R> = {}): Promise<SendResult> {
+  async send(body: T, options: SendOptions<R> = NO_OPTIONS): Promise<SendResult> {
     this.#checkOpen("send to");
     return (await this.#sender.send([body], () => options))[0]!;
   }
@@ -94,7 +95,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Stores all messages, or throws and stores none of them. */
   async sendMany(
     bodies: readonly T[],
-    options: SendManyOptions<T, R> = {},
+    options: SendManyOptions<T, R> = NO_OPTIONS,
   ): Promise<SendResult[]> {
     this.#checkOpen("send to");
     return await this.#sender.send(bodies, optionsOfEach(options));
@@ -121,9 +122,13 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const store = transactionOf(this.#engine, transaction);
     const sender = this.#sender;
     return {
-      send: async (body, options = {}) => (await sender.send([body], () => options, store))[0]!,
-      async sendMany(bodies, options = {}) {
-        return await sender.send(bodies, optionsOfEach(options), store);
+      // Not async functions: a synchronous transaction function must see what they throw.
+      send(body, options = {}) {
+        const sent = sender.send([body], () => options, store);
+        return sent instanceof Promise ? sent.then(([it]) => it!) : Promise.resolve(sent[0]!);
+      },
+      sendMany(bodies, options = {}) {
+        return Promise.resolve(sender.send(bodies, optionsOfEach(options), store));
       },
     };
   }
@@ -165,7 +170,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#checkOpen("read");
     this.#require("lookup", "get");
     const stored = await this.#engine.find!(checkId(id));
-    return stored && await this.#peeked(stored);
+    return stored && await peekedMessage<T, B>(this.#codec, stored);
   }
 
   /** Deletes the message with this id, and cancels its handler. Returns false when there is none. */
@@ -206,7 +211,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const peeked = await this.#engine.peek(
       checkCount("maxMessages", maxMessages, 1, MAX_BATCH),
     );
-    return await Promise.all(peeked.map((stored) => this.#peeked(stored)));
+    return await Promise.all(peeked.map((stored) => peekedMessage<T, B>(this.#codec, stored)));
   }
 
   /** Acknowledges in one engine call. Returns for each whether its receipt handle was valid. */
@@ -277,22 +282,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Throws when the engine cannot do what a call needs. */
   #require(capability: keyof Capabilities, what: string): void {
     requireCapability(this.#engine, this.name, capability, what);
-  }
-
-  async #peeked(stored: StoredMessage<B>): Promise<PeekedMessage<T>> {
-    const { id, deliveryCount, enqueuedAt, state } = stored;
-    const fields = { id, deliveryCount, enqueuedAt, ...(state && { state }) };
-    try {
-      const { envelope, body } = openEnvelope(this.#codec, stored);
-      const checkpoint = stored.checkpoint === undefined
-        ? {}
-        : { checkpoint: await this.#codec.decode(stored.checkpoint) };
-      const decoded = await this.#codec.decode(body) as T;
-      return { ...fields, body: decoded, ...checkpoint, ...plainEnvelope(envelope) };
-    } catch {
-      // An unreadable message is shown as its stored text.
-      return { ...fields, body: this.#codec.text(stored.body) as T, headers: {} };
-    }
   }
 
   #checkOpen(what: string): void {

@@ -57,7 +57,11 @@ export interface EnvelopeOptions<R = unknown> {
   readonly expiresInMs?: number;
   /** What happens to an expired message. @default {"deadLetter"} */
   readonly onExpired?: OnExpired;
-  /** Dead-letters this message after so many failed attempts. @default {that of the loop} */
+  /**
+   * Dead-letters this message after so many failed attempts. A loop with `deadLetter: false` ignores it.
+   *
+   * @default {that of the loop}
+   */
   readonly maxDeliveries?: number;
   /** The pauses before retries of this message. @default {that of the loop} */
   readonly backoff?: BackoffOptions;

@@ -9,8 +9,9 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Random } from "../random.ts";
 import type { BodyCodec } from "./codec.ts";
-import type { Capabilities, MessageState, OffThreadPlan } from "./engine.ts";
-import type { EnvelopeOptions, MessageEnvelope, ReplyMailbox } from "./envelope.ts";
+import type { Capabilities, OffThreadPlan } from "./engine.ts";
+import type { EnvelopeOptions, ReplyMailbox } from "./envelope.ts";
+import type { DeadLetter, Message, PeekedMessage } from "./message.ts";
 
 export {
   BASIC_CAPABILITIES,
@@ -19,6 +20,15 @@ export {
   type MessageState,
 } from "./engine.ts";
 export type { MessageHeaders, ReplyAddress, ReplyMailbox } from "./envelope.ts";
+export type {
+  DeadLetter,
+  DeadLetterReason,
+  Message,
+  NackOptions,
+  PeekedMessage,
+  Settlement,
+  TransactionMessage,
+} from "./message.ts";
 export { MAX_VISIBILITY_MS } from "../_checks.ts";
 
 /** The most messages per call. */
@@ -119,12 +129,6 @@ export interface QueueStats extends MailboxStats {
 /** The part of a mailbox that takes part in a transaction of the caller. */
 export type TransactionMailbox<T, R = unknown> = Pick<Mailbox<T, R>, "send" | "sendMany">;
 
-/** The part of a message that takes part in a transaction of the caller. */
-export interface TransactionMessage {
-  /** Deletes the message when the transaction is committed. After a rollback the message is unchanged. */
-  acknowledge(): Promise<void>;
-}
-
 /** Options of {@linkcode Mailbox.receive}. */
 export interface ReceiveOptions {
   /** The most messages to receive, up to 1 000. @default {1} */
@@ -186,7 +190,9 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   resume(): Promise<void>;
   /**
    * Returns the sends that run in a transaction of the caller: the messages are stored when it is committed.
-   * `transaction` is the object that the database client hands to a transaction.
+   * `transaction` is the object that the database client hands to a transaction. Where that client needs no
+   * promises, as those of SQLite, neither do these sends: they run at once, and throw instead of rejecting, so
+   * that they can be used in a transaction function that must not return a promise.
    *
    * @throws {InvalidParameterError} when the engine has no transactions or cannot use this object.
    */
@@ -218,106 +224,4 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   queues?(): Promise<readonly QueueStats[]>;
   /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
   onCancel?(listener: (id: string) => void): () => void | Promise<void>;
-}
-
-/** Options of {@linkcode Message.nack}. */
-export interface NackOptions {
-  /** How long the message stays hidden, in milliseconds. @default {0} */
-  readonly delayMs?: number;
-  /** Whether the delivery counts as an attempt. @default {true} */
-  readonly countsAttempt?: boolean;
-}
-
-/** How one delivery of a message was settled. */
-export type Settlement = "acknowledged" | "nacked" | "released" | "deadLettered";
-
-/** One delivery of a message. */
-export interface Message<T, R = unknown> extends MessageEnvelope {
-  /** Chosen by the sender, or generated. The same for every delivery. */
-  readonly id: string;
-  /** The body as it was sent. */
-  readonly body: T;
-  /** Identifies this delivery. */
-  readonly receiptHandle: string;
-  /** The number of this delivery, from 1. A release does not count. */
-  readonly deliveryCount: number;
-  /** When it was sent, in milliseconds since the Unix epoch. */
-  readonly enqueuedAt: number;
-  /** When it expires, in milliseconds since the Unix epoch; undefined when it does not. */
-  readonly expiresAt?: number | undefined;
-  /** The last saved checkpoint, of an earlier delivery or of this one. */
-  readonly checkpoint?: unknown;
-  /** True after it was acknowledged, nacked, released or dead-lettered. */
-  readonly finalized: boolean;
-  /** How the delivery was settled; undefined before, and where a mailbox does not tell. */
-  readonly settlement?: Settlement | undefined;
-  /** Resolves when the running settling call has ended; undefined when none runs. */
-  readonly settling?: Promise<void> | undefined;
-  /** Removes the message: it was handled. */
-  acknowledge(): Promise<void>;
-  /** Returns the message to the queue after a failure, hidden for `delayMs`. */
-  nack(options?: NackOptions): Promise<void>;
-  /** Returns the message to the front of the queue. The delivery does not count as an attempt. */
-  release(): Promise<void>;
-  /** Moves the message to the dead letters, in one step. */
-  deadLetter(reason: DeadLetterReason): Promise<void>;
-  /** Extends the lease to at least `ms` from now. Never shortens it. */
-  extendVisibility(ms: number): Promise<void>;
-  /** Saves a checkpoint for the next delivery of this message. */
-  saveCheckpoint(checkpoint: unknown): Promise<void>;
-  /**
-   * Sends a reply to the reply mailbox. A reply to a `request` that has timed out is dropped.
-   *
-   * @throws {ReplyNotAvailableError} when the message has no reply address, or its mailbox is unknown here.
-   */
-  reply(body: R): Promise<void>;
-  /**
-   * Returns the acknowledgement that runs in a transaction of the caller. A handler that returns after it
-   * needs no other acknowledgement. One that throws is retried if the transaction was rolled back.
-   *
-   * @throws {InvalidParameterError} when the engine has no transactions or cannot use this object.
-   */
-  withTransaction(transaction: unknown): TransactionMessage;
-}
-
-/** A message that `peek` or `get` returns. */
-export interface PeekedMessage<T> extends MessageEnvelope {
-  /** The id of the message. */
-  readonly id: string;
-  /** The body as it was sent. */
-  readonly body: T;
-  /** How often the message was delivered. */
-  readonly deliveryCount: number;
-  /** When it was sent, in milliseconds since the Unix epoch. */
-  readonly enqueuedAt: number;
-  /** Where the message is; undefined where the engine does not tell. */
-  readonly state?: MessageState | undefined;
-  /** The last saved checkpoint. */
-  readonly checkpoint?: unknown;
-}
-
-/** Why a message was dead-lettered. */
-export interface DeadLetterReason {
-  /** A code for people and filters: `max_deliveries`, `handler_error`, `schema`, `expired`, … */
-  readonly reason: string;
-  /** The error of the last attempt, as text. */
-  readonly error?: string;
-}
-
-/** A message that failed for good. */
-export interface DeadLetter<T> extends DeadLetterReason, MessageEnvelope {
-  /** The id of the message. */
-  readonly id: string;
-  /** The body as it was sent. */
-  readonly body?: T;
-  /** The stored text, where the body could not be decoded. */
-  readonly raw?: string;
-  /** How often the message was delivered. */
-  readonly deliveryCount: number;
-  /** When it was sent, in milliseconds since the Unix epoch. */
-  readonly enqueuedAt: number;
-  /** When it was dead-lettered, in milliseconds since the Unix epoch. */
-  readonly deadAt: number;
-  /** The last saved checkpoint. */
-  readonly checkpoint?: unknown;
 }

@@ -1,4 +1,4 @@
-import { Fifo, Heap } from "../_heap.ts";
+import { Heap } from "../_heap.ts";
 import type { Clock } from "../clock.ts";
 import {
   type Capabilities,
@@ -9,83 +9,10 @@ import {
   FREE_RELEASES,
   freshnessOf,
   FULL_CAPABILITIES,
-  type MessageState,
   type Received,
 } from "./engine.ts";
 import { fullError } from "./errors.ts";
-
-/** A stored message. */
-class Slot<B> {
-  place = -1;
-  /** `blocked` behind the first message of its key, or `hidden` by a delay or a lease, and in `#due`. */
-  position: "ready" | "blocked" | "hidden" = "ready";
-  /** When it becomes visible: the end of its delay or of its lease. */
-  dueAt = 0;
-  deliveryCount = 0;
-  releases = 0;
-  checkpoint: B | undefined;
-  /** The delivery that can settle it, while it is in flight. */
-  holder: MemoryDelivery<B> | undefined;
-  /** True from the moment in which it takes its place in the line of its key. */
-  joined = false;
-  /** True when it was cancelled while it was ready or blocked. The lines skip it. */
-  gone = false;
-  readonly number: number;
-  readonly enqueuedAt: number;
-  readonly entry: Entry<B>;
-
-  constructor(number: number, enqueuedAt: number, entry: Entry<B>) {
-    this.number = number;
-    this.enqueuedAt = enqueuedAt;
-    this.entry = entry;
-    this.checkpoint = entry.checkpoint;
-  }
-}
-
-class MemoryDelivery<B> implements Delivery<B> {
-  readonly slot: Slot<B>;
-  readonly deliveryCount: number;
-  readonly state: MessageState | undefined;
-  readonly #nonce: number;
-
-  constructor(slot: Slot<B>, nonce: number, state?: MessageState) {
-    this.slot = slot;
-    this.deliveryCount = slot.deliveryCount;
-    this.state = state;
-    this.#nonce = nonce;
-  }
-
-  get id(): string {
-    return this.slot.entry.id;
-  }
-
-  get body(): B {
-    return this.slot.entry.body;
-  }
-
-  get receiptHandle(): string {
-    return `${this.id}#${this.#nonce}`;
-  }
-
-  get enqueuedAt(): number {
-    return this.slot.enqueuedAt;
-  }
-
-  get meta(): B | undefined {
-    return this.slot.entry.meta;
-  }
-
-  get checkpoint(): B | undefined {
-    return this.slot.checkpoint;
-  }
-}
-
-/** An id that is remembered after its message is gone. */
-interface RememberedId {
-  place: number;
-  readonly id: string;
-  readonly until: number;
-}
+import { Lines, MemoryDelivery, RememberedIds, Slot, stateOf } from "./_memory_lines.ts";
 
 /**
  * Stores messages in the memory of this process.
@@ -106,14 +33,10 @@ export class MemoryEngine<B> implements Engine<B> {
   readonly #name: string;
   readonly #maxSize: number;
   readonly #clock: Clock;
-  /** Ready messages by priority. */
-  readonly #ready: Fifo<Slot<B>>[] = [new Fifo<Slot<B>>()];
+  readonly #lines = new Lines<B>();
   readonly #due = new Heap<Slot<B>>((a, b) => a.dueAt < b.dueAt);
-  /** For each key with messages, those that wait behind the first. */
-  readonly #lines = new Map<string, Fifo<Slot<B>>>();
   readonly #chosen = new Map<string, Slot<B>>();
-  readonly #remembered = new Map<string, RememberedId>();
-  readonly #forgetting = new Heap<RememberedId>((a, b) => a.until < b.until);
+  readonly #remembered: RememberedIds;
   readonly #listeners = new Set<() => void>();
   readonly #cancelListeners = new Set<(id: string) => void>();
   /** The queues of the same storage by name, shared by all of them. */
@@ -133,10 +56,10 @@ export class MemoryEngine<B> implements Engine<B> {
     this.#maxSize = maxSize;
     this.#clock = clock;
     this.#queues = queues.set(name, this);
+    this.#remembered = new RememberedIds(clock);
   }
 
   send(entries: readonly Entry<B>[]): boolean[] {
-    this.#forgetIds();
     const isFresh = freshnessOf(entries, (id, dedupMs) => {
       return this.#chosen.has(id) || dedupMs !== undefined && this.#remembered.has(id);
     });
@@ -154,17 +77,14 @@ export class MemoryEngine<B> implements Engine<B> {
     if (this.#paused) return { deliveries: [], nextDueMs: Infinity };
     this.#showDue(now);
     const deliveries: MemoryDelivery<B>[] = [];
-    for (let priority = this.#ready.length - 1; priority >= 0; priority--) {
-      while (deliveries.length < max) {
-        const slot = this.#ready[priority]!.take();
-        if (slot === undefined) break;
-        if (slot.gone) continue;
-        slot.deliveryCount++;
-        slot.dueAt = now + visibilityMs;
-        slot.holder = new MemoryDelivery(slot, ++this.#lastNonce);
-        this.#hide(slot);
-        deliveries.push(slot.holder);
-      }
+    while (deliveries.length < max) {
+      const slot = this.#lines.take();
+      if (slot === undefined) break;
+      slot.deliveryCount++;
+      slot.dueAt = now + visibilityMs;
+      slot.holder = new MemoryDelivery(slot, ++this.#lastNonce);
+      this.#hide(slot);
+      deliveries.push(slot.holder);
     }
     const nextDueAt = this.#due.peek()?.dueAt ?? Infinity;
     return { deliveries, nextDueMs: nextDueAt - now };
@@ -231,7 +151,7 @@ export class MemoryEngine<B> implements Engine<B> {
     this.#showDue(this.#clock.monotonic());
     let inFlight = 0;
     for (const { holder } of this.#due.values()) if (holder !== undefined) inFlight++;
-    const waiting = this.#waiting();
+    const waiting = this.#lines.values();
     const oldest = waiting.reduce((least, { enqueuedAt }) => Math.min(least, enqueuedAt), Infinity);
     return {
       waiting: waiting.length,
@@ -245,11 +165,9 @@ export class MemoryEngine<B> implements Engine<B> {
   purge(): number {
     const count = this.#count;
     for (const slot of this.#due.clear()) slot.holder = undefined;
-    for (const line of this.#ready) line.clear();
     this.#lines.clear();
     this.#chosen.clear();
     this.#remembered.clear();
-    this.#forgetting.clear();
     this.#count = 0;
     return count;
   }
@@ -308,13 +226,11 @@ export class MemoryEngine<B> implements Engine<B> {
     const slot = new Slot(++this.#lastNumber, this.#clock.now(), entry);
     this.#count++;
     if (entry.dedup) this.#chosen.set(entry.id, slot);
-    if (entry.dedupMs !== undefined) this.#remember(entry.id, entry.dedupMs);
+    if (entry.dedupMs !== undefined) this.#remembered.add(entry.id, entry.dedupMs);
     if (entry.delayMs > 0) {
       slot.dueAt = this.#clock.monotonic() + entry.delayMs;
       this.#hide(slot);
-    } else if (this.#joinKey(slot)) {
-      this.#line(slot).append(slot);
-    }
+    } else this.#lines.append(slot);
   }
 
   #hide(slot: Slot<B>): void {
@@ -322,50 +238,20 @@ export class MemoryEngine<B> implements Engine<B> {
     this.#due.push(slot);
   }
 
-  /** Returns a hidden or blocked message to its place among the ready ones. */
+  /** Returns a hidden message to its place among the ready ones. */
   #show(slot: Slot<B>): void {
-    if (slot.position === "hidden") this.#due.remove(slot);
-    slot.position = "ready";
-    if (slot.joined || this.#joinKey(slot)) this.#line(slot).putBack(slot);
-  }
-
-  /** Returns the line of ready messages with the priority of this one. */
-  #line({ entry: { priority = 0 } }: Slot<B>): Fifo<Slot<B>> {
-    while (this.#ready.length <= priority) this.#ready.push(new Fifo());
-    return this.#ready[priority]!;
-  }
-
-  /** Puts a message at the end of the line of its key. Returns false when another one is the first. */
-  #joinKey(slot: Slot<B>): boolean {
-    const { key } = slot.entry;
-    if (key === undefined) return true;
-    slot.joined = true;
-    const line = this.#lines.get(key);
-    if (line === undefined) return Boolean(this.#lines.set(key, new Fifo()));
-    slot.position = "blocked";
-    line.append(slot);
-    return false;
-  }
-
-  /** Makes the next message of a key ready after the first is gone. */
-  #leaveKey(key: string): void {
-    const line = this.#lines.get(key)!;
-    let next = line.take();
-    while (next?.gone) next = line.take();
-    if (next === undefined) return void this.#lines.delete(key);
-    this.#show(next);
-    this.#wake();
+    this.#due.remove(slot);
+    this.#lines.putBack(slot);
   }
 
   /** Removes a message for good, in any state. */
   #remove(slot: Slot<B>): void {
-    const { key, id, dedup } = slot.entry;
+    const { id, dedup } = slot.entry;
     slot.holder = undefined;
     if (slot.position === "hidden") this.#due.remove(slot);
-    else slot.gone = true;
     this.#count--;
     if (dedup) this.#chosen.delete(id);
-    if (key !== undefined && slot.joined && slot.position !== "blocked") this.#leaveKey(key);
+    if (this.#lines.leave(slot)) this.#wake();
   }
 
   /** Makes messages visible whose delay or lease is over. */
@@ -380,28 +266,8 @@ export class MemoryEngine<B> implements Engine<B> {
     return this.#chosen.get(id) ?? this.#all().find(({ entry }) => entry.id === id);
   }
 
-  /** Returns the messages that are ready or blocked by their key. */
-  #waiting(): Slot<B>[] {
-    const lines = [...this.#ready, ...this.#lines.values()];
-    return lines.flatMap((line) => line.values()).filter(({ gone }) => !gone);
-  }
-
   #all(): Slot<B>[] {
-    return [...this.#waiting(), ...this.#due.values()];
-  }
-
-  #remember(id: string, dedupMs: number): void {
-    const remembered = { place: -1, id, until: this.#clock.monotonic() + dedupMs };
-    this.#remembered.set(id, remembered);
-    this.#forgetting.push(remembered);
-  }
-
-  #forgetIds(): void {
-    const now = this.#clock.monotonic();
-    for (let it = this.#forgetting.peek(); it && it.until <= now; it = this.#forgetting.peek()) {
-      this.#forgetting.pop();
-      if (this.#remembered.get(it.id) === it) this.#remembered.delete(it.id);
-    }
+    return [...this.#lines.values(), ...this.#due.values()];
   }
 
   /** Calls `settle` for each delivery whose lease has not expired. Returns for each whether it had not. */
@@ -421,9 +287,4 @@ export class MemoryEngine<B> implements Engine<B> {
   #wake(): void {
     for (const listener of this.#listeners) listener();
   }
-}
-
-function stateOf({ holder, position }: Slot<unknown>): MessageState {
-  if (holder !== undefined) return "inFlight";
-  return position === "hidden" ? "delayed" : "waiting";
 }

@@ -10,12 +10,8 @@ export { VirtualClock } from "./virtual_clock.ts";
 export { ExitError, FakeRuntime } from "./fake_runtime.ts";
 export { type LifecycleCase, lifecycleCases, type LifecycleFixture } from "./lifecycle_cases.ts";
 export { type Collected, CollectingMailbox, NullMailbox } from "./simple_mailboxes.ts";
-export {
-  type EngineOperation,
-  FaultyEngine,
-  FaultyMailbox,
-  type LostConnection,
-} from "./faulty_mailbox.ts";
+export { type EngineOperation, FaultyEngine, type LostConnection } from "./faulty_engine.ts";
+export { FaultyMailbox } from "./faulty_mailbox.ts";
 export {
   type MailboxCase,
   mailboxCases,

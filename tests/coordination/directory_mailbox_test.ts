@@ -1,4 +1,4 @@
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { platform } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -14,8 +14,8 @@ import {
 import { DirectoryEngine } from "../../src/coordination/directory/directory_engine.ts";
 import { silentLog } from "../../src/log.ts";
 import { systemRandom } from "../../src/random.ts";
-import { type MakeMailbox, skippedMailboxCases } from "../../src/testing/mod.ts";
-import { hostMailboxCases, realTime } from "../mailbox/_hosts.ts";
+import { type MakeMailbox, skippedMailboxCases, VirtualClock } from "../../src/testing/mod.ts";
+import { BEYOND_BASIC, hostMailboxCases, realTime } from "../mailbox/_hosts.ts";
 import { makeFolder } from "./_folder.ts";
 
 function engineOf(base: string, name: string): DirectoryEngine {
@@ -44,15 +44,49 @@ const make: MakeMailbox = async (options) => {
       await engine.send([{ id: crypto.randomUUID(), body, delayMs: 0, dedup: false }]);
     },
     maxBodyBytes,
+    lacks: ["queues"],
     close: async () => await folder[Symbol.asyncDispose](),
   };
 };
 
-describe("DirectoryMailbox", () => {
-  hostMailboxCases(make);
+/** What a directory that scripts share cannot do. */
+const LACKS = BEYOND_BASIC.filter((what) => what !== "longDelays");
 
-  it("skips no mailbox case", async () => {
-    assertEquals(await skippedMailboxCases(make), []);
+describe("DirectoryMailbox", () => {
+  hostMailboxCases(make, { lacks: LACKS });
+
+  it("skips only the cases of what a directory lacks", async () => {
+    const reasons = new Set((await skippedMailboxCases(make)).map(({ why }) => why));
+    const expected = LACKS.map((what) =>
+      `${what === "queues" ? "there is" : "the engine has"} no ${what}`
+    );
+    assertEquals([...reasons].sort(), expected.sort());
+  });
+
+  it("stats and peek tell the state of each message, also of a file that a script added", async () => {
+    await using folder = await makeFolder();
+    const clock = new VirtualClock();
+    await using mailbox = await DirectoryMailbox.open<number>(folder.path, "orders", { clock });
+    const inbox = join(folder.path, "orders", "inbox");
+    await writeFile(join(inbox, "script.json"), "7");
+    const first = await mailbox.stats();
+    assertEquals([first.waiting, first.oldestWaitingMs, first.dead], [1, undefined, 0]);
+    await rm(join(inbox, "script.json"));
+    await mailbox.sendMany([1, 2, 3]);
+    await mailbox.send(4, { delayMs: 40 * 86_400_000 });
+    const [one, two] = await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 5_000 });
+    await one!.nack({ delayMs: 2_000 });
+    await clock.advance(1_000);
+    const { waiting, delayed, inFlight, oldestWaitingMs } = await mailbox.stats();
+    assertEquals([waiting, delayed, inFlight, oldestWaitingMs], [1, 2, 1, 1_000]);
+    const states = (await mailbox.peek(10)).map(({ body, state }) => [body, state]);
+    assertEquals(states, [[1, "delayed"], [2, "inFlight"], [3, "waiting"], [4, "delayed"]]);
+    await clock.advance(1_000);
+    assertEquals((await mailbox.stats()).waiting, 2, "the retry is due");
+    await clock.advance(40 * 86_400_000);
+    const all = await mailbox.stats();
+    assertEquals([all.waiting, all.delayed, all.inFlight], [4, 0, 0]);
+    assertEquals(two!.finalized, false);
   });
 });
 

@@ -1,26 +1,54 @@
 import { assert, assertEquals } from "@std/assert";
-import { identityCodec } from "../../src/mailbox/codec.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
+import { type Codec, identityCodec } from "../../src/mailbox/codec.ts";
 import { redrive } from "../../src/loops/redrive.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { isMailboxError } from "../../src/mailbox/errors.ts";
-import type { Message } from "../../src/mailbox/mailbox.ts";
-import type { Command, Settling } from "./_commands.ts";
+import type { Message, SendOptions } from "../../src/mailbox/mailbox.ts";
+import { silentLog } from "../../src/log.ts";
+import type { Command, Sending, Settling } from "./_commands.ts";
 import { ManualClock } from "./_manual_clock.ts";
 import { Model, type ModelDelivery, type Result } from "./_model.ts";
 
+/** Options of {@linkcode History}. */
+export interface HistoryOptions<B> {
+  /** Bodies are numbers. @default {identityCodec} */
+  readonly codec?: Codec<B>;
+  /** The name of the queue. @default {orders} */
+  readonly name?: string;
+  /**
+   * False for an engine with a clock of its own: then no time may pass, and cancels may be heard later.
+   *
+   * @default {true}
+   */
+  readonly manualClock?: boolean;
+}
+
 /** Runs a history on a mailbox and on the model, and compares them after every command. */
-export class History {
-  readonly #clock = new ManualClock();
+export class History<B = unknown> {
+  readonly #clock: ManualClock | undefined;
   readonly #model = new Model();
-  readonly #mailbox: EngineMailbox<number, unknown, unknown>;
+  readonly #mailbox: EngineMailbox<number, unknown, B>;
   /** All deliveries so far, the newest first. */
   readonly #deliveries: { readonly real: Message<number>; readonly model: ModelDelivery }[] = [];
+  /** All ids so far, the newest first. */
+  readonly #ids: string[] = [];
+  /** What the engine delivered during the last receive of the mailbox, as serial numbers, for each call. */
+  #batches: number[][] = [];
+  /** The ids of messages that were cancelled in flight, according to the engine and to the model. */
+  readonly #heard: string[] = [];
+  readonly #cancelled: string[] = [];
   #lastSerial = 0;
 
-  constructor(makeEngine: (clock: ManualClock) => Engine<unknown>) {
-    const clock = this.#clock;
-    this.#mailbox = new EngineMailbox("orders", makeEngine(clock), identityCodec, { clock });
+  constructor(makeEngine: (clock: Clock) => Engine<B>, options: HistoryOptions<B> = {}) {
+    const { codec = identityCodec as Codec<B>, name = "orders", manualClock = true } = options;
+    this.#clock = manualClock ? new ManualClock() : undefined;
+    const clock = this.#clock ?? systemClock;
+    const engine = makeEngine(clock);
+    this.#record(engine, codec);
+    this.#mailbox = new EngineMailbox(name, engine, codec, { clock, log: silentLog });
+    if (manualClock) this.#mailbox.onCancel((id) => this.#heard.push(id));
   }
 
   async run(commands: readonly Command[]): Promise<void> {
@@ -28,19 +56,38 @@ export class History {
       await this.#do(command);
       await this.#compare();
     }
-    // When all leases and delays have ended, every message can be received.
+    await this.#finish();
+  }
+
+  /** When no lease, delay or pause is left, every message can be received, key by key. */
+  async #finish(): Promise<void> {
+    await this.#do({ do: "resume" });
     await this.#do({ do: "pass", ms: 1_000 });
-    await this.#receive(1_000, 1_000);
+    if (this.#clock === undefined) {
+      for (let pick = 0; pick < this.#deliveries.length; pick++) {
+        if (!this.#deliveries[pick]!.model.final) await this.#settle("acknowledge", pick, 0);
+      }
+      const delayed = this.#model.messages.filter((it) => this.#model.stateOf(it) === "delayed");
+      for (const { id } of delayed) await this.#cancel(id!);
+    }
+    for (let left = -1; left !== this.#model.messages.length;) {
+      left = this.#model.messages.length;
+      const received = await this.#receive(1_000, 600_000);
+      for (let pick = 0; pick < received; pick++) await this.#settle("acknowledge", pick, 0);
+      await this.#compare();
+    }
+    same(await this.#mailbox.approximateCount(), 0, "every message can be received in the end");
   }
 
   async #do(command: Command): Promise<void> {
+    const { lookup, pause } = this.#mailbox.capabilities;
     switch (command.do) {
       case "send":
-        return await this.#send(command.ms, command.key);
+        return await this.#send(command.sending);
       case "sendMany":
-        return await this.#sendMany(command.count, command.ms);
+        return await this.#sendMany(command.sendings);
       case "receive":
-        return await this.#receive(command.count, command.ms);
+        return void await this.#receive(command.count, command.ms);
       case "redrive":
         return same(
           await redrive(this.#mailbox, { maxMessages: command.count }),
@@ -49,14 +96,25 @@ export class History {
       case "bounce":
         // A worker that is stopped repeatedly does this.
         for (let i = 0; i < command.count; i++) {
-          await this.#receive(1, 5);
-          await this.#settle("release", 0, 0);
+          if (await this.#receive(1, command.ms) > 0) await this.#settle("release", 0, 0);
         }
+        return;
+      case "get":
+      case "cancel": {
+        const id = this.#ids[command.pick];
+        if (id === undefined || !lookup) return;
+        return await (command.do === "get" ? this.#get(id) : this.#cancel(id));
+      }
+      case "pause":
+      case "resume":
+        if (!pause) return;
+        await this.#mailbox[command.do]();
+        this.#model.paused = command.do === "pause";
         return;
       case "purge":
         return same(await this.#mailbox.purge(), this.#model.purge());
       case "pass":
-        this.#clock.elapsed = this.#model.now += command.ms;
+        if (this.#clock !== undefined) this.#clock.elapsed = this.#model.now += command.ms;
         return;
       case "acknowledgeMany":
       case "releaseMany":
@@ -66,32 +124,67 @@ export class History {
     }
   }
 
-  async #send(delayMs: number, key: number | null): Promise<void> {
+  async #send(sending: Sending): Promise<void> {
     const serial = ++this.#lastSerial;
-    const id = key === null ? undefined : `key-${key}`;
-    const sent = await this.#mailbox.send(
-      serial,
-      { delayMs, ...(id === undefined ? {} : { id }) },
+    const options = this.#options(sending);
+    const sent = await this.#mailbox.send(serial, options);
+    this.#ids.unshift(sent.id);
+    same(sent.stored, this.#model.send(serial, sent.id, options), "a duplicate is reported");
+  }
+
+  async #sendMany(sendings: readonly Sending[]): Promise<void> {
+    const serials = sendings.map(() => ++this.#lastSerial);
+    const options = sendings.map((sending) => this.#options(sending));
+    const sent = await this.#mailbox.sendMany(serials, (_, i) => options[i]!);
+    this.#ids.unshift(...sent.map(({ id }) => id));
+    same(
+      sent.map(({ stored }) => stored),
+      serials.map((serial, i) => this.#model.send(serial, sent[i]!.id, options[i]!)),
+      "each duplicate is reported",
     );
-    same(sent.stored, this.#model.send(serial, sent.id, delayMs), "a duplicate is reported");
   }
 
-  async #sendMany(count: number, delayMs: number): Promise<void> {
-    const serials = Array.from({ length: count }, () => ++this.#lastSerial);
-    const sent = await this.#mailbox.sendMany(serials, { delayMs });
-    for (const [i, serial] of serials.entries()) this.#model.send(serial, sent[i]!.id, delayMs);
+  /** Returns the options of a send without those that the engine lacks the capability for. */
+  #options({ delayMs, id, dedupMs, key, priority, expiresInMs, drop }: Sending): SendOptions {
+    const { keys, priorities, dedupWindow } = this.#mailbox.capabilities;
+    return {
+      delayMs,
+      ...(id !== null && { id: `id-${id}` }),
+      ...(id !== null && dedupMs !== null && dedupWindow && { dedupMs }),
+      ...(key !== null && keys && { key: `key-${key}` }),
+      ...(priorities && { priority }),
+      ...(expiresInMs !== null && { expiresInMs, onExpired: drop ? "drop" : "deadLetter" }),
+    };
   }
 
-  async #receive(maxMessages: number, visibilityTimeoutMs: number): Promise<void> {
+  /** Returns the number of received messages. */
+  async #receive(maxMessages: number, visibilityTimeoutMs: number): Promise<number> {
+    this.#batches = [];
     const real = await this.#mailbox.receive({ maxMessages, visibilityTimeoutMs });
-    const model = this.#model.receive(maxMessages, visibilityTimeoutMs);
+    let model: ModelDelivery[] = [];
+    let removed = false;
+    for (const batch of this.#batches) {
+      same(model.length, 0, "the mailbox asks again only when all messages have expired");
+      const deliveries = this.#model.deliver(maxMessages, visibilityTimeoutMs, batch);
+      same(
+        batch,
+        deliveries.map(({ message }) => message.serial),
+        "the first of each key are delivered, by priority, oldest first",
+      );
+      const { length } = this.#model.messages;
+      model = deliveries.filter((delivery) => !this.#model.expire(delivery));
+      removed = this.#model.messages.length < length;
+    }
+    assert(model.length > 0 || !removed, "the mailbox asks again when all messages have expired");
     for (const [i, { message }] of model.entries()) message.id ??= real[i]?.id;
     same(
-      real.map(({ body, id, deliveryCount, checkpoint }) => [body, id, deliveryCount, checkpoint]),
-      model.map(({ message: { serial, id, deliveryCount, checkpoint } }) => {
-        return [serial, id, deliveryCount, checkpoint];
+      real.map(({ body, id, deliveryCount, checkpoint, key, priority = 0 }) => {
+        return [body, id, deliveryCount, checkpoint, key, priority];
       }),
-      "the oldest visible messages are received, in order",
+      model.map(({ message: { serial, id, deliveryCount, checkpoint, options } }) => {
+        return [serial, id, deliveryCount, checkpoint, options.key, options.priority ?? 0];
+      }),
+      "no expired message is received, and every other one is",
     );
     for (const [i, message] of real.entries()) {
       const { receiptHandle } = message;
@@ -101,6 +194,7 @@ export class History {
       );
       this.#deliveries.unshift({ real: message, model: model[i]! });
     }
+    return real.length;
   }
 
   async #settle(what: Settling, pick: number, ms: number): Promise<void> {
@@ -138,23 +232,52 @@ export class History {
     same(real, open.map(({ model }) => this.#model[single](model) === "done"), what);
   }
 
+  async #cancel(id: string): Promise<void> {
+    const state = this.#model.cancel(id);
+    if (state === "inFlight") this.#cancelled.push(id);
+    same(await this.#mailbox.cancel(id), state !== undefined, "cancel tells what it did");
+  }
+
+  async #get(id: string): Promise<void> {
+    const real = await this.#mailbox.get(id);
+    const model = this.#model.messages.find((it) => it.id === id);
+    same(
+      real && [real.body, real.state, real.deliveryCount, real.checkpoint],
+      model && [model.serial, this.#model.stateOf(model), model.deliveryCount, model.checkpoint],
+      "get finds a message in any state",
+    );
+  }
+
   /** Asserts that every message is in exactly one place, and in the right one. */
   async #compare(): Promise<void> {
     const model = this.#model;
     const stored = await this.#mailbox.peek(1_000);
     const dead = await this.#mailbox.deadLetters.peek!(1_000);
     same(await this.#mailbox.approximateCount(), stored.length);
+    for (const [i, message] of model.messages.entries()) {
+      message.id ??= stored[i]?.id;
+      if (message.id !== undefined && !this.#ids.includes(message.id)) {
+        this.#ids.unshift(message.id);
+      }
+    }
     same(
-      stored.map(({ body, deliveryCount }) => [body, deliveryCount]),
-      model.messages.map(({ serial, deliveryCount }) => [serial, deliveryCount]),
+      stored.map(({ body, id, deliveryCount }) => [body, id, deliveryCount]),
+      model.messages.map(({ serial, id, deliveryCount }) => [serial, id, deliveryCount]),
     );
+    for (const [i, { state }] of stored.entries()) {
+      if (state !== undefined) same(state, model.stateOf(model.messages[i]!), "the state of peek");
+    }
     const letters = dead.map(({ body }) => body.body!);
     same(letters, model.dead.map(({ serial }) => serial));
+    if (this.#mailbox.capabilities.exactStats) await this.#compareStats();
+    if (this.#clock !== undefined) same(this.#heard, this.#cancelled, "cancels are heard");
     const places = [
       ...stored.map(({ body }) => body),
       ...letters,
       ...model.acknowledged,
       ...model.purged,
+      ...model.cancelled,
+      ...model.dropped,
     ];
     same(places.length, model.confirmed.size, "no message is lost, none is in two places");
     same(
@@ -162,6 +285,27 @@ export class History {
       [...model.confirmed].sort(byNumber),
       "every message was sent",
     );
+  }
+
+  /** Compares the counts that the engine can tell. */
+  async #compareStats(): Promise<void> {
+    const real = await this.#mailbox.stats();
+    const { oldestWaitingMs, ...counts } = this.#model.stats();
+    for (const [name, count] of Object.entries(counts)) {
+      same(real[name as keyof typeof counts] ?? count, count, `stats: ${name}`);
+    }
+    if (this.#clock === undefined) return;
+    same(real.oldestWaitingMs, oldestWaitingMs, "stats: oldestWaitingMs");
+  }
+
+  /** Records the serial numbers of what the engine delivers. */
+  #record(engine: Engine<B>, codec: Codec<B>): void {
+    const receive = engine.receive.bind(engine);
+    engine.receive = async (max, visibilityMs) => {
+      const received = await receive(max, visibilityMs);
+      this.#batches.push(received.deliveries.map(({ body }) => codec.decode(body) as number));
+      return received;
+    };
   }
 }
 

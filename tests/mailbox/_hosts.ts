@@ -86,13 +86,10 @@ export const BEYOND_BASIC: readonly Lack[] = [
 
 /** What engines lack by design. Tests that name their engine need not repeat it. */
 const LACKS: Readonly<Record<string, readonly Lack[]>> = {
-  NATS: ["fifo", "fencedAck", ...BEYOND_BASIC],
-  SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek", ...BEYOND_BASIC],
+  NATS: ["fifo", "fencedAck", "exactStats", ...BEYOND_BASIC.filter((it) => it !== "longDelays")],
+  SQS: ["fifo", "dedup", "exactCount", "exactStats", "restoresAttempts", "peek", ...BEYOND_BASIC],
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
-  SQLite: BEYOND_BASIC,
-  Redis: [],
-  PostgreSQL: BEYOND_BASIC,
-  "Deno KV": BEYOND_BASIC,
+  "Deno KV": ["lookup"],
 };
 
 /** Options of {@linkcode hostMailboxCases}. */

@@ -92,6 +92,14 @@ export class RemoteEngine<B> implements Engine<B> {
     return this.#inner.onCancel?.(listener) ?? (() => {});
   }
 
+  queues(): Promise<readonly string[]> {
+    return travel(() => this.#inner.queues!());
+  }
+
+  drop(): Promise<void> {
+    return travel(() => this.#inner.drop?.());
+  }
+
   queue(name: string): Engine<B> {
     return new RemoteEngine(this.#inner.queue!(name));
   }

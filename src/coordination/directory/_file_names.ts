@@ -1,3 +1,5 @@
+import type { MessageState } from "../../mailbox/engine.ts";
+
 /**
  * The state of a message, stored in the name of its file. A visible message is
  * `<order>~<deliveries>~<releases>~<marks>~<id>.json`; a hidden one has `<until>~<receipt handle>~` before
@@ -68,7 +70,13 @@ export function orderOf(sentAt: number, count: number, sender: string): string {
 
 /** Returns when the message at this position was sent, in milliseconds since the Unix epoch. */
 export function sentAt(order: string): number {
-  return Number(order.slice(0, 13));
+  return Number(/^(\d{13})-\d{8}-/.exec(order)?.[1]); // the file of a script may have no position yet
+}
+
+/** Returns where a message is. A delay or a lease that has passed does not hide it. */
+export function stateOf({ until = 0, receiptHandle = "" }: FileName, now: number): MessageState {
+  if (until <= now) return "waiting";
+  return receiptHandle === "" ? "delayed" : "inFlight";
 }
 
 /** The longest id of a script's file, whose position takes more of the name. */

@@ -3,7 +3,7 @@ import { basename, join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import { errorText } from "../../errors.ts";
 import type { Log } from "../../log.ts";
-import type { StoredMessage } from "../../mailbox/engine.ts";
+import type { EngineStats, StoredMessage } from "../../mailbox/engine.ts";
 import { systemRandom } from "../../random.ts";
 import { isObject } from "../board_store.ts";
 import {
@@ -14,6 +14,8 @@ import {
   parseName,
   SCRIPT_ID_BYTES,
   scriptFile,
+  sentAt,
+  stateOf,
   toVisible,
 } from "./_file_names.ts";
 import {
@@ -41,8 +43,6 @@ export interface Extras {
   /** The reply address, as version 0.1 stored it. Since then it is part of `meta`. */
   readonly replyTo?: string;
 }
-
-type Content = Pick<StoredMessage<string>, "body" | "meta" | "checkpoint">;
 
 /** The visible messages, and the time until another may become visible. */
 export interface VisibleFiles {
@@ -85,14 +85,15 @@ export class MessageFolder {
     return await moveFile(this.#path(from), this.#path(to));
   }
 
-  /** Returns body, meta and checkpoint, or undefined when the message is gone. */
-  async read(file: FileName): Promise<Content | undefined> {
+  /** Returns a message, or undefined when it is gone. */
+  async read(file: FileName): Promise<StoredMessage<string> | undefined> {
     const body = await unlessAbsent(readFile(this.#path(file), "utf8"));
     if (body === undefined) return undefined;
     const { replyTo, ...extras } = await this.extras(file);
     // Version 0.1 stored the reply address beside the checkpoint.
     const meta = replyTo === undefined ? {} : { meta: JSON.stringify({ replyTo }) };
-    return { body, ...meta, ...extras };
+    const { id, deliveries, order } = file;
+    return { id, body, ...meta, ...extras, deliveryCount: deliveries, enqueuedAt: sentAt(order) };
   }
 
   /** Removes a message. Returns false when it is gone. */
@@ -154,6 +155,22 @@ export class MessageFolder {
       for (const file of await this.#list(part)) found.set(`${file.order}~${file.id}`, file);
     }
     return [...found.values()].sort(byOrder);
+  }
+
+  /** Counts the messages by state. */
+  async stats(): Promise<EngineStats> {
+    const counts = { waiting: 0, delayed: 0, inFlight: 0 };
+    const files = await this.listAll();
+    const now = this.#clock.now();
+    let oldestAt = Infinity;
+    for (const file of files) {
+      const state = stateOf(file, now);
+      counts[state]++;
+      // The file of a script gets its position, which has the time, when it is received.
+      if (state === "waiting") oldestAt = Math.min(oldestAt, sentAt(file.order) || Infinity);
+    }
+    if (oldestAt === Infinity) return counts;
+    return { ...counts, oldestWaitingMs: Math.max(0, now - oldestAt) };
   }
 
   /** Removes all messages and returns their number. */

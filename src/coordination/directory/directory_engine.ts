@@ -12,11 +12,11 @@ import {
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import {
-  BASIC_CAPABILITIES,
   type Capabilities,
+  FULL_CAPABILITIES,
   type MailboxOptions,
 } from "../../mailbox/mailbox.ts";
-import { type FileName, fitsInName, orderOf, sentAt, toVisible } from "./_file_names.ts";
+import { type FileName, fitsInName, orderOf, stateOf, toVisible } from "./_file_names.ts";
 import { mapFiles, underLock } from "./_files.ts";
 import { type Extras, isUnreadable, MessageFolder } from "./_message_folder.ts";
 import { MailboxWakeUps } from "./_wake_ups.ts";
@@ -41,7 +41,16 @@ interface DirectoryDelivery extends Delivery<string> {
  * read it, and add files of their own to `inbox`.
  */
 export class DirectoryEngine implements Engine<string> {
-  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
+  readonly capabilities: Capabilities = {
+    ...FULL_CAPABILITIES,
+    keys: false, // scripts may add a file at any moment, and know no keys
+    priorities: false, // a file's position is the time of its send
+    dedupWindow: false, // ids are in the names of the files, and go with them
+    lookup: false, // no process can be told that its message was cancelled
+    pause: false, // a script that takes files would not stop
+    requests: false, // members of a group reply to the mailbox of another member
+    transactions: false,
+  };
   readonly label = "directory";
   readonly #options: DirectoryEngineOptions;
   readonly #folder: MessageFolder;
@@ -173,15 +182,16 @@ export class DirectoryEngine implements Engine<string> {
   async peek(max: number): Promise<readonly StoredMessage<string>[]> {
     const files = (await this.#folder.listAll()).slice(0, max);
     const found = await mapFiles(files, (file) => this.#read(file));
-    return found.filter((it) => it !== undefined);
+    const now = this.#clock.now();
+    return found.flatMap((it) => it === undefined ? [] : { ...it, state: stateOf(it.file, now) });
   }
 
   async count(): Promise<number> {
     return (await this.#folder.listAll()).length;
   }
 
-  async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+  stats(): Promise<EngineStats> {
+    return this.#folder.stats();
   }
 
   async purge(): Promise<number> {
@@ -264,17 +274,8 @@ export class DirectoryEngine implements Engine<string> {
   }
 
   async #read(file: FileName): Promise<DirectoryDelivery | undefined> {
-    const content = await this.#folder.read(file);
-    if (content === undefined) return undefined;
-    const { id, order, receiptHandle = "", deliveries } = file;
-    return {
-      id,
-      ...content,
-      receiptHandle: `${order}/${receiptHandle}`,
-      deliveryCount: deliveries,
-      enqueuedAt: sentAt(order),
-      file,
-    };
+    const stored = await this.#folder.read(file);
+    return stored && { ...stored, receiptHandle: `${file.order}/${file.receiptHandle}`, file };
   }
 
   async #rename(delivery: DirectoryDelivery, to: FileName): Promise<boolean> {

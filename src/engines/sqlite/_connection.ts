@@ -72,6 +72,11 @@ export class Connection {
     return this.#options.durability;
   }
 
+  /** True when the file has tables of another program. */
+  get sharedFile(): boolean {
+    return this.#options.sharedFile === true;
+  }
+
   get opened(): OpenFile {
     if (this.#file === undefined) {
       throw new MailboxClosedError(

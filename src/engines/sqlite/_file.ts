@@ -5,7 +5,8 @@ import { isMailboxError, MailboxConnectionError } from "../../mailbox/errors.ts"
 import { type Random, systemRandom } from "../../random.ts";
 import type { SqliteDatabase, SqliteDriver } from "./drivers.ts";
 import { checkFileHeader, FileIdentity } from "./_file_identity.ts";
-import { migrate, prepareAll, type Statements } from "./_schema.ts";
+import { migrate, migrateShared, SHARED_PREFIX } from "./_schema.ts";
+import { prepareAll, type Statements } from "./_statements.ts";
 
 /**
  * What a committed change survives. `"normal"`: the end of the process, also by `kill -9`. `"full"`: also a
@@ -22,12 +23,16 @@ export interface OpenFileOptions {
   readonly random?: Random;
   /** Creates the file if it does not exist. @default {true} */
   readonly create?: boolean;
+  /** Accepts a database of another program, and stores messages beside its tables. @default {false} */
+  readonly sharedFile?: boolean;
 }
 
 /** An open mailbox file with the current schema. */
 export interface OpenFile {
   readonly database: SqliteDatabase;
   readonly statements: Statements;
+  /** What the names of the tables begin with. */
+  readonly prefix: string;
   readonly realPath: string;
   readonly identity: FileIdentity;
 }
@@ -47,14 +52,15 @@ const BUSY_DELAY_MS = { min: 1, max: 50 } as const;
 export async function openFile(path: string, options: OpenFileOptions): Promise<OpenFile> {
   let database: SqliteDatabase | undefined;
   try {
-    await checkFileHeader(path, options.create);
+    await checkFileHeader(path, options);
     const opened = database = await options.driver(path);
     database.exec(`PRAGMA busy_timeout = ${BLOCKING_MS}`);
-    await retryWhileBusy(options, () => prepareFile(opened, path, options.durability));
+    await retryWhileBusy(options, () => prepareFile(opened, path, options));
     const [main] = database.prepare("PRAGMA database_list").all() as { readonly file: string }[];
     const realPath = main!.file;
     const identity = await FileIdentity.of(realPath);
-    return { database, statements: prepareAll(database), realPath, identity };
+    const prefix = options.sharedFile ? SHARED_PREFIX : "";
+    return { database, statements: prepareAll(database, prefix), prefix, realPath, identity };
   } catch (error) {
     database?.close();
     throw connectionError(path, error);
@@ -62,8 +68,13 @@ export async function openFile(path: string, options: OpenFileOptions): Promise<
 }
 
 /** `migrate` comes first: it throws for a file of another program before the journal mode is written. */
-function prepareFile(database: SqliteDatabase, path: string, durability: Durability): void {
-  migrate(database, path);
+function prepareFile(
+  database: SqliteDatabase,
+  path: string,
+  { durability, sharedFile }: Pick<OpenFileOptions, "durability" | "sharedFile">,
+): void {
+  if (sharedFile) migrateShared(database, path);
+  else migrate(database, path);
   database.exec("PRAGMA journal_mode = WAL");
   database.exec(`PRAGMA synchronous = ${durability}`);
   if (durability === "full") database.exec("PRAGMA fullfsync = ON"); // macOS does not flush its disk cache otherwise

@@ -15,18 +15,27 @@ function fileSystem(): Promise<typeof import("node:fs")> {
 }
 
 /** Returns the error for a file of another program. */
-export function foreignFile(path: string): MailboxConnectionError {
+export function foreignFile(path: string, isDatabase = true): MailboxConnectionError {
   return new MailboxConnectionError(
-    `The file "${path}" is not a mailbox file and was not changed: choose another path`,
+    `The file "${path}" is not a mailbox file and was not changed: choose another path` +
+      (isDatabase
+        ? ", or open it with `sharedFile: true` to store messages beside its tables"
+        : ""),
   );
 }
 
 /**
  * Throws for a file of another program before SQLite opens it: opening a database may complete a crashed
  * transaction and write. An empty or missing file is accepted if its folder exists; with `create` false the
- * file has to exist.
+ * file has to exist. With `sharedFile` any database is accepted.
  */
-export async function checkFileHeader(path: string, create = true): Promise<void> {
+export async function checkFileHeader(
+  path: string,
+  { create = true, sharedFile = false }: {
+    readonly create?: boolean;
+    readonly sharedFile?: boolean;
+  },
+): Promise<void> {
   const header = await readHeader(path);
   if (header === undefined && !create) {
     throw new MailboxConnectionError(
@@ -35,7 +44,8 @@ export async function checkFileHeader(path: string, create = true): Promise<void
   }
   if (header === undefined || header.byteLength === 0) return;
   const magic = new TextDecoder().decode(header.subarray(0, MAGIC.length));
-  if (magic !== MAGIC || header.byteLength < HEADER_BYTES) throw foreignFile(path);
+  if (magic !== MAGIC || header.byteLength < HEADER_BYTES) throw foreignFile(path, false);
+  if (sharedFile) return;
   const view = new DataView(header.buffer, header.byteOffset, header.byteLength);
   if (view.getUint32(APPLICATION_ID_AT) !== APPLICATION_ID) throw foreignFile(path);
 }
@@ -58,7 +68,7 @@ async function readHeader(path: string): Promise<Uint8Array | undefined> {
   }
 }
 
-type Stat = () => { readonly dev: bigint; readonly ino: bigint } | undefined;
+type Stat = (path: string) => { readonly dev: bigint; readonly ino: bigint } | undefined;
 
 /**
  * Detects that a file was deleted, renamed or replaced. In WAL mode SQLite does not check this: it keeps
@@ -73,7 +83,7 @@ export class FileIdentity {
   private constructor(path: string, stat: Stat) {
     this.#path = path;
     this.#stat = stat;
-    const found = stat();
+    const found = stat(path);
     this.#device = found?.dev;
     this.#inode = found?.ino;
   }
@@ -82,13 +92,20 @@ export class FileIdentity {
   static async of(path: string): Promise<FileIdentity> {
     const { statSync } = await fileSystem();
     const options = { bigint: true, throwIfNoEntry: false } as const;
-    return new FileIdentity(path, () => path === "" ? undefined : statSync(path, options));
+    return new FileIdentity(path, (path) => path === "" ? undefined : statSync(path, options));
+  }
+
+  /** Returns true when another path leads to the same file. */
+  isAt(path: string): boolean {
+    if (this.#inode === undefined) return false;
+    const found = this.#stat(path);
+    return found?.ino === this.#inode && found.dev === this.#device;
   }
 
   /** Throws when the path leads to another file or to none. */
   check(): void {
     if (this.#inode === undefined) return;
-    const found = this.#stat();
+    const found = this.#stat(this.#path);
     if (found?.ino === this.#inode && found.dev === this.#device) return;
     const problem = found === undefined
       ? "was deleted or renamed while this process had it open"

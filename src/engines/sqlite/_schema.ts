@@ -1,15 +1,27 @@
-import type { Delivery } from "../../mailbox/engine.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
-import type { SqliteDatabase, SqliteStatement } from "./drivers.ts";
+import type { SqliteDatabase } from "./drivers.ts";
 import { APPLICATION_ID, foreignFile } from "./_file_identity.ts";
 
 /**
- * The migrations, in order. Each leads to the next version of the schema; a released one never changes.
+ * The `due_at` of a message behind the first one of its key. It is later than any time, so that the searches
+ * for ready and for due messages do not meet blocked ones, however many there are.
+ */
+export const BLOCKED = 1e15;
+
+/** What begins the names of tables and indexes in a file that has tables of another program. */
+export const SHARED_PREFIX = "lastcall_";
+
+/**
+ * The migrations of a file that belongs to this package, in order. Each leads to the next version of the
+ * schema; a released one never changes.
  *
- * A message with a `due_at` of 0 is ready. Ready messages are ordered by `seq`, which never changes. Any
- * other `due_at` is the end of a delay or a lease. A leased message has a `nonce`, the random part of its
- * receipt handle. So one index finds the oldest ready message and the next due one, however many messages
- * there are of either kind.
+ * A message is ready when its `due_at` is its negative priority, from -9 to 0. Ready messages are ordered by
+ * `due_at` and `seq`, which never changes. A positive `due_at` is the end of a delay or a lease, or
+ * {@linkcode BLOCKED}. A leased message has a `nonce`, the random part of its receipt handle. So one index
+ * finds the next ready message and the next due one, however many messages there are of either kind.
+ *
+ * The messages of a key that are not delayed by their sender have a `position` in the line of the key. The
+ * first one has position 0; all others are blocked. A key without messages has no trace.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE queue (
@@ -40,7 +52,80 @@ export const MIGRATIONS: readonly string[] = [
   `ALTER TABLE message ADD COLUMN meta TEXT;
   UPDATE message SET meta = json_object('replyTo', reply_to) WHERE reply_to IS NOT NULL;
   ALTER TABLE message DROP COLUMN reply_to;`,
+
+  // The index has a new name, so that a worker of version 2 that has the file open cannot receive: it would
+  // not unblock keys. It can settle its messages.
+  `ALTER TABLE queue ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE message ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE message ADD COLUMN key TEXT;
+  ALTER TABLE message ADD COLUMN position INTEGER;
+  DROP INDEX line;
+  ${indexesOf("")}
+  ${memoryOf("")}`,
 ];
+
+/** The migrations of the tables in a file of another program. */
+export const SHARED_MIGRATIONS: readonly string[] = [
+  `CREATE TABLE ${SHARED_PREFIX}schema (version INTEGER NOT NULL) STRICT;
+  INSERT INTO ${SHARED_PREFIX}schema VALUES (0);
+
+  CREATE TABLE ${SHARED_PREFIX}queue (
+    name TEXT PRIMARY KEY,
+    size INTEGER NOT NULL,
+    paused INTEGER NOT NULL DEFAULT 0
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE ${SHARED_PREFIX}message (
+    seq INTEGER PRIMARY KEY,
+    queue TEXT NOT NULL,
+    due_at REAL NOT NULL,
+    nonce INTEGER,
+    deliveries INTEGER NOT NULL DEFAULT 0,
+    releases INTEGER NOT NULL DEFAULT 0,
+    chosen INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    checkpoint TEXT,
+    body TEXT NOT NULL,
+    meta TEXT,
+    priority INTEGER NOT NULL DEFAULT 0,
+    key TEXT,
+    position INTEGER
+  ) STRICT;
+
+  CREATE UNIQUE INDEX ${SHARED_PREFIX}chosen_id ON ${SHARED_PREFIX}message (queue, id)
+    WHERE chosen = 1;
+  ${indexesOf(SHARED_PREFIX)}
+  ${memoryOf(SHARED_PREFIX)}`,
+];
+
+/** The indexes of version 3, beside that of chosen ids. `_lookup.ts` adds one when it is needed. */
+function indexesOf(prefix: string): string {
+  return `CREATE INDEX ${prefix}due ON ${prefix}message (queue, due_at);
+  CREATE UNIQUE INDEX ${prefix}key_line ON ${prefix}message (queue, key, position)
+    WHERE position IS NOT NULL;`;
+}
+
+/**
+ * Ids that are remembered after their message is gone, and messages that were cancelled in flight. The rowid
+ * of a cancelled message is never used again: other processes ask for those after the last that they know.
+ */
+function memoryOf(prefix: string): string {
+  return `CREATE TABLE ${prefix}remembered (
+    queue TEXT NOT NULL,
+    id TEXT NOT NULL,
+    until REAL NOT NULL,
+    PRIMARY KEY (queue, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX ${prefix}remembered_until ON ${prefix}remembered (until);
+
+  CREATE TABLE ${prefix}cancelled (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue TEXT NOT NULL,
+    id TEXT NOT NULL,
+    at REAL NOT NULL
+  ) STRICT;`;
+}
 
 /** Migrates a database in one transaction. Throws for a database of another program, unchanged. */
 export function migrate(
@@ -48,14 +133,38 @@ export function migrate(
   path: string,
   migrations: readonly string[] = MIGRATIONS,
 ): void {
-  if (check(database, path, migrations.length) === migrations.length) return;
+  const newest = migrations.length;
+  apply(database, migrations, () => ownVersion(database, path, newest), () => {
+    database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+    database.exec(`PRAGMA user_version = ${newest}`);
+  });
+}
+
+/** Migrates the tables in a database of another program, in one transaction. Changes nothing else in it. */
+export function migrateShared(
+  database: SqliteDatabase,
+  path: string,
+  migrations: readonly string[] = SHARED_MIGRATIONS,
+): void {
+  const newest = migrations.length;
+  apply(database, migrations, () => sharedVersion(database, path, newest), () => {
+    database.exec(`UPDATE ${SHARED_PREFIX}schema SET version = ${newest}`);
+  });
+}
+
+function apply(
+  database: SqliteDatabase,
+  migrations: readonly string[],
+  versionOf: () => number,
+  mark: () => void,
+): void {
+  if (versionOf() === migrations.length) return;
   database.exec("BEGIN IMMEDIATE");
   try {
     // Checks again, because another process may have migrated before the lock.
-    const version = check(database, path, migrations.length);
+    const version = versionOf();
     for (const step of migrations.slice(version)) database.exec(step);
-    database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
-    database.exec(`PRAGMA user_version = ${migrations.length}`);
+    mark();
     database.exec("COMMIT");
   } catch (error) {
     database.exec("ROLLBACK");
@@ -64,141 +173,38 @@ export function migrate(
 }
 
 /** Returns the version of the schema; 0 for an empty database. */
-function check(database: SqliteDatabase, path: string, newest: number): number {
-  const read = (sql: string) => Object.values(database.prepare(sql).get() as object)[0] as number;
-  const version = read("PRAGMA user_version");
-  if (read("PRAGMA application_id") !== APPLICATION_ID) {
-    if (read("SELECT count(*) FROM sqlite_schema") === 0) return 0;
+function ownVersion(database: SqliteDatabase, path: string, newest: number): number {
+  if (read(database, "PRAGMA application_id") !== APPLICATION_ID) {
+    if (read(database, "SELECT count(*) FROM sqlite_schema") === 0) return 0;
     throw foreignFile(path);
   }
-  if (version > newest) {
+  return checkVersion(path, read(database, "PRAGMA user_version"), newest);
+}
+
+/** Returns the version of the tables in a database of another program; 0 when there are none. */
+function sharedVersion(database: SqliteDatabase, path: string, newest: number): number {
+  if (read(database, "PRAGMA application_id") === APPLICATION_ID) {
     throw new MailboxConnectionError(
-      `The SQLite file "${path}" has version ${version} of the schema and this package knows ` +
-        `${newest}: update the package in this program`,
+      `The file "${path}" is a mailbox file and has no tables of another program: open it without ` +
+        "`sharedFile`, or choose the database of your program",
     );
   }
-  return version;
+  const found = read(
+    database,
+    `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '${SHARED_PREFIX}schema'`,
+  );
+  if (found === 0) return 0;
+  return checkVersion(path, read(database, `SELECT version FROM ${SHARED_PREFIX}schema`), newest);
 }
 
-/** A message as the file stores it. */
-export interface Row {
-  readonly seq: number;
-  readonly id: string;
-  readonly body: string;
-  readonly meta: string | null;
-  readonly deliveries: number;
-  readonly enqueued_at: number;
-  readonly checkpoint: string | null;
+function checkVersion(path: string, version: number, newest: number): number {
+  if (version <= newest) return version;
+  throw new MailboxConnectionError(
+    `The SQLite file "${path}" has version ${version} of the schema and this package knows ` +
+      `${newest}: update the package in this program`,
+  );
 }
 
-/** A message that was read from the file. */
-export class SqliteDelivery implements Delivery<string> {
-  readonly seq: number;
-  readonly nonce: number;
-  readonly id: string;
-  readonly body: string;
-  readonly meta: string | undefined;
-  readonly deliveryCount: number;
-  readonly enqueuedAt: number;
-  readonly checkpoint: string | undefined;
-
-  /**
-   * `row` is the message before the delivery. All deliveries of one receive share a nonce; without a nonce
-   * the message was only peeked at.
-   */
-  constructor(row: Row, nonce?: number) {
-    this.seq = row.seq;
-    this.nonce = nonce ?? 0;
-    this.id = row.id;
-    this.body = row.body;
-    this.meta = row.meta ?? undefined;
-    this.deliveryCount = row.deliveries + (nonce === undefined ? 0 : 1);
-    this.enqueuedAt = row.enqueued_at;
-    this.checkpoint = row.checkpoint ?? undefined;
-  }
-
-  get receiptHandle(): string {
-    return `${this.seq}-${this.nonce}`;
-  }
-}
-
-const COLUMNS = "seq, id, body, meta, deliveries, enqueued_at, checkpoint";
-
-/** Only unexpired leases can settle. */
-const HELD = "seq = ? AND nonce = ? AND due_at > ?";
-
-type StatementName =
-  | "begin"
-  | "commit"
-  | "rollback"
-  | "send"
-  | "isStored"
-  | "nextDue"
-  | "isAnyDue"
-  | "makeDueReady"
-  | "oldestReady"
-  | "lease"
-  | "acknowledge"
-  | "extend"
-  | "nack"
-  | "release"
-  | "checkpoint"
-  | "peek"
-  | "purge"
-  | "count"
-  | "addToCount"
-  | "resetCount"
-  | "dataVersion";
-
-const SQL: Readonly<Record<StatementName, string>> = {
-  begin: "BEGIN IMMEDIATE",
-  commit: "COMMIT",
-  rollback: "ROLLBACK",
-
-  send: `INSERT INTO message (queue, due_at, chosen, id, enqueued_at, meta, checkpoint, body)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-  isStored: "SELECT 1 FROM message WHERE queue = ? AND id = ? AND chosen = 1",
-
-  nextDue: "SELECT min(due_at) AS due_at FROM message INDEXED BY line WHERE queue = ?",
-  isAnyDue: `SELECT 1 FROM message INDEXED BY line
-    WHERE queue = ? AND due_at > 0 AND due_at <= ? LIMIT 1`,
-  makeDueReady: `UPDATE message SET due_at = 0, nonce = NULL WHERE seq IN (
-      SELECT seq FROM message INDEXED BY line
-      WHERE queue = ? AND due_at > 0 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)`,
-  oldestReady: `SELECT ${COLUMNS} FROM message INDEXED BY line
-    WHERE queue = ? AND due_at = 0 ORDER BY seq LIMIT ?`,
-  lease: `UPDATE message INDEXED BY line SET due_at = ?, nonce = ?, deliveries = deliveries + 1
-    WHERE queue = ? AND due_at = 0 AND seq <= ?`,
-
-  acknowledge: `DELETE FROM message WHERE ${HELD}`,
-  extend: `UPDATE message SET due_at = max(due_at, ?) WHERE ${HELD}`,
-  nack: `UPDATE message SET due_at = ?, nonce = NULL, deliveries = deliveries - ? WHERE ${HELD}`,
-  release: `UPDATE message SET due_at = 0, nonce = NULL, releases = releases + 1,
-      deliveries = deliveries - (releases < ?) WHERE ${HELD}`,
-  checkpoint: `UPDATE message SET checkpoint = ? WHERE ${HELD}`,
-
-  peek: `SELECT ${COLUMNS} FROM message WHERE seq IN (
-      SELECT seq FROM (SELECT seq FROM message INDEXED BY line
-        WHERE queue = ? AND due_at = 0 ORDER BY seq LIMIT ?)
-      UNION ALL
-      SELECT seq FROM (SELECT seq FROM message INDEXED BY line
-        WHERE queue = ? AND due_at > 0 ORDER BY seq LIMIT ?))
-    ORDER BY seq LIMIT ?`,
-  purge: "DELETE FROM message WHERE queue = ?",
-
-  count: "SELECT size FROM queue WHERE name = ?",
-  addToCount: `INSERT INTO queue (name, size) VALUES (?, ?)
-    ON CONFLICT (name) DO UPDATE SET size = size + excluded.size`,
-  resetCount: "UPDATE queue SET size = 0 WHERE name = ?",
-
-  dataVersion: "PRAGMA data_version",
-};
-
-/** All statements, prepared once for each connection. */
-export type Statements = Readonly<Record<StatementName, SqliteStatement>>;
-
-/** Prepares all statements. */
-export function prepareAll(database: SqliteDatabase): Statements {
-  const prepared = Object.entries(SQL).map(([name, sql]) => [name, database.prepare(sql)]);
-  return Object.fromEntries(prepared) as Statements;
+function read(database: SqliteDatabase, sql: string): number {
+  return Object.values(database.prepare(sql).get() as object)[0] as number;
 }

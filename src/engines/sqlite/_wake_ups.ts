@@ -2,32 +2,46 @@ import type { Clock } from "../../clock.ts";
 import type { Random } from "../../random.ts";
 import { pollNowAndThen } from "../_kit/wake_ups.ts";
 
-/**
- * The waiting receivers of this process, by file and queue. They wake receivers without a poll, across
- * mailboxes on the same file. An entry exists only while a receiver waits.
- */
-const receivers = new Map<string, Set<() => void>>();
+/** What listeners of a queue wait for. */
+export type Topic = "messages" | "cancelled";
 
-/** Adds a waiting receiver of this process. Returns a function that removes it. */
-export function addReceiver(file: string, queue: string, listener: () => void): () => void {
-  const key = receiverKey(file, queue);
-  const listeners = receivers.get(key) ?? new Set();
-  receivers.set(key, listeners);
+/**
+ * The listeners of this process, by file, queue and topic. They hear of changes without a poll, across
+ * mailboxes on the same file. An entry exists only while there is a listener.
+ */
+const local = new Map<string, Set<() => void>>();
+
+/** Adds a listener for changes by this process. Returns a function that removes it. */
+export function addLocal(
+  file: string,
+  queue: string,
+  topic: Topic,
+  listener: () => void,
+): () => void {
+  const key = localKey(file, queue, topic);
+  const listeners = local.get(key) ?? new Set();
+  local.set(key, listeners);
   const own = () => listener();
   listeners.add(own);
   return () => {
     listeners.delete(own);
-    if (listeners.size === 0 && receivers.get(key) === listeners) receivers.delete(key);
+    if (listeners.size === 0 && local.get(key) === listeners) local.delete(key);
   };
 }
 
-/** Wakes the receivers of this process that wait at the queue. */
-export function wakeReceivers(file: string, queue: string): void {
-  for (const listener of receivers.get(receiverKey(file, queue)) ?? []) listener();
+/** Calls the listeners of this process. */
+export function wakeLocal(file: string, queue: string, topic: Topic): void {
+  for (const listener of local.get(localKey(file, queue, topic)) ?? []) {
+    try {
+      listener();
+    } catch {
+      // The change has succeeded. A listener whose file has failed is called again by its watch.
+    }
+  }
 }
 
-function receiverKey(file: string, queue: string): string {
-  return `${file}\n${queue}`;
+function localKey(file: string, queue: string, topic: Topic): string {
+  return `${file}\n${queue}\n${topic}`;
 }
 
 /**
@@ -70,7 +84,14 @@ export class DataVersionWatch {
   }
 
   #poll(): void {
-    if (this.#changed()) { for (const listener of this.#listeners) listener(); }
+    if (!this.#changed()) return;
+    for (const listener of this.#listeners) {
+      try {
+        listener();
+      } catch {
+        this.#seen = undefined; // it could not read the file: the next poll calls it again
+      }
+    }
   }
 
   #changed(): boolean {

@@ -1,12 +1,15 @@
 import { definedOptions, type EngineRegistration, LIMITS, limits } from "../_kit/registration.ts";
-import { filePath, oneOfParam } from "../_kit/mailbox_url.ts";
+import { filePath, flagParam, oneOfParam } from "../_kit/mailbox_url.ts";
 
 /** A file that the processes of one machine share. */
 export const sqlite: EngineRegistration = {
   name: "SQLite",
   schemes: ["sqlite"],
-  parameters: ["queue", "durability", ...LIMITS],
-  help: ["sqlite:./jobs.db?queue=orders&durability=full&maxSize=100"],
+  parameters: ["queue", "durability", "sharedFile", ...LIMITS],
+  help: [
+    "sqlite:./jobs.db?queue=orders&durability=full&maxSize=100",
+    "sqlite:./app.db?queue=orders&sharedFile=true",
+  ],
   packages: ["better-sqlite3"],
   file: (url) => filePath(url) || undefined,
   async open(url, options) {
@@ -17,6 +20,7 @@ export const sqlite: EngineRegistration = {
         ...options,
         name: url.params.get("queue"),
         durability: oneOfParam(url, "durability", ["normal", "full"] as const),
+        sharedFile: flagParam(url, "sharedFile"),
         ...limits(url),
       }),
     );

@@ -1,23 +1,28 @@
-import type { Clock } from "../../clock.ts";
+import { type Clock, nextTurn } from "../../clock.ts";
 import {
   type Delivery,
   type Engine,
   type EngineStats,
+  type EngineTransaction,
   type Entry,
   FREE_RELEASES,
-  freshnessOf,
   type Maybe,
   type OffThreadPlan,
   type Received,
 } from "../../mailbox/engine.ts";
-import { fullError } from "../../mailbox/errors.ts";
-import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
+import { CancelledMessages } from "./_cancelled.ts";
+import { acknowledge, type Change, checkRoom, perform, store } from "./_changes.ts";
 import type { Connection } from "./_connection.ts";
 import type { SqliteValue } from "./drivers.ts";
 import type { Durability } from "./_file.ts";
-import { type Row, SqliteDelivery, type Statements } from "./_schema.ts";
-import { addReceiver, wakeReceivers } from "./_wake_ups.ts";
+import { findById } from "./_lookup.ts";
+import { peek, queueRow, queues, stats } from "./_queries.ts";
+import { lease, nextDueMs } from "./_receive.ts";
+import { SqliteDelivery, type Statements, type StoredRow } from "./_statements.ts";
+import { callerTransaction } from "./_transaction.ts";
+import { addLocal, wakeLocal } from "./_wake_ups.ts";
 
 /** Options of {@linkcode SqliteEngine}. */
 export interface SqliteEngineOptions {
@@ -33,16 +38,11 @@ export interface ExtenderOptions {
   readonly path: string;
   readonly queue: string;
   readonly durability: Durability;
+  readonly sharedFile?: boolean;
 }
 
 /** The statements that need a valid receipt handle. */
-type Settlement = "acknowledge" | "extend" | "nack" | "release" | "checkpoint";
-
-/**
- * How many due messages one receive makes ready. Only when more fall due between two receives, some may be
- * delivered before an older one.
- */
-const MAX_DUE = 10_000;
+type Settlement = "extend" | "nack" | "release" | "checkpoint";
 
 /**
  * One queue of a file.
@@ -51,36 +51,43 @@ const MAX_DUE = 10_000;
  * leases and delays become longer or shorter by the difference; receipt handles do not depend on it.
  */
 export class SqliteEngine implements Engine<string> {
-  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
+  readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "SQLite";
   readonly #queue: string;
   readonly #connection: Connection;
   readonly #options: SqliteEngineOptions;
+  readonly #cancelled: CancelledMessages;
 
   constructor(queue: string, connection: Connection, options: SqliteEngineOptions) {
     this.#queue = queue;
     this.#connection = connection;
     this.#options = options;
+    this.#cancelled = new CancelledMessages(queue, connection, options.clock);
   }
 
   async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
-    const stored = await this.#connection.write(() => {
-      this.#checkRoom(entries);
-      return this.#store(this.#queue, entries);
-    });
+    const stored = await this.#connection.write(() => this.#perform(this.#send(entries)));
     this.#wake(this.#queue);
     return stored;
   }
 
   async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    const { clock, random } = this.#options;
     // This read does not need the write lock, which the lease needs.
-    const nextDueMs = await this.#connection.read(() => this.#nextDueMs());
-    if (nextDueMs > 0) return { deliveries: [], nextDueMs };
-    return await this.#connection.write(() => this.#lease(max, visibilityMs));
+    const dueMs = await this.#read((it) => nextDueMs(it, this.#queue, clock.now()));
+    if (dueMs > 0) return { deliveries: [], nextDueMs: dueMs };
+    return await this.#connection.write(() => {
+      if (this.#connection.closing) return { deliveries: [], nextDueMs: Infinity };
+      return lease(this.#statements, this.#queue, max, visibilityMs, clock.now(), random);
+    });
   }
 
-  acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#connection.write(() => this.#acknowledge(deliveries));
+  async acknowledge(deliveries: readonly Delivery<string>[]): Promise<readonly boolean[]> {
+    const { results, unblocked } = await this.#connection.write(() => {
+      return this.#perform(acknowledge(this.#queue, deliveries, this.#now));
+    });
+    if (unblocked) this.#wake(this.#queue);
+    return results;
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
@@ -95,7 +102,8 @@ export class SqliteEngine implements Engine<string> {
     countsAttempt: boolean,
   ): Promise<boolean[]> {
     const results = await this.#connection.write(() => {
-      return this.#settle("nack", deliveries, this.#dueAt(delayMs), countsAttempt ? 0 : 1);
+      const dueAt = delayMs === 0 ? null : this.#now + delayMs;
+      return this.#settle("nack", deliveries, dueAt, countsAttempt ? 0 : 1);
     });
     this.#wake(this.#queue);
     return results;
@@ -110,13 +118,17 @@ export class SqliteEngine implements Engine<string> {
   }
 
   async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
-    const moved = await this.#connection.write(() => {
-      const [removed = false] = this.#acknowledge([delivery]);
-      if (removed) this.#store(this.#deadQueue, [letter]);
-      return removed;
+    const [removed, unblocked] = await this.#connection.write(() => {
+      const now = this.#now;
+      const { results: [removed = false], unblocked } = this.#perform(
+        acknowledge(this.#queue, [delivery], now),
+      );
+      if (removed) this.#perform(store(this.#deadQueue, [letter], now));
+      return [removed, unblocked];
     });
     this.#wake(this.#deadQueue);
-    return moved;
+    if (unblocked) this.#wake(this.#queue);
+    return removed;
   }
 
   async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
@@ -127,51 +139,100 @@ export class SqliteEngine implements Engine<string> {
   }
 
   peek(max: number): Maybe<SqliteDelivery[]> {
-    return this.#connection.read(() => {
-      const values = [this.#queue, max, this.#queue, max, max];
-      const rows = this.#statements.peek.all(...values) as Row[];
-      return rows.map((row) => new SqliteDelivery(row));
-    });
+    return this.#read((statements) => peek(statements, this.#queue, max, this.#now));
   }
 
   count(): Maybe<number> {
-    return this.#connection.read(() => this.#count());
+    return this.#read((statements) => queueRow(statements, this.#queue).size);
   }
 
-  async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+  stats(): Maybe<EngineStats> {
+    return this.#read((statements) => stats(statements, this.#queue, this.#now));
   }
 
   purge(): Promise<number> {
     return this.#connection.write(() => {
-      const { purge, resetCount } = this.#statements;
+      const { purge, forgetAll, resetCount } = this.#statements;
       const count = Number(purge.run(this.#queue).changes);
+      forgetAll.run(this.#queue);
       resetCount.run(this.#queue);
       return count;
     });
   }
 
+  find(id: string): Maybe<SqliteDelivery | undefined> {
+    const found = findById(this.#connection, this.#queue, id);
+    const stored = (row: StoredRow | undefined) => row && SqliteDelivery.stored(row, this.#now);
+    return found instanceof Promise ? found.then(stored) : stored(found);
+  }
+
+  async cancel(id: string): Promise<boolean> {
+    const { found, unblocked } = await this.#cancelled.cancel(id);
+    if (unblocked) this.#wake(this.#queue);
+    return found;
+  }
+
+  onCancel(listener: (id: string) => void): () => void {
+    return this.#cancelled.listen(listener);
+  }
+
+  async pause(paused: boolean): Promise<void> {
+    await this.#connection.write(() => {
+      this.#statements.pause.run(this.#queue, paused ? 1 : 0);
+    });
+    this.#wake(this.#queue);
+  }
+
+  transaction(transaction: unknown): EngineTransaction<string> {
+    const caller = callerTransaction(transaction, this.#connection.opened);
+    // A synchronous transaction function has committed by then. After a later commit, the change of the file
+    // wakes the receivers.
+    const perform = <T>(change: Change<T>) => {
+      void nextTurn().then(() => this.#wake(this.#queue));
+      return caller.perform(change);
+    };
+    return {
+      synchronous: caller.synchronous,
+      send: (entries) => perform(this.#send(entries)),
+      acknowledge: (deliveries) => perform(this.#acknowledge(deliveries)),
+    };
+  }
+
+  queue(name: string): SqliteEngine {
+    return new SqliteEngine(name, this.#connection, { ...this.#options, maxSize: Infinity });
+  }
+
+  queues(): Maybe<string[]> {
+    return this.#read(queues);
+  }
+
+  async drop(): Promise<void> {
+    await this.#connection.write(() => {
+      const { purge, forgetAll, dropCancelled, dropQueue } = this.#statements;
+      for (const name of [this.#queue, this.#deadQueue]) {
+        for (const drop of [purge, forgetAll, dropCancelled, dropQueue]) drop.run(name);
+      }
+    });
+  }
+
   onWake(listener: () => void): () => void {
     if (this.#connection.closing) return () => {};
-    const removeReceiver = addReceiver(this.#connection.realPath, this.#queue, listener);
+    const removeLocal = addLocal(this.#connection.realPath, this.#queue, "messages", listener);
     const stopWatching = this.#connection.onForeignChange(listener);
     return () => {
-      removeReceiver();
+      removeLocal();
       stopWatching();
     };
   }
 
   deadLetters(): SqliteEngine {
-    return new SqliteEngine(this.#deadQueue, this.#connection, {
-      ...this.#options,
-      maxSize: Infinity,
-    });
+    return this.queue(this.#deadQueue);
   }
 
   offThread(): OffThreadPlan | undefined {
     if (this.#options.offThread !== true) return undefined;
-    const { realPath: path, durability } = this.#connection;
-    const options: ExtenderOptions = { path, queue: this.#queue, durability };
+    const { realPath: path, durability, sharedFile } = this.#connection;
+    const options: ExtenderOptions = { path, queue: this.#queue, durability, sharedFile };
     return { engine: this.label, options };
   }
 
@@ -191,34 +252,23 @@ export class SqliteEngine implements Engine<string> {
     return `${this.#queue}.dead`;
   }
 
-  /** Returns the `due_at` for a delay. Without a delay the message is ready. */
-  #dueAt(delayMs: number): number {
-    return delayMs === 0 ? 0 : this.#now + delayMs;
+  #read<T>(query: (statements: Statements) => T): Maybe<T> {
+    return this.#connection.read(() => query(this.#statements));
   }
 
-  #nextDueMs(): number {
-    const { due_at } = this.#statements.nextDue.get(this.#queue) as { due_at: number | null };
-    return due_at === null ? Infinity : Math.max(0, due_at - this.#now);
+  #perform<T>(change: Change<T>): T {
+    const statements = this.#statements;
+    return perform(change, (name) => statements[name]);
   }
 
-  #lease(max: number, visibilityMs: number): Received<string> {
-    if (this.#connection.closing) return { deliveries: [], nextDueMs: Infinity };
-    const { isAnyDue, makeDueReady, oldestReady, lease } = this.#statements;
+  *#send(entries: readonly Entry<string>[]): Change<boolean[]> {
     const now = this.#now;
-    // Usually none is due, and this read is cheaper than an update of no rows.
-    if (isAnyDue.get(this.#queue, now)) makeDueReady.run(this.#queue, now, MAX_DUE);
-    const rows = oldestReady.all(this.#queue, max) as Row[];
-    const last = rows.at(-1);
-    if (last === undefined) return { deliveries: [], nextDueMs: this.#nextDueMs() };
-    const nonce = Math.floor(this.#options.random.number() * Number.MAX_SAFE_INTEGER);
-    lease.run(now + visibilityMs, nonce, this.#queue, last.seq);
-    return { deliveries: rows.map((row) => new SqliteDelivery(row, nonce)), nextDueMs: 0 };
+    yield* checkRoom(this.#queue, entries, this.#options.maxSize, now);
+    return yield* store(this.#queue, entries, now);
   }
 
-  #acknowledge(deliveries: readonly Delivery<string>[]): boolean[] {
-    const results = this.#settle("acknowledge", deliveries);
-    this.#addToCount(this.#queue, -results.filter(Boolean).length);
-    return results;
+  *#acknowledge(deliveries: readonly Delivery<string>[]): Change<readonly boolean[]> {
+    return (yield* acknowledge(this.#queue, deliveries, this.#now)).results;
   }
 
   /** Returns for each delivery whether its receipt handle was valid. */
@@ -234,39 +284,7 @@ export class SqliteEngine implements Engine<string> {
     });
   }
 
-  /** Returns for each entry whether it was stored. */
-  #store(queue: string, entries: readonly Entry<string>[]): boolean[] {
-    const { send } = this.#statements;
-    const now = Math.floor(this.#now);
-    const stored = entries.map(({ id, body, meta = null, delayMs, dedup, checkpoint = null }) => {
-      const dueAt = this.#dueAt(delayMs);
-      const values = [queue, dueAt, dedup ? 1 : 0, id, now, meta, checkpoint, body];
-      return Number(send.run(...values).changes) > 0;
-    });
-    this.#addToCount(queue, stored.filter(Boolean).length);
-    return stored;
-  }
-
-  #checkRoom(entries: readonly Entry<string>[]): void {
-    const { maxSize } = this.#options;
-    if (maxSize === Infinity) return;
-    const { isStored } = this.#statements;
-    const isFresh = freshnessOf(entries, (id) => Boolean(isStored.get(this.#queue, id)));
-    const fresh = isFresh.filter(Boolean).length;
-    const count = this.#count();
-    if (count + fresh > maxSize) throw fullError(this.#queue, count, maxSize, fresh);
-  }
-
-  #count(): number {
-    const row = this.#statements.count.get(this.#queue) as { size: number } | null | undefined;
-    return row?.size ?? 0;
-  }
-
-  #addToCount(queue: string, by: number): void {
-    if (by !== 0) this.#statements.addToCount.run(queue, by);
-  }
-
   #wake(queue: string): void {
-    if (!this.#connection.closing) wakeReceivers(this.#connection.realPath, queue);
+    if (!this.#connection.closing) wakeLocal(this.#connection.realPath, queue, "messages");
   }
 }

@@ -9,8 +9,8 @@ import { systemRandom } from "../../random.ts";
 import { Connection } from "./_connection.ts";
 import { anyDriver, type SqliteDriver } from "./drivers.ts";
 import type { Durability } from "./_file.ts";
-import type { SqliteDelivery } from "./_schema.ts";
 import { type ExtenderOptions, SqliteEngine } from "./sqlite_engine.ts";
+import type { SqliteDelivery } from "./_statements.ts";
 
 /** Options of {@linkcode SqliteMailbox.open}. */
 export interface SqliteMailboxOptions extends MailboxOptions {
@@ -22,8 +22,25 @@ export interface SqliteMailboxOptions extends MailboxOptions {
   readonly maxSize?: number;
   /** The maximum size of a body, in bytes of its JSON in UTF-8. @default {262_144} */
   readonly maxBodyBytes?: number;
-  /** How often a waiting receiver polls for changes by other processes, in milliseconds. @default {50} */
+  /**
+   * How often a waiting receiver or a running loop looks for changes by other processes and by transactions of
+   * the caller, in milliseconds, varied by a quarter. One look costs some microseconds. @default {50}
+   */
   readonly pollIntervalMs?: number;
+  /**
+   * Stores the messages in a database of your program, beside its tables, so that `withTransaction` can send
+   * and acknowledge together with your own changes. Without it, a file that has other tables is refused.
+   *
+   * The tables of the mailbox have names that begin with `lastcall_`, and their version is in a table of its
+   * own: `user_version` and `application_id` of the file are not changed. The file is switched to WAL mode,
+   * which it keeps. Tell tools that synchronize a schema to ignore `lastcall_*`.
+   *
+   * Begin transactions with `BEGIN IMMEDIATE`. A transaction that reads first and writes later fails with
+   * "database is locked" when a worker has written in between. Keep transactions short: workers wait for them.
+   *
+   * @default {false}
+   */
+  readonly sharedFile?: boolean;
   /** Opens the file. @default {the first available of `node:sqlite`, `bun:sqlite`, `better-sqlite3`} */
   readonly driver?: SqliteDriver;
 }
@@ -61,15 +78,15 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
    *
    * @throws {InvalidParameterError} when the path, the name or the durability is invalid.
    * @throws {RangeError} when a numeric option is out of range.
-   * @throws {MailboxConnectionError} when the file cannot be opened, or belongs to another program; it is
-   * not changed then.
+   * @throws {MailboxConnectionError} when the file cannot be opened, or belongs to another program and
+   * `sharedFile` is false; it is not changed then.
    */
   static async open<T, R = unknown>(
     path: string,
     options: SqliteMailboxOptions = {},
   ): Promise<SqliteMailbox<T, R>> {
     const { name = "default", clock = systemClock, random = systemRandom } = options;
-    const { driver, durability = "normal" } = options;
+    const { driver, durability = "normal", sharedFile = false } = options;
     const connection = new Connection(
       checkPath(path),
       {
@@ -77,6 +94,7 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
         random,
         driver: driver ?? anyDriver,
         durability: checkOneOf("durability", durability, ["normal", "full"]),
+        sharedFile: checkOneOf("sharedFile", sharedFile, [false, true]),
       },
       checkInterval("pollIntervalMs", options.pollIntervalMs ?? 50),
     );
@@ -95,9 +113,9 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
 
 /** Opens the existing file on another thread, and extends leases of the queue there. */
 export async function openExtender(options: ExtenderOptions): Promise<OffThreadExtender> {
-  const { path, queue, durability } = options;
+  const { path, queue, durability, sharedFile = false } = options;
   const shared = { clock: systemClock, random: systemRandom };
-  const file = { ...shared, driver: anyDriver, durability, create: false };
+  const file = { ...shared, driver: anyDriver, durability, sharedFile, create: false };
   const connection = new Connection(path, file, Infinity);
   await connection.open();
   const engine = new SqliteEngine(queue, connection, { ...shared, maxSize: Infinity });

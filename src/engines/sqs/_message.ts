@@ -1,7 +1,7 @@
 // A message in SQS: its attributes, how it is sent, and its delivery.
 
 import { type Codec, jsonCodec } from "../../mailbox/codec.ts";
-import type { Delivery, Entry } from "../../mailbox/engine.ts";
+import type { Delivery, Entry, Maybe } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { BatchEntry, Outcome, SqsCalls } from "./sqs_client.ts";
 import type { Queue } from "./_queue.ts";
@@ -25,9 +25,14 @@ interface Head {
   readonly id: string;
   /** When the message is due, by the sender's clock. SQS itself delays for at most 15 minutes. */
   readonly dueAt?: number;
+  /** The texts that are stored as JSON strings, because SQS refuses them as they are. */
+  readonly quoted?: readonly QuotedText[];
   /** The reply address of a message that version 0.1 sent. Later versions store it in the envelope. */
   readonly replyTo?: string;
 }
+
+/** A text that the codec of the user made, so that it may have any characters. */
+type QuotedText = "body" | "checkpoint";
 
 /** How a delivery was settled. A nack counts as a release: SQS has no difference. */
 export type Settlement = "acknowledge" | "release";
@@ -50,6 +55,8 @@ export class SqsDelivery implements Delivery<string> {
   readonly meta: string | undefined;
   readonly deliveryCount: number;
   readonly enqueuedAt: number;
+  /** The position in a FIFO queue, a number of many digits. */
+  readonly sequence: string;
   readonly dueAt: number;
   checkpoint: string | undefined;
   /** Monotonic time of the request; for a long poll, of its answer. */
@@ -65,19 +72,22 @@ export class SqsDelivery implements Delivery<string> {
 
   constructor(message: ReceivedMessage, receivedAt: number, visibilityMs: number) {
     const { Attributes = {}, MessageAttributes } = message;
-    const { id, dueAt, replyTo } = parseHead(message);
+    const { id, dueAt, quoted = [], replyTo } = parseHead(message);
+    const textOf = (name: QuotedText, text: string) => quoted.includes(name) ? unquote(text) : text;
     this.messageId = message.MessageId;
     this.receiptHandle = message.ReceiptHandle;
     this.id = id;
-    this.body = message.Body ?? "";
+    this.body = textOf("body", message.Body ?? "");
     this.meta = MessageAttributes?.[META]?.StringValue ??
       (replyTo === undefined ? undefined : JSON.stringify({ replyTo }));
     this.dueAt = dueAt ?? 0;
-    this.checkpoint = MessageAttributes?.[CHECKPOINT]?.StringValue;
+    const checkpoint = MessageAttributes?.[CHECKPOINT]?.StringValue;
+    this.checkpoint = checkpoint === undefined ? undefined : textOf("checkpoint", checkpoint);
     const received = Number(Attributes["ApproximateReceiveCount"] ?? 1);
     // The first delivery came before the message was due and does not count.
     this.deliveryCount = Math.max(1, dueAt === undefined ? received : received - 1);
     this.enqueuedAt = Number(Attributes["SentTimestamp"] ?? 0);
+    this.sequence = Attributes["SequenceNumber"] ?? "";
     this.receivedAt = receivedAt;
     this.leaseEndsAt = receivedAt + visibilityMs;
   }
@@ -89,7 +99,7 @@ export class SqsDelivery implements Delivery<string> {
 }
 
 /** Returns the message group of a message in a FIFO queue. */
-export type GroupOf = (body: string, id: string) => string;
+export type GroupOf = (entry: Entry<string>) => Maybe<string>;
 
 /**
  * Sends messages to a queue. When some fail, the others stay stored, and the error reports how many. SQS
@@ -104,15 +114,14 @@ export async function sendMessages(
   dedupId: () => string = () => calls.random.id(),
 ): Promise<void> {
   const { name, url, fifo, maxMessageBytes } = queue;
+  const groups = fifo ? await Promise.all(entries.map(groupOf)) : [];
   const outcomes = await calls.runInBatches({
     what: `send ("${name}")`,
     command: "SendMessageBatch",
     queueUrl: url,
-    entries: entries.map((entry) => {
+    entries: entries.map((entry, i) => {
       const { input, bytes } = outgoing(entry, queue, calls.clock.now());
-      const group = fifo
-        ? { MessageGroupId: groupOf(entry.body, entry.id), MessageDeduplicationId: dedupId() }
-        : {};
+      const group = fifo ? { MessageGroupId: groups[i], MessageDeduplicationId: dedupId() } : {};
       return { bytes, input: { ...input, ...group } };
     }),
     maxBytes: maxMessageBytes,
@@ -142,23 +151,30 @@ function outgoing(
     );
   }
   const delayS = Math.ceil(delayMs / 1_000);
-  const head: Head = { id, ...(delayS > MAX_DELAY_S ? { dueAt: now + delayMs } : {}) };
+  const texts = { body, ...(checkpoint === undefined ? {} : { checkpoint }) };
+  const quoted = (Object.keys(texts) as QuotedText[]).filter((it) => !isPlain(texts[it]!));
+  const head: Head = {
+    id,
+    ...(delayS > MAX_DELAY_S ? { dueAt: now + delayMs } : {}),
+    ...(quoted.length === 0 ? {} : { quoted }),
+  };
   const attributes = Object.entries({
     [HEAD]: plainJson(JSON.stringify(head)),
     ...(meta === undefined ? {} : { [META]: meta }),
-    ...(checkpoint === undefined ? {} : { [CHECKPOINT]: checkpoint }),
+    ...(checkpoint === undefined ? {} : { [CHECKPOINT]: storedText(checkpoint) }),
   }).map(([name, StringValue]) => [name, { DataType: "String", StringValue }] as const);
   const sizes = attributes.map(([name, { DataType, StringValue }]) => {
     return name.length + DataType.length + bytesOf(StringValue);
   });
-  const bytes = sizes.reduce((sum, size) => sum + size, bytesOf(body));
+  const MessageBody = storedText(body);
+  const bytes = sizes.reduce((sum, size) => sum + size, bytesOf(MessageBody));
   if (bytes > maxMessageBytes) {
     throw new InvalidParameterError(
       `Message ${id} has ${bytes} bytes with its attributes, and "${name}" takes ${maxMessageBytes}; ` +
         "store its body elsewhere and send a reference",
     );
   }
-  const input = { MessageBody: body, MessageAttributes: Object.fromEntries(attributes) };
+  const input = { MessageBody, MessageAttributes: Object.fromEntries(attributes) };
   const delay = delayS === 0 ? {} : { DelaySeconds: Math.min(delayS, MAX_DELAY_S) };
   return { input: { ...input, ...delay }, bytes };
 }
@@ -199,6 +215,24 @@ export function recordOutcomes(
  */
 const UNSUPPORTED = /[^\t\n\r -\uD7FF\uE000-\uFFFD]/g;
 
+/** Returns true for a text that SQS stores as it is. It refuses an empty one. */
+function isPlain(text: string): boolean {
+  return text !== "" && text.search(UNSUPPORTED) < 0;
+}
+
+/** Returns a text, or the JSON of one that SQS refuses. */
+function storedText(text: string): string {
+  return isPlain(text) ? text : plainJson(JSON.stringify(text));
+}
+
+function unquote(text: string): string {
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return text; // not written by this package
+  }
+}
+
 /** Escapes unsupported characters. In JSON they occur only in strings, so the value stays the same. */
 function plainJson(json: string): string {
   return json.replace(
@@ -218,9 +252,10 @@ export function sqsCodec(maxBytes: number, maxMessageBytes: number): Codec<strin
     encode: (value) => plainJson(json.encode(value)),
     encodeMeta: (envelope) => plainJson(json.encodeMeta(envelope)),
     checkSize(body, meta) {
-      json.checkSize!(body, meta);
+      const stored = storedText(body); // the codec of the user may return any text
+      json.checkSize!(stored, meta);
       if (meta === undefined) return;
-      const bytes = bytesOf(body) + 2 * bytesOf(meta) + LETTER_BYTES;
+      const bytes = bytesOf(stored) + 2 * bytesOf(meta) + LETTER_BYTES;
       if (bytes <= maxMessageBytes) return;
       throw new InvalidParameterError(
         `The headers have ${

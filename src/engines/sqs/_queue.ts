@@ -2,6 +2,7 @@
 
 import { show } from "../../_checks.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { isForbidden, isNoQueue, type SqsCalls } from "./sqs_client.ts";
 
 /** A queue and where to find it. */
@@ -38,9 +39,52 @@ export interface Queue {
   readonly name: string;
   readonly url: string;
   readonly fifo: boolean;
+  /** True when the groups of a FIFO queue are the keys of its messages. */
+  readonly keyed: boolean;
   /** The largest message in bytes, including its attributes. */
   readonly maxMessageBytes: number;
 }
+
+/** Returns what a queue can do. A dead letter is a group of its own. */
+export function capabilitiesOf(
+  { fifo, keyed }: Queue,
+  isDeadLetters: boolean,
+): Capabilities {
+  return {
+    ...FULL_CAPABILITIES,
+    restoresAttempts: false, // SQS counts deliveries itself
+    fifo: fifo && !keyed && !isDeadLetters, // SQS keeps the order inside a group
+    delay: !fifo, // a FIFO queue has one delay for all messages
+    dedup: false, // SQS finds no message by its id
+    exactCount: false, // the attributes of a queue are approximate
+    exactStats: false, // the same
+    keys: keyed && !isDeadLetters, // a group is the line of a key
+    priorities: false, // a queue has one order
+    longDelays: false, // SQS hides a message for at most 12 hours and stores it for at most 14 days
+    dedupWindow: false, // always five minutes, and SQS does not tell that it dropped a duplicate
+    lookup: false, // SQS finds no message by its id
+    pause: false, // a queue has nothing to store it in
+    requests: false, // a new queue can take a minute, and an abandoned one stays for good
+    transactions: false,
+  };
+}
+
+/** Returns true for the name of a FIFO queue. */
+export function isFifo(name: string): boolean {
+  return name.endsWith(".fifo");
+}
+
+/** Returns the message group of a key. Two keys that share one would only wait for each other. */
+export async function groupOfKey(key: string): Promise<string> {
+  if (GROUP.test(key)) return key;
+  const readable = encodeURIComponent(key);
+  if (GROUP.test(readable)) return readable;
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(key));
+  return Array.from(new Uint8Array(digest), (it) => it.toString(16).padStart(2, "0")).join("");
+}
+
+/** What SQS accepts as a message group. */
+export const GROUP: RegExp = /^[!-~]{1,128}$/;
 
 /** The longest retention that SQS supports. */
 const RETENTION_S = 1_209_600;
@@ -106,7 +150,8 @@ async function describe(calls: SqsCalls, name: string, url: string): Promise<Que
   return {
     name,
     url,
-    fifo: name.endsWith(".fifo"),
+    fifo: isFifo(name),
+    keyed: false,
     maxMessageBytes: Number(MaximumMessageSize ?? 262_144),
   };
 }
@@ -119,7 +164,7 @@ async function urlOf(calls: SqsCalls, name: string): Promise<string> {
 async function createQueue(calls: SqsCalls, name: string): Promise<string> {
   const Attributes = {
     MessageRetentionPeriod: `${RETENTION_S}`,
-    ...(name.endsWith(".fifo") ? { FifoQueue: "true" } : {}),
+    ...(isFifo(name) ? { FifoQueue: "true" } : {}),
   };
   const input = { QueueName: name, Attributes };
   return (await calls.run<{ QueueUrl: string }>(`create "${name}"`, "CreateQueue", input)).QueueUrl;

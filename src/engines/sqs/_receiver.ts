@@ -4,7 +4,12 @@ import { LongPoll } from "./_long_poll.ts";
 import { ATTRIBUTES, type ReceivedMessage, SqsDelivery } from "./_message.ts";
 import type { Queue } from "./_queue.ts";
 
-const SYSTEM_ATTRIBUTES = ["ApproximateReceiveCount", "SentTimestamp"];
+const SYSTEM_ATTRIBUTES = [
+  "ApproximateReceiveCount",
+  "ApproximateFirstReceiveTimestamp",
+  "SentTimestamp",
+  "SequenceNumber",
+];
 
 /** The longest wait that SQS supports. Every request costs the same. */
 const WAIT_S = 20;
@@ -41,6 +46,10 @@ export class Receiver {
   readonly #queue: Queue;
   readonly #leases: LeaseCalls;
   readonly #longPoll: LongPoll;
+  /** The most messages per request. With ten, SQS would deliver several of a group at a time. */
+  readonly #batch: number;
+  /** The clock of SQS minus the local clock, as the last first delivery of a message showed it. */
+  #clockOffsetMs = 0;
   /** The `max` of the last receive. */
   #lastMax = 1;
   /**
@@ -53,6 +62,7 @@ export class Receiver {
     this.#calls = calls;
     this.#queue = queue;
     this.#leases = leases;
+    this.#batch = queue.keyed ? 1 : BATCH;
     this.#longPoll = new LongPoll({
       mailbox: queue.name,
       clock: calls.clock,
@@ -60,6 +70,11 @@ export class Receiver {
       poll: (signal) => this.#pollLong(signal),
       release: (deliveries) => leases.release(deliveries),
     });
+  }
+
+  /** The time by the clock of SQS, in milliseconds since the Unix epoch. */
+  get serverTime(): number {
+    return this.#calls.clock.now() + this.#clockOffsetMs;
   }
 
   /** Receives visible messages without waiting. */
@@ -93,10 +108,10 @@ export class Receiver {
     const received = new Map<string, SqsDelivery>();
     for (let full = true; full && received.size < max;) {
       const wanted = max - received.size;
-      const width = Math.min(this.#width, Math.ceil(wanted / BATCH));
+      const width = Math.min(this.#width, Math.ceil(wanted / this.#batch));
       const requested = Array.from(
         { length: width },
-        (_, i) => Math.min(BATCH, wanted - i * BATCH),
+        (_, i) => Math.min(this.#batch, wanted - i * this.#batch),
       );
       const answers = await this.#settleAll(
         requested.map((count) => this.#receive(count, visibilityMs, 0)),
@@ -108,12 +123,13 @@ export class Receiver {
       for (const it of answers.flatMap(({ due }) => due)) received.set(it.messageId, it);
       if (visibilityMs === 0 && received.size === before) break;
     }
-    return [...received.values()];
+    const all = [...received.values()];
+    return this.#queue.keyed ? all.sort(bySequence) : all; // parallel requests have no order
   }
 
   /** Resolves with messages, or with none when the wait time passes. */
   async #pollLong(signal: AbortSignal): Promise<SqsDelivery[]> {
-    const max = Math.min(BATCH, this.#lastMax);
+    const max = Math.min(this.#batch, this.#lastMax);
     return [...(await this.#receive(max, POLL_VISIBILITY_MS, WAIT_S, signal)).due];
   }
 
@@ -154,8 +170,16 @@ export class Receiver {
     );
     // A long poll may receive a message at any moment, so its lease is counted from the answer.
     const since = waitS === 0 ? receivedAt : clock.monotonic();
+    for (const { Attributes = {} } of Messages) this.#readClock(Attributes);
     const all = Messages.map((it) => new SqsDelivery(it, since, visibilityS * 1_000));
     return { received: all.length, due: await this.#filterDue(all) };
+  }
+
+  /** The first delivery of a message has the time of its receive. */
+  #readClock(attributes: Readonly<Record<string, string>>): void {
+    const receivedAt = Number(attributes["ApproximateFirstReceiveTimestamp"]);
+    if (attributes["ApproximateReceiveCount"] !== "1" || !(receivedAt > 0)) return;
+    this.#clockOffsetMs = receivedAt - this.#calls.clock.now();
   }
 
   async #filterDue(deliveries: readonly SqsDelivery[]): Promise<SqsDelivery[]> {
@@ -165,4 +189,9 @@ export class Receiver {
     await this.#leases.hide(early, ({ dueAt }) => dueAt - now);
     return deliveries.filter(({ dueAt }) => dueAt <= now);
   }
+}
+
+/** Compares long numbers without a loss of digits. */
+function bySequence({ sequence: a }: SqsDelivery, { sequence: b }: SqsDelivery): number {
+  return a.length - b.length || (a < b ? -1 : 1);
 }

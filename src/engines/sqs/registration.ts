@@ -6,7 +6,8 @@ export const sqs: EngineRegistration = {
   name: "SQS",
   schemes: ["sqs"],
   parameters: [
-    ...["region", "endpoint", "create", "deadLetterQueue", "messageGroupId", "maxBodyBytes"],
+    ...["region", "endpoint", "create", "deadLetterQueue", "messageGroupId", "keys"],
+    "maxBodyBytes",
   ],
   help: [
     "sqs:https://sqs.eu-west-1.amazonaws.com/123/orders",
@@ -24,6 +25,7 @@ export const sqs: EngineRegistration = {
         create: flagParam(url, "create"),
         deadLetterQueue: url.params.get("deadLetterQueue"),
         messageGroupId: url.params.get("messageGroupId"),
+        keys: flagParam(url, "keys"),
         maxBodyBytes: countParam(url, "maxBodyBytes"),
       }),
     );

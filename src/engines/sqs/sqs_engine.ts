@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts";
-import type { Delivery, Engine, EngineStats, Entry, Received } from "../../mailbox/engine.ts";
+import type { Delivery, Engine, Entry, Received } from "../../mailbox/engine.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
-import { BASIC_CAPABILITIES, type Capabilities, MAX_VISIBILITY_MS } from "../../mailbox/mailbox.ts";
+import { type Capabilities, MAX_VISIBILITY_MS } from "../../mailbox/mailbox.ts";
 import { isPurging, isRefusal, type Outcome, type SqsCalls, throwFailed } from "./sqs_client.ts";
 import { Checkpoints, type CheckpointStore } from "./checkpoint_store.ts";
 import {
@@ -11,15 +11,18 @@ import {
   type Settlement,
   type SqsDelivery,
 } from "./_message.ts";
-import { attributesOf, type Queue } from "./_queue.ts";
+import { attributesOf, capabilitiesOf, type Queue } from "./_queue.ts";
 import { Receiver } from "./_receiver.ts";
 
 /** The time that a lease must have left for an acknowledgement. A shorter lease is extended first. */
 const MIN_LEASE_MS = 1_000;
 const EXTENSION_MS = 30_000;
 
-const COUNTS: readonly string[] = ["", "Delayed", "NotVisible"]
-  .map((which) => `ApproximateNumberOfMessages${which}`);
+const COUNTS = {
+  waiting: "ApproximateNumberOfMessages",
+  delayed: "ApproximateNumberOfMessagesDelayed",
+  inFlight: "ApproximateNumberOfMessagesNotVisible",
+} as const;
 
 /** What an {@linkcode SqsEngine} works with. */
 export interface SqsEngineParts {
@@ -51,15 +54,7 @@ export class SqsEngine implements Engine<string> {
 
   constructor(parts: SqsEngineParts) {
     const { calls, queue, deadLetters, log } = parts;
-    this.capabilities = {
-      ...BASIC_CAPABILITIES,
-      restoresAttempts: false,
-      // Each dead letter is a group of its own, so an unsettled one does not block the others.
-      fifo: queue.fifo && queue !== deadLetters,
-      delay: !queue.fifo,
-      dedup: false,
-      exactCount: false,
-    };
+    this.capabilities = capabilitiesOf(queue, queue === deadLetters);
     this.#parts = parts;
     this.#calls = calls;
     this.#queue = queue;
@@ -86,7 +81,7 @@ export class SqsEngine implements Engine<string> {
       await this.release(deliveries);
       throw error;
     }
-    return { deliveries, nextDueMs: Infinity };
+    return { deliveries, nextDueMs: Infinity, now: this.#receiver.serverTime };
   }
 
   async acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -162,13 +157,20 @@ export class SqsEngine implements Engine<string> {
   }
 
   async count(): Promise<number> {
-    const { name, url } = this.#queue;
-    const counts = await attributesOf(this.#calls, `count ("${name}")`, url, COUNTS);
-    return COUNTS.reduce((sum, which) => sum + Number(counts[which] ?? 0), 0);
+    const { waiting, delayed, inFlight } = await this.stats();
+    return waiting + delayed + inFlight;
   }
 
-  async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+  /** SQS counts a message that waits for its retry as in flight. It does not tell the oldest one. */
+  async stats(): Promise<Record<keyof typeof COUNTS, number>> {
+    const { name, url } = this.#queue;
+    const counts = await attributesOf(this.#calls, `count ("${name}")`, url, Object.values(COUNTS));
+    const countOf = (which: keyof typeof COUNTS) => Number(counts[COUNTS[which]] ?? 0);
+    return {
+      waiting: countOf("waiting"),
+      delayed: countOf("delayed"),
+      inFlight: countOf("inFlight"),
+    };
   }
 
   async purge(): Promise<number> {

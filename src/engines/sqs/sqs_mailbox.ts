@@ -6,7 +6,7 @@ import type { Codec } from "../../mailbox/codec.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import type { MailboxOptions } from "../../mailbox/mailbox.ts";
-import { systemRandom } from "../../random.ts";
+import { type Random, systemRandom } from "../../random.ts";
 import type { CheckpointStore } from "./checkpoint_store.ts";
 import { type GroupOf, LETTER_BYTES, sqsCodec } from "./_message.ts";
 import {
@@ -14,6 +14,9 @@ import {
   deadLetterName,
   findDeadLetterQueue,
   findQueue,
+  GROUP,
+  groupOfKey,
+  isFifo,
   parseTarget,
   type Target,
 } from "./_queue.ts";
@@ -43,10 +46,15 @@ export interface SqsMailboxOptions<T = unknown> extends MailboxOptions {
   /** The dead-letter queue, in the same account. @default `<queue>-dead` */
   readonly deadLetterQueue?: string;
   /**
-   * The group of a message in a FIFO queue. Only one receiver at a time gets messages of a group.
-   * @default {"lastcall"}
+   * The group of a message without a `key` in a FIFO queue. Only one receiver at a time gets messages of a
+   * group. @default {"lastcall"}, or with `keys` a group of its own
    */
   readonly messageGroupId?: string | ((body: T, id: string) => string);
+  /**
+   * Allows `key` in a FIFO queue: the messages of a key are a group. Each request then receives one message,
+   * because SQS delivers several messages of a group at a time otherwise. @default {false}
+   */
+  readonly keys?: boolean;
   /** Stores the checkpoints of handlers. Without a store, saving a checkpoint is refused. */
   readonly checkpoints?: CheckpointStore;
   /** The longest body in bytes, as JSON in UTF-8. @default the limit of the queue, less 16 KiB */
@@ -60,6 +68,8 @@ export interface SqsMailboxOptions<T = unknown> extends MailboxOptions {
  *
  * - A standard queue has no order, detects no duplicate ids, and may deliver a message twice. A release
  *   counts as an attempt.
+ * - A FIFO queue has an order and no delays. With `keys: true` it delivers the messages of a `key` one at a
+ *   time, and messages of different keys in any order.
  * - Times are whole seconds, rounded up. For delays of more than 15 minutes, receivers hide the message
  *   until it is due.
  * - `sendMany` uses batches of ten. When some fail, the others stay stored, and the error reports how
@@ -69,8 +79,8 @@ export interface SqsMailboxOptions<T = unknown> extends MailboxOptions {
  * - Dead-lettering stores the dead letter and then deletes the message. A crash in between leaves both.
  * - The mailbox waits for messages with long polls and aborts them only when it closes. A message that
  *   SQS delivers to an aborted poll, or to a process that has ended, reappears after ten seconds.
- * - `peek` is refused, because SQS cannot show a message without delivering it. The count is approximate,
- *   and `purge` works once a minute.
+ * - `peek` is refused, because SQS cannot show a message without delivering it. The counts are approximate,
+ *   and those in flight include messages that wait for their retry. `purge` works once a minute.
  * - SQS deletes messages that are older than the queue's retention period: four days by default, 14 for
  *   queues that this mailbox creates.
  *
@@ -105,7 +115,8 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const log = safeLog(options.log);
     const target = parseTarget(queue, options.region, options.endpoint);
     const timeoutMs = checkInterval("callTimeoutMs", options.callTimeoutMs ?? 10_000);
-    const groupOf = groupOption(options.messageGroupId ?? "lastcall");
+    const groupOf = groupOption(options, random);
+    const keyed = checkKeys(options.keys ?? false, target.name);
     const deadName = checkName(options.deadLetterQueue ?? deadLetterName(target.name));
     if (maxBodyBytes !== undefined) checkCount("maxBodyBytes", maxBodyBytes, 1);
     const callerClient = options.client && checkClient(options.client);
@@ -133,7 +144,7 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
       const { checkpoints } = options;
       const deadLetters = dead.queue;
       const engine = new SqsEngine({
-        ...{ calls, log, queue: found, deadLetters, groupOf, checkpoints, destroy },
+        ...{ calls, log, queue: { ...found, keyed }, deadLetters, groupOf, checkpoints, destroy },
       });
       const longest = found.maxMessageBytes - LETTER_BYTES;
       const bytes = Math.min(maxBodyBytes ?? longest, found.maxMessageBytes);
@@ -146,16 +157,31 @@ export class SqsMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   }
 }
 
-function groupOption<T>(group: string | ((body: T, id: string) => string)): GroupOf {
-  if (typeof group === "function") return (body, id) => checkGroup(group(JSON.parse(body), id));
-  checkGroup(group);
-  return () => group;
+function groupOption<T>(options: SqsMailboxOptions<T>, random: Random): GroupOf {
+  const { codec, keys = false, messageGroupId: group } = options;
+  if (typeof group === "string") checkGroup(group);
+  const decode = (body: string) => codec === undefined ? JSON.parse(body) : codec.decode(body);
+  return async ({ key, body, id }) => {
+    if (key !== undefined) return await groupOfKey(key);
+    if (typeof group === "function") return checkGroup(group(await decode(body), id));
+    return group ?? (keys ? random.id() : "lastcall");
+  };
 }
 
 function checkGroup(group: string): string {
-  if (typeof group === "string" && /^[!-~]{1,128}$/.test(group)) return group;
+  if (typeof group === "string" && GROUP.test(group)) return group;
   throw new InvalidParameterError(
     `Invalid messageGroupId: expected 1 to 128 letters, digits and signs, got ${show(group)}`,
+  );
+}
+
+function checkKeys(keys: boolean, queue: string): boolean {
+  if (keys === false || keys === true && isFifo(queue)) return keys;
+  throw new InvalidParameterError(
+    `Invalid keys: expected true for a FIFO queue, or false, got ${
+      show(keys)
+    } for "${queue}". The name ` +
+      "of a FIFO queue ends in .fifo",
   );
 }
 

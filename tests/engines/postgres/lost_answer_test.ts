@@ -125,7 +125,7 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     assertGreater(proxy.cuts, before);
     assertEquals(loop.counts, {
       ...{ received: count, acknowledged: count },
-      ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
+      ...{ released: 0, nacked: 0, deadLettered: 0, cancelled: 0, leftToExpire: 0 },
     });
     assertEquals([done, await mailbox.approximateCount()], [count, 0]);
   });

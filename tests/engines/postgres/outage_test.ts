@@ -95,7 +95,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     assertEquals(done.sort((a, b) => a - b), bodies);
     assertEquals(loop.counts, {
       ...{ received: bodies.length, acknowledged: bodies.length },
-      ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
+      ...{ released: 0, nacked: 0, deadLettered: 0, cancelled: 0, leftToExpire: 0 },
     });
   });
 
@@ -143,7 +143,7 @@ describe("PostgresMailbox when its server fails", privateOptions, () => {
     assertEquals(done.sort((a, b) => a - b), bodies);
     assertEquals(loop.counts, {
       ...{ received: bodies.length, acknowledged: bodies.length },
-      ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
+      ...{ released: 0, nacked: 0, deadLettered: 0, cancelled: 0, leftToExpire: 0 },
     });
     assertEquals(await sender.approximateCount(), 0);
   });

@@ -36,6 +36,50 @@ describe("SQLite files of earlier versions", () => {
     });
   }
 
+  it("a file with schema version 3 keeps keys, priorities, remembered ids and pauses", async () => {
+    using folder = new TempFolder();
+    (await fileOf(3, folder)).close();
+    const clock = new VirtualClock(NOW);
+    await using kitchen = await SqliteMailbox.open<string>(folder.file(), {
+      name: "kitchen",
+      clock,
+    });
+    const rounds: unknown[] = [];
+    for (;;) {
+      const messages = await kitchen.receive({ maxMessages: 10 });
+      if (messages.length === 0) break;
+      rounds.push(messages.map(({ body, deliveryCount }) => [body, deliveryCount]));
+      await kitchen.acknowledgeMany(messages);
+    }
+    assertEquals(rounds, [
+      [["fire", 1], ["peas 1", 2], ["salt", 1]],
+      [["peas 2", 1]],
+      [["peas later", 1]],
+    ]);
+    const again = await kitchen.send("once more", { id: "once", dedupMs: 1_000 });
+    assertEquals(again.stored, false);
+    await using cellar = await SqliteMailbox.open<string>(folder.file(), { name: "cellar", clock });
+    assertEquals(await cellar.receive(), []);
+    await cellar.resume();
+    assertEquals((await cellar.receive())[0]?.body, "wine");
+  });
+
+  it("a worker of version 2 that has the file open can settle after the migration, but not receive", async () => {
+    using folder = new TempFolder();
+    const worker = await fileOf(2, folder);
+    const receive = worker.prepare(
+      `SELECT seq, id, body, meta, deliveries, enqueued_at, checkpoint FROM message INDEXED BY line
+        WHERE queue = 'orders' AND due_at = 0 ORDER BY seq LIMIT 1`,
+    );
+    const acknowledge = worker.prepare("DELETE FROM message WHERE seq = ? AND nonce = ?");
+    const find = worker.prepare("SELECT seq, nonce FROM message WHERE id = 'own-1'");
+    const { seq, nonce } = find.get() as { readonly seq: number; readonly nonce: number };
+    await (await SqliteMailbox.open(folder.file(), { name: "orders" })).close();
+    assertThrows(() => receive.all(), Error, "line");
+    assertEquals(Number(acknowledge.run(seq, nonce).changes), 1);
+    worker.close();
+  });
+
   it("a worker of 0.1 that has the file open can settle after the migration, but not send or receive", async () => {
     using folder = new TempFolder();
     const worker = await fileOf(1, folder);

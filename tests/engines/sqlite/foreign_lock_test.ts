@@ -55,7 +55,7 @@ describe("a loop on a SQLite file that another program has locked for 12 s", () 
     assertEquals(handled.toSorted((a, b) => a - b), Array.from({ length: COUNT + 1 }, (_, i) => i));
     assertEquals(loop.counts, {
       ...{ received: COUNT + 1, acknowledged: COUNT + 1 },
-      ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
+      ...{ released: 0, nacked: 0, deadLettered: 0, cancelled: 0, leftToExpire: 0 },
     });
     assertEquals(await mailbox.approximateCount(), 0);
   });

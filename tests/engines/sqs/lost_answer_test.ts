@@ -194,7 +194,7 @@ describe("an SqsMailbox whose connections are cut", { skip: noServer }, () => {
     assertGreater(proxy.cuts, before);
     assertEquals(loop.counts, {
       ...{ received: count, acknowledged: count },
-      ...{ released: 0, nacked: 0, deadLettered: 0, leftToExpire: 0 },
+      ...{ released: 0, nacked: 0, deadLettered: 0, cancelled: 0, leftToExpire: 0 },
     });
     assertEquals([done, await mailbox.approximateCount()], [count, 0]);
   });

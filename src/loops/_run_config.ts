@@ -1,0 +1,50 @@
+import type { Clock } from "../clock.ts";
+import type { Lease, LeaseExtender } from "../lease/lease_extender.ts";
+import type { Work } from "../lifecycle/base_loop.ts";
+import type { Heartbeat } from "../lifecycle/watchdog.ts";
+import type { Mailbox, Message } from "../mailbox/mailbox.ts";
+import type { DurationHistogram } from "../telemetry/duration_histogram.ts";
+import type { HandlerOptions, MessageContext, OnDeadLetter } from "./handler.ts";
+
+/** A message from its receive until it is settled or lost. */
+export class Item<T, R> implements Work {
+  readonly message: Message<T, R>;
+  readonly lease: Lease;
+  readonly since: number;
+  /** It may have ended its process: it runs alone. */
+  readonly isSuspect: boolean;
+  /** `cancel` of the mailbox deleted the message. */
+  isCancelled = false;
+  /** Set while its handler runs. */
+  context: MessageContext | undefined;
+
+  constructor(message: Message<T, R>, lease: Lease, isSuspect: boolean) {
+    this.message = message;
+    this.lease = lease;
+    this.isSuspect = isSuspect;
+    this.since = lease.lastBeat;
+  }
+
+  get id(): string {
+    return this.message.id;
+  }
+}
+
+/** The options of a `MailboxLoop`, checked and complete, and what its run uses of the loop. */
+export interface RunConfig<T, R> extends HandlerOptions<T, R> {
+  readonly mailbox: Mailbox<T, R>;
+  readonly concurrency: number;
+  readonly prefetch: number;
+  readonly visibilityTimeoutMs: number;
+  readonly waitTimeMs: number;
+  readonly extender: LeaseExtender;
+  readonly onDeadLetter: OnDeadLetter<T, R> | undefined;
+  /** Records how long each handler call takes. */
+  readonly durations: DurationHistogram;
+  readonly clock: Clock;
+  readonly heartbeat: Heartbeat;
+  /** Undefined while the loop may receive; otherwise resolves when it may. */
+  readonly admission: (stopping: AbortSignal) => Promise<void> | undefined;
+  readonly track: (work: Work) => void;
+  readonly untrack: (work: Work) => void;
+}
