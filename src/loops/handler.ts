@@ -16,6 +16,7 @@ import {
 import { fail, messagingAttributes } from "../telemetry/spans.ts";
 import { contextOf, traceIn } from "../telemetry/trace_context.ts";
 import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
+import { Steps } from "./_steps.ts";
 
 /** The context of a handler call. */
 export interface HandlerContext {
@@ -31,6 +32,17 @@ export interface HandlerContext {
   readonly beat: () => void;
   /** Saves a checkpoint. The next delivery of the message has it as `message.checkpoint`. */
   readonly checkpoint: (value: unknown) => Promise<void>;
+  /**
+   * Runs a part of the work once per message. Its result is saved with the message, and later deliveries
+   * return it without calling `run` again. The result must be JSON. Each step has a name of its own, and the
+   * handler calls its steps in the same order in every delivery.
+   *
+   * A step that is interrupted by a crash before its result is saved runs again.
+   *
+   * @throws {TypeError} when the name was used before in this delivery, or an earlier delivery called another
+   * step in this place, or the result is not JSON.
+   */
+  readonly step: <S>(name: string, run: () => S | Promise<S>) => Promise<S>;
   /**
    * Stops extending the lease, and waits for an extension in progress. What follows, such as a reply, has
    * the visibility timeout to finish.
@@ -70,6 +82,7 @@ export class MessageContext implements HandlerContext {
   readonly #lease: Lease;
   #abort: AbortController | undefined;
   #reason: CancelledError | LeaseLostError | undefined;
+  #steps: Steps | undefined;
 
   constructor(scope: RunScope, message: Message<unknown, never>, lease: Lease) {
     this.#scope = scope;
@@ -98,6 +111,10 @@ export class MessageContext implements HandlerContext {
 
   get checkpoint(): (value: unknown) => Promise<void> {
     return (value) => this.#message.saveCheckpoint(value);
+  }
+
+  get step(): <S>(name: string, run: () => S | Promise<S>) => Promise<S> {
+    return (name, run) => (this.#steps ??= new Steps(this.#message)).run(name, run);
   }
 
   get endLease(): () => Promise<void> {
