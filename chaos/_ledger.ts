@@ -1,15 +1,26 @@
 // The record of what happened to every message, in the parent process, and the result of a run.
 
 import type { FaultKind } from "./options.ts";
+import type { Handling, OrderFaults } from "./_order.ts";
 
 interface Entry {
   completions: number;
   readonly history: string[];
 }
 
-/** Counts per message how often its handler started and completed. */
+/** Whether `cancel` deleted a message; unknown when its answer was lost. */
+export type CancelAnswer = boolean | "unknown";
+
+/** Records every call of a handler, and counts per message how often it completed. */
 export class Ledger {
   readonly #entries = new Map<string, Entry>();
+  readonly #handlings: Handling[] = [];
+  /** The handlings that are not acknowledged, by the name of the call. */
+  readonly #open = new Map<string, Handling>();
+  /** Messages that completed, or that a cancel may have deleted. */
+  readonly #finished = new Set<string>();
+  readonly #cancelledAt = new Map<string, number>();
+  readonly #abortedAt = new Map<string, number>();
   readonly #startedAt = performance.now();
   /** The number of messages that completed at least once. */
   completed = 0;
@@ -17,24 +28,97 @@ export class Ledger {
   readonly duplicated: Set<string> = new Set();
   /** Messages that used an attempt without completing. */
   readonly repeated: Set<string> = new Set();
+  /** The answers of cancels that deleted their message, or may have. */
+  readonly cancelled: Map<string, CancelAnswer> = new Map();
 
-  /** Records that a handler started. */
-  started(worker: string, id: string, attempt: number): void {
+  /** The number of messages that completed, or that a cancel may have deleted. */
+  get finished(): number {
+    return this.#finished.size;
+  }
+
+  /** The calls of handlers of messages that no cancel has deleted. */
+  get handlings(): Handling[] {
+    return this.#handlings.filter(({ id }) => !this.cancelled.has(id));
+  }
+
+  /** The messages that both `cancel` and an acknowledgement have deleted, according to the engine. */
+  get revived(): string[] {
+    const acknowledged = this.#handlings.filter((it) => it.acknowledged);
+    return acknowledged.map(({ id }) => id).filter((id) => this.cancelled.get(id) === true);
+  }
+
+  /** Records that a handler started. `call` is a name of this call that no other one has. */
+  started(worker: string, call: string, id: string, attempt: number, at: number): void {
     if (attempt > 1) this.repeated.add(id);
     this.#add(id, `started by ${worker}, attempt ${attempt}`);
+    const handling: Handling = {
+      id,
+      worker,
+      startedAt: at,
+      endedAt: undefined,
+      completed: false,
+      acknowledged: undefined,
+    };
+    this.#handlings.push(handling);
+    this.#open.set(call, handling);
   }
 
   /** Records that a handler completed. */
-  done(worker: string, id: string): void {
+  done(call: string, at: number): void {
+    const handling = this.#open.get(call)!;
+    const { id, worker } = handling;
+    handling.completed = true;
+    handling.endedAt = at;
+    this.#finished.add(id);
     const entry = this.#add(id, `done by ${worker}`);
     if (++entry.completions === 1) this.completed++;
     else this.duplicated.add(id);
   }
 
-  /** Returns those of the messages 1 to `sent` that did not complete. */
+  /** Records the answer of the engine to an acknowledgement. */
+  acknowledged(call: string, isAccepted: boolean): void {
+    const handling = this.#open.get(call)!;
+    handling.acknowledged = isAccepted;
+    this.#open.delete(call);
+    if (!isAccepted) this.#add(handling.id, `acknowledgement of ${handling.worker} refused`);
+  }
+
+  /** Records that a worker has ended: its handlers ended at this time, if not before. */
+  ended(worker: string, at: number): void {
+    for (const [call, handling] of this.#open) {
+      if (handling.worker !== worker) continue;
+      this.#open.delete(call);
+      handling.endedAt ??= at;
+    }
+  }
+
+  /** Records that a handler ended because its message was cancelled. */
+  aborted(call: string, at: number): void {
+    const handling = this.#open.get(call)!;
+    handling.endedAt = at;
+    this.#abortedAt.set(handling.id, at);
+    this.#add(handling.id, `aborted by ${handling.worker}`);
+  }
+
+  /** How long each cancelled handler went on after the call of `cancel`, in milliseconds, shortest first. */
+  get abortMs(): number[] {
+    const all = [...this.#cancelledAt].flatMap(([id, at]) => (this.#abortedAt.get(id) ?? NaN) - at);
+    return all.filter((ms) => !Number.isNaN(ms)).sort((a, b) => a - b);
+  }
+
+  /** Records the answer of a cancel, and when it was called. */
+  cancel(id: string, answer: CancelAnswer, at: number): void {
+    this.#cancelledAt.set(id, at);
+    this.#add(id, answer === true ? "cancelled" : `cancel answered ${answer}`);
+    if (answer === false) return;
+    this.cancelled.set(id, answer);
+    this.#finished.add(id);
+  }
+
+  /** Returns those of the messages 1 to `sent` that did not complete and were not cancelled. */
   missing(sent: number): string[] {
     const ids = Array.from({ length: sent }, (_, i) => `${i + 1}`);
-    return ids.filter((id) => (this.#entries.get(id)?.completions ?? 0) === 0);
+    return ids.filter((id) => !this.#finished.has(id));
   }
 
   /** Returns everything that happened to a message. */
@@ -70,6 +154,12 @@ export interface ChaosResult {
   /** The number of messages that are still in the mailbox. */
   readonly left: number;
   readonly deadLetters: number;
+  /** What went wrong with the order of keys; undefined for a run without keys. */
+  readonly order?: Readonly<Record<keyof OrderFaults, readonly MessageHistory[]>> | undefined;
+  /** The number of messages that `cancel` deleted. */
+  readonly cancelled?: number;
+  /** Messages that were acknowledged although `cancel` had deleted them. */
+  readonly revived?: readonly MessageHistory[];
   readonly faults: Partial<Readonly<Record<FaultKind, number>>>;
   /** What workers did wrong. */
   readonly failures: readonly string[];
@@ -86,12 +176,16 @@ const NAMED = 5;
 /** Returns what is wrong with a result. */
 export function problemsOf(result: ChaosResult): string[] {
   const { lost, duplicated, repeated, left, deadLetters, failures, graceful } = result;
+  const { order, revived = [] } = result;
   return [
     ...named("lost", lost),
     ...(left > 0 ? [`${left} messages are still in the mailbox`] : []),
     ...(deadLetters > 0 ? [`${deadLetters} messages are among the dead letters`] : []),
     ...(graceful ? named("handled twice", duplicated) : []),
     ...(graceful ? named("started twice though all workers stopped gracefully", repeated) : []),
+    ...named("completed before an earlier message of their key", order?.inversions ?? []),
+    ...named("handled beside another message of their key", order?.overlaps ?? []),
+    ...named("handled although they were cancelled", revived),
     ...failures,
   ];
 }
@@ -99,6 +193,7 @@ export function problemsOf(result: ChaosResult): string[] {
 /** Formats a result for the terminal. */
 export function textOf(result: ChaosResult): string {
   const { title, seed, sent, completed, lost, duplicated, faults, ms, remarks } = result;
+  const { order, cancelled = 0 } = result;
   const seconds = ms / 1_000;
   const survived = Object.entries(faults).map(([kind, count]) => `${kind} ${count}`).join(", ");
   return [
@@ -107,6 +202,9 @@ export function textOf(result: ChaosResult): string {
     `  completed   ${completed}`,
     `  lost        ${lost.length}`,
     `  duplicated  ${duplicated.length}`,
+    ...(order === undefined ? [] : [`  inversions  ${order.inversions.length}`]),
+    ...(order === undefined ? [] : [`  overlaps    ${order.overlaps.length}`]),
+    ...(cancelled === 0 ? [] : [`  cancelled   ${cancelled}`]),
     `  survived    ${survived || "no faults"}`,
     `  throughput  ${(completed / seconds).toFixed(0)} messages/s`,
     `  time        ${seconds.toFixed(1)} s`,

@@ -1,12 +1,20 @@
 // Sends the messages of a run.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Mailbox } from "../mod.ts";
+import type { Mailbox, SendOptions } from "../mod.ts";
 
 /** The body of a message. */
 export interface Job {
   /** How long its handler takes. */
   readonly workMs: number;
+}
+
+/** Longer than the sender tries to send one message: no message is stored twice. */
+const DEDUP_MS = 300_000;
+
+/** Returns the key of message number n, where messages have keys. */
+export function keyOf(n: number, keys: number): string {
+  return `key-${n % keys}`;
 }
 
 /** How many messages a worker handles at a time. */
@@ -23,6 +31,10 @@ export interface SenderOptions {
   readonly maxBacklog: number;
   /** Returns how long the handler of message number n takes. */
   readonly workMs: (n: number) => number;
+  /** The number of keys; 0 for messages without keys. The messages of a key are sent one after the other. */
+  readonly keys: number;
+  /** Called with the id of each confirmed message. */
+  readonly onSent: (id: string) => void;
 }
 
 const SENDERS = 20;
@@ -41,6 +53,8 @@ export class Sender {
   readonly #mailbox: Mailbox<Job>;
   readonly #options: SenderOptions;
   readonly #completed: () => number;
+  /** The last send of each key. */
+  readonly #lines = new Map<string, Promise<void>>();
   readonly #startedAt = performance.now();
   #next = 1;
   #stopped = false;
@@ -62,25 +76,37 @@ export class Sender {
   }
 
   async #sendSome(): Promise<void> {
-    const { messages, maxBacklog, workMs } = this.#options;
+    const { messages, maxBacklog } = this.#options;
     while (!this.#stopped && this.#next <= messages) {
       const backlog = this.#next - 1 - this.#completed();
       if (this.#next > this.#due || backlog >= maxBacklog) {
         await sleep(PAUSE_MS);
         continue;
       }
-      const n = this.#next++;
-      await this.#sendUntilConfirmed(`${n}`, { workMs: workMs(n) });
+      await this.#sendInOrder(this.#next++);
     }
   }
 
-  async #sendUntilConfirmed(id: string, job: Job): Promise<void> {
+  /** Sends a message after the last one of its key. */
+  async #sendInOrder(n: number): Promise<void> {
+    const { keys, workMs } = this.#options;
+    const job = { workMs: workMs(n) };
+    if (keys === 0) return await this.#sendUntilConfirmed(job, { id: `${n}` });
+    const key = keyOf(n, keys);
+    const options = { id: `${n}`, key, dedupMs: DEDUP_MS };
+    const before = this.#lines.get(key) ?? Promise.resolve();
+    const sending = before.then(() => this.#sendUntilConfirmed(job, options));
+    this.#lines.set(key, sending);
+    await sending;
+  }
+
+  async #sendUntilConfirmed(job: Job, options: SendOptions & { id: string }): Promise<void> {
     const endsAt = performance.now() + this.#options.limitMs;
     for (;;) {
       try {
-        await this.#mailbox.send(job, { id });
+        await this.#mailbox.send(job, options);
         this.sent++;
-        return;
+        return this.#options.onSent(options.id);
       } catch (error) {
         if (performance.now() > endsAt) throw error;
         await sleep(PAUSE_MS * (1 + Math.random()));

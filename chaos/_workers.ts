@@ -47,6 +47,8 @@ export class WorkerProcess {
   over = false;
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
   readonly #ledger: Ledger;
+  /** When the worker got SIGKILL: from then on its leases are not valid. */
+  #killedAt: number | undefined;
   #line = "";
   #output = "";
   #onReady!: () => void;
@@ -73,6 +75,7 @@ export class WorkerProcess {
       child.on("close", (code, signal) => {
         alive.delete(child);
         this.over = true;
+        ledger.ended(this.name, this.#killedAt ?? Date.now());
         this.#onReady();
         resolve({ code, signal });
       });
@@ -85,16 +88,22 @@ export class WorkerProcess {
   }
 
   send(signal: NodeJS.Signals): void {
-    this.#child.kill(signal);
+    const at = Date.now();
+    if (this.#child.kill(signal) && signal === "SIGKILL") this.#killedAt ??= at;
   }
 
   #read(text: string): void {
     const lines = (this.#line + text).split("\n");
     this.#line = lines.pop()!;
     for (const line of lines) {
-      const [event, id = "", attempt] = line.split(" ");
-      if (event === "started") this.#ledger.started(this.name, id, Number(attempt));
-      else if (event === "done") this.#ledger.done(this.name, id);
+      const [event, number, ...fields] = line.split(" ");
+      const [first = "", second, third] = fields;
+      const call = `${this.name}, call ${number}`;
+      if (event === "started") {
+        this.#ledger.started(this.name, call, first, Number(second), Number(third));
+      } else if (event === "done") this.#ledger.done(call, Number(first));
+      else if (event === "acknowledged") this.#ledger.acknowledged(call, first === "true");
+      else if (event === "aborted") this.#ledger.aborted(call, Number(first));
       else if (event === "ready") {
         if (this.state === "starting") this.state = "working";
         this.#onReady();

@@ -28,6 +28,10 @@ export interface ChaosOptions {
   /** The same seed injects the same faults in the same order. */
   readonly seed: number;
   readonly faultsPerSecond: number;
+  /** The number of keys; 0 for messages without keys. */
+  readonly keys: number;
+  /** The share of messages that are cancelled a moment after they were sent. */
+  readonly cancels: number;
   /** True to replace the workers one by one, without other faults. */
   readonly rolling: boolean;
 }
@@ -41,6 +45,8 @@ export const HELP: string = `npm run chaos -- [options]
   --faults term|all|kind,kind,…         [all] of ${FAULTS.join(", ")}
   --rate F                              faults per second [1]
   --seed X                              [random]
+  --keys K                              every message has one of K keys [no keys]
+  --cancels P                           cancels P percent of the messages [0]
   --rolling                             replaces the workers one by one, under load`;
 
 /**
@@ -59,6 +65,8 @@ export async function parseOptions(args: readonly string[]): Promise<ChaosOption
       faults: { type: "string", default: "all" },
       rate: { type: "string", default: "1" },
       seed: { type: "string" },
+      keys: { type: "string" },
+      cancels: { type: "string" },
       rolling: { type: "boolean", default: false },
     },
   });
@@ -72,6 +80,8 @@ export async function parseOptions(args: readonly string[]): Promise<ChaosOption
     faults: faultsOf(await loadSite(engine), values.faults),
     faultsPerSecond: positive("rate", values.rate),
     seed: positive("seed", values.seed ?? `${1 + Math.floor(Math.random() * 1e9)}`),
+    keys: values.keys === undefined ? 0 : Math.ceil(positive("keys", values.keys)),
+    cancels: values.cancels === undefined ? 0 : positive("cancels", values.cancels) / 100,
     rolling: values.rolling,
   };
 }

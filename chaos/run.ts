@@ -4,7 +4,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Mailbox, openMailbox, silentLog } from "../mod.ts";
 import { seededRandom } from "../src/random.ts";
 import { Faults, Outages } from "./_faults.ts";
+import { Canceller } from "./_canceller.ts";
 import { type ChaosResult, Ledger, type MessageHistory } from "./_ledger.ts";
+import { type Handling, type OrderFaults, orderFaultsOf } from "./_order.ts";
 import { CONCURRENCY, type Job, Sender } from "./_sender.ts";
 import { Workers } from "./_workers.ts";
 import type { ChaosOptions } from "./options.ts";
@@ -17,8 +19,8 @@ const SETTLE_MS = 60_000;
 const SHORT_LEASE_MS = 2_000;
 const LONG_LEASE_MS = 20_000;
 
-/** The handler of every n-th message takes longer than a short lease. */
-const SLOW_EVERY = 200;
+/** The handler of every n-th message takes longer than a short lease. Prime, so that any key has such ones. */
+const SLOW_EVERY = 211;
 
 /** The other handlers keep the workers busy for this share of the time, so that faults hit them. */
 const BUSY_SHARE = 0.5;
@@ -32,25 +34,49 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const slowMs = graceful ? 1_000 : 1.5 * SHORT_LEASE_MS;
   await using setup = await Setup.start(engine, leaseMs, count);
   const { workers, outages, ledger, mailbox } = setup;
+  const { keys, cancels } = options;
+  const { capabilities } = mailbox;
+  if (keys > 0 && !capabilities.keys || cancels > 0 && !capabilities.lookup) {
+    throw new RangeError(`Invalid --keys or --cancels: ${engine} does not support it`);
+  }
+  const canceller = new Canceller({
+    mailbox,
+    ledger,
+    random: seededRandom(seed + 1),
+    share: cancels,
+  });
   const sender = new Sender(mailbox, {
     messages,
+    keys,
+    onSent: (id) => canceller.sent(id),
     overMs: seconds * 1_000,
     limitMs: SETTLE_MS,
     maxBacklog: 5_000,
     workMs: (n) => n % SLOW_EVERY === 0 ? slowMs : 2 * typicalMs * (n * 37 % 100) / 100,
-  }, () => ledger.completed);
+  }, () => ledger.finished);
   const faults = new Faults({ kinds, random: seededRandom(seed), workers, outages, leaseMs });
   const sending = sender.run();
   await faults.run(seconds * 1_000, options.faultsPerSecond);
   await sending;
+  await canceller.finish();
   await setup.settle(sender.sent, SETTLE_MS + seconds * 1_000);
+  const keepsLeases = kinds.every((kind) => kind === "term" || kind === "kill");
   return await setup.finish(sender.sent, {
-    title: `${engine} with faults: ${count} workers on Node, Bun and Deno`,
+    title: `${engine} with faults: ${count} workers on Node, Bun and Deno` +
+      (keys > 0 ? `, ${keys} keys` : ""),
     seed,
     faults: faults.counts,
     graceful,
-    remarks: [],
-  });
+    remarks: cancels > 0 ? [abortRemark(ledger)] : [],
+  }, keys > 0 ? (handlings) => orderFaultsOf(handlings, keys, keepsLeases) : undefined);
+}
+
+/** Tells how soon handlers heard that their message was cancelled. */
+function abortRemark({ abortMs }: Ledger): string {
+  const at = (share: number) => abortMs[Math.min(abortMs.length - 1, abortMs.length * share | 0)];
+  return `aborted     ${abortMs.length} handlers; median ${at(0.5)} ms, p99 ${
+    at(0.99)
+  } ms after cancel`;
 }
 
 /** Handlers of a rolling deploy only wait, so that the number of workers limits the throughput. */
@@ -72,6 +98,8 @@ export async function runRolling(options: ChaosOptions): Promise<ChaosResult> {
     overMs: 0,
     limitMs: SETTLE_MS,
     maxBacklog: messages,
+    keys: options.keys,
+    onSent: () => {},
     workMs: () => ROLLING_WORK_MS,
   }, () => ledger.completed);
   const sending = sender.run();
@@ -154,7 +182,7 @@ class Setup implements AsyncDisposable {
     for (const endsAt = performance.now() + limitMs; performance.now() < endsAt;) {
       const { left, deadLetters } = await this.#count();
       const empty = left + deadLetters === 0;
-      if (empty && ledger.completed >= sent) return;
+      if (empty && ledger.finished >= sent) return;
       lostAt = empty ? Math.min(lostAt, performance.now() + OUTPUT_DELAY_MS) : Infinity;
       if (performance.now() > lostAt) return;
       await sleep(100);
@@ -165,15 +193,23 @@ class Setup implements AsyncDisposable {
   async finish(
     sent: number,
     more: Pick<ChaosResult, "title" | "seed" | "faults" | "graceful" | "remarks">,
+    checkOrder?: (handlings: readonly Handling[]) => OrderFaults,
   ): Promise<ChaosResult> {
     const { ledger, workers } = this;
     const ms = performance.now() - this.#startedAt;
     await workers.stopAll();
     const histories = (ids: Iterable<string>): MessageHistory[] =>
       [...ids].map((id) => ({ id, history: ledger.history(id) }));
+    const order = checkOrder?.(ledger.handlings);
     return {
       ...more,
       ...await this.#count(),
+      order: order && {
+        inversions: histories(order.inversions),
+        overlaps: histories(order.overlaps),
+      },
+      cancelled: ledger.cancelled.size,
+      revived: histories(ledger.revived),
       sent,
       ms,
       completed: ledger.completed,

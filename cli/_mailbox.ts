@@ -178,6 +178,7 @@ function openLater(url: string, firstReason: CliError, log: Log): GroupMailbox {
     closed: false,
     receive: refuse,
     approximateCount: refuse,
+    stats: refuse,
   };
   const mailbox = new Proxy(unopened as Mailbox<unknown>, {
     get(target, key) {

@@ -1,17 +1,51 @@
 // Options and help texts that several commands share.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { MAX_BATCH, MAX_VISIBILITY_MS } from "../src/engine.ts";
+import { MAX_BATCH, MAX_DELAY_MS, MAX_VISIBILITY_MS } from "../src/engine.ts";
 
-const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
 
-/** Parses `500ms`, `30s`, `2m`, `1.5h`, or a number of milliseconds. */
+/** Parses `500ms`, `30s`, `2m`, `1.5h`, `7d`, or a number of milliseconds. */
 export function parseDuration(text: string): number {
-  const [, amount, unit = "ms"] = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text) ?? [];
+  const [, amount, unit = "ms"] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text) ?? [];
   if (amount === undefined) {
-    throw new InvalidArgumentError("Write 500ms, 30s, 2m, 1h, or milliseconds.");
+    throw new InvalidArgumentError("Write 500ms, 30s, 2m, 1h, 7d, or milliseconds.");
   }
   return Math.round(Number(amount) * UNITS[unit]!);
+}
+
+/** Parses a delay of a message. */
+export function parseDelay(text: string): number {
+  const ms = parseDuration(text);
+  if (ms <= MAX_DELAY_MS) return ms;
+  throw new InvalidArgumentError(`Write at most ${MAX_DELAY_MS / UNITS["d"]!}d.`);
+}
+
+/** Parses a time that must be longer than 0. */
+export function parseInterval(text: string): number {
+  const ms = parseDelay(text);
+  if (ms > 0) return ms;
+  throw new InvalidArgumentError("Write a time above 0, as 30s.");
+}
+
+/** Parses a date and time, as `2030-01-31T08:00Z`. Without an offset it is local time. */
+export function parseTime(text: string): Date {
+  const time = new Date(text);
+  // Other forms mean different times on different runtimes.
+  const known = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?$/.test(text);
+  if (!known || Number.isNaN(time.getTime())) {
+    throw new InvalidArgumentError("Write a date and time, as 2030-01-31T08:00Z.");
+  }
+  if (time.getTime() - Date.now() <= MAX_DELAY_MS) return time;
+  throw new InvalidArgumentError(
+    `Write a time that is at most ${MAX_DELAY_MS / UNITS["d"]!} days from now.`,
+  );
 }
 
 /** Parses a visibility timeout. */
@@ -29,6 +63,18 @@ export function parseCount(min: number = 0, max: number = Infinity): (text: stri
     const range = max === Infinity ? `of ${min} or more` : `from ${min} to ${max}`;
     throw new InvalidArgumentError(`Write a whole number ${range}.`);
   };
+}
+
+/** Adds a header `name=value` to the ones before. */
+export function parseHeader(
+  text: string,
+  before: Readonly<Record<string, string>> = {},
+): Readonly<Record<string, string>> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("Write name=value.");
+  const name = text.slice(0, at);
+  if (Object.hasOwn(before, name)) throw new InvalidArgumentError("Write each name once.");
+  return { ...before, [name]: text.slice(at + 1) };
 }
 
 /** Adds an option that can also be set by the environment variable `LASTCALL_<NAME>`. */

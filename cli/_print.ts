@@ -2,7 +2,9 @@
 
 import type { Command } from "commander";
 import type { Log } from "../mod.ts";
+import type { MessageEnvelope } from "../src/engine.ts";
 import { logLine } from "../src/log.ts";
+import type { MailboxStats } from "../src/mailbox/mailbox.ts";
 import { fit, oneLine, type Paint, painter } from "../src/terminal/text.ts";
 import type { Io, Sink } from "./_io.ts";
 
@@ -54,6 +56,52 @@ export function table(columns: Row, rows: readonly Row[], sink: Sink, style: Pai
     return sink.interactive ? fit(text, sink.columns) : text;
   };
   return [style("bold", line(columns)), ...clean.map(line)].join("\n") + "\n";
+}
+
+/** The columns of {@linkcode statsRow}. */
+export const STATS_COLUMNS: Row = ["WAITING", "DELAYED", "IN FLIGHT", "DEAD", "OLDEST", "PAUSED"];
+
+/** Returns the counts of a mailbox as cells. A cell is empty where the engine cannot tell. */
+export function statsRow(stats: Partial<MailboxStats>): Row {
+  const { waiting, delayed, inFlight, dead, oldestWaitingMs, paused } = stats;
+  return [
+    ...[waiting, delayed, inFlight, dead].map((count) => `${count ?? ""}`),
+    oldestWaitingMs === undefined ? "" : ageText(oldestWaitingMs),
+    paused === undefined ? "" : paused ? "yes" : "no",
+  ];
+}
+
+/** One detail of a message: its name, and its value where it has one. */
+export type Detail = readonly [name: string, value: string | undefined];
+
+/** Formats details, one a line. Leaves out those without a value. */
+export function detailLines(details: readonly Detail[]): string {
+  const shown = details.filter(([, value]) => value !== undefined);
+  const width = Math.max(...shown.map(([name]) => name.length));
+  return shown.map(([name, value = ""]) => `${name.padEnd(width)}  ${oneLine(value)}`).join("\n");
+}
+
+/** Returns the fields that the sender has set. */
+export function envelopeDetails(
+  message: MessageEnvelope & { readonly enqueuedAt: number; readonly checkpoint?: unknown },
+): readonly Detail[] {
+  const { headers = {}, expiresInMs, enqueuedAt, maxDeliveries, priority } = message;
+  return [
+    ["key", message.key],
+    ["priority", priority?.toString()],
+    ["expires at", expiresInMs === undefined ? undefined : timeText(enqueuedAt + expiresInMs)],
+    ["if expired", message.onExpired],
+    ["max deliveries", maxDeliveries?.toString()],
+    ["backoff", JSON.stringify(message.backoff)],
+    ["reply to", message.replyTo],
+    ["headers", Object.keys(headers).length === 0 ? undefined : JSON.stringify(headers)],
+    ["checkpoint", JSON.stringify(message.checkpoint)],
+  ];
+}
+
+/** Formats milliseconds since the Unix epoch. */
+export function timeText(ms: number): string {
+  return Number.isNaN(new Date(ms).getTime()) ? String(ms) : new Date(ms).toISOString();
 }
 
 /** Formats a count: `1 message`, `2 messages`. */

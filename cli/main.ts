@@ -3,11 +3,12 @@ import { systemClock } from "../mod.ts";
 import manifest from "../deno.json" with { type: "json" };
 import { EXIT_CODES } from "../src/lifecycle/drain_report.ts";
 import { addAgents } from "./commands/agents.ts";
+import { addCount, addQueues } from "./commands/count.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addPause, addResume } from "./commands/pause.ts";
-import { addCount, addPeek, addPurge } from "./commands/mailbox.ts";
+import { addCancel, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
 import { addStatus } from "./commands/status.ts";
@@ -24,6 +25,8 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addSend,
   addPeek,
   addCount,
+  addQueues,
+  addCancel,
   addPurge,
   addDlq,
   addStatus,

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { MailboxStatus, Status } from "../src/health/status.ts";
 import { BASE, send } from "./client.ts";
 import { Badge, Cell, Confirm, Result, RowHeader, Section, Table } from "./parts.tsx";
-import { count, plain, several } from "./format.ts";
+import { count, duration, plain, several } from "./format.ts";
 
 interface Props {
   readonly status: Status;
@@ -13,7 +13,15 @@ interface Props {
   readonly onToken: (token: string | undefined) => void;
 }
 
-const COLUMNS = ["Mailbox", "Engine", "#Messages", "#Dead letters"] as const;
+const COLUMNS = [
+  "Mailbox",
+  "Engine",
+  "#Waiting",
+  "#Oldest waiting",
+  "#Delayed",
+  "#In flight",
+  "#Dead letters",
+] as const;
 
 /** Shows the mailboxes. */
 export function MailboxesTable({ status }: { readonly status: Status }): JSX.Element | null {
@@ -23,22 +31,7 @@ export function MailboxesTable({ status }: { readonly status: Status }): JSX.Ele
   return (
     <Section id="mailboxes" heading="Mailboxes">
       <Table caption="Mailboxes and their message counts" columns={COLUMNS}>
-        {mailboxes.map(({ name, engine, reachable, error, messages, deadLetters }) => (
-          <tr role="row" key={name}>
-            <RowHeader>{name}</RowHeader>
-            <Cell label="Engine">
-              <Badge tone={reachable ? "good" : "bad"}>
-                {reachable ? "reachable" : "unreachable"}
-              </Badge>
-              {engine && ` ${engine}`}
-              {error && <span class="error">{error}</span>}
-            </Cell>
-            <Cell label="#Messages">{messages === undefined ? undefined : count(messages)}</Cell>
-            <Cell label="#Dead letters" tone={deadLetters ? "busy" : undefined}>
-              {deadLetters === undefined ? undefined : count(deadLetters)}
-            </Cell>
-          </tr>
-        ))}
+        {mailboxes.map((mailbox) => <Row key={mailbox.name} mailbox={mailbox} />)}
       </Table>
       {left > 0 && (
         <p class="more">
@@ -50,11 +43,38 @@ export function MailboxesTable({ status }: { readonly status: Status }): JSX.Ele
   );
 }
 
+function Row({ mailbox }: { readonly mailbox: MailboxStatus }): JSX.Element {
+  const { name, engine, reachable, error, oldestWaitingMs, dead, paused } = mailbox;
+  return (
+    <tr role="row">
+      <RowHeader>
+        {name} {paused && <Badge tone="busy">paused</Badge>}
+      </RowHeader>
+      <Cell label="Engine">
+        <Badge tone={reachable ? "good" : "bad"}>{reachable ? "reachable" : "unreachable"}</Badge>
+        {engine && ` ${engine}`}
+        {error && <span class="error">{error}</span>}
+      </Cell>
+      <Cell label="#Waiting">{counted(mailbox.waiting)}</Cell>
+      <Cell label="#Oldest waiting">
+        {oldestWaitingMs === undefined ? undefined : duration(oldestWaitingMs)}
+      </Cell>
+      <Cell label="#Delayed">{counted(mailbox.delayed)}</Cell>
+      <Cell label="#In flight">{counted(mailbox.inFlight)}</Cell>
+      <Cell label="#Dead letters" tone={dead ? "busy" : undefined}>{counted(dead)}</Cell>
+    </tr>
+  );
+}
+
+function counted(value: number | undefined): string | undefined {
+  return value === undefined ? undefined : count(value);
+}
+
 /** Shows the dead letters of each mailbox that has any. */
 export function DeadLetters({ status, token, onToken }: Props): JSX.Element {
   return (
     <>
-      {status.mailboxes.filter(({ deadLetters = 0 }) => deadLetters > 0).map((mailbox) => (
+      {status.mailboxes.filter(({ dead = 0 }) => dead > 0).map((mailbox) => (
         <Fragment key={mailbox.name}>
           <MailboxDeadLetters mailbox={mailbox} token={token} onToken={onToken} />
         </Fragment>
@@ -66,9 +86,9 @@ export function DeadLetters({ status, token, onToken }: Props): JSX.Element {
 function MailboxDeadLetters(
   { mailbox, token, onToken }: Omit<Props, "status"> & { readonly mailbox: MailboxStatus },
 ): JSX.Element {
-  const { name, deadLetters = 0, letters = [] } = mailbox;
+  const { name, dead = 0, letters = [] } = mailbox;
   const errors = useErrors(mailbox, token);
-  const more = deadLetters - letters.length;
+  const more = dead - letters.length;
   return (
     <Section
       id={`letters-${name}`}
@@ -126,7 +146,7 @@ function useErrors(
 }
 
 function Redrive(
-  { mailbox: { name, deadLetters = 0 }, token, onToken }: {
+  { mailbox: { name, dead = 0 }, token, onToken }: {
     readonly mailbox: MailboxStatus;
     readonly token: string;
     readonly onToken: Props["onToken"];
@@ -152,7 +172,7 @@ function Redrive(
         <Confirm
           question={`Redrive ${name}?`}
           text={`This redrives ${
-            several(Math.min(deadLetters, 1_000), "dead letter")
+            several(Math.min(dead, 1_000), "dead letter")
           } to ${name}. Messages that fail again return here.`}
           action="Redrive"
           onAnswer={(yes) => {

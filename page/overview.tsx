@@ -16,7 +16,7 @@ export function Overview(
   const { counts } = totals;
   const sum = (numbers: readonly (number | undefined)[]) =>
     numbers.reduce<number>((total, it) => total + (it ?? 0), 0);
-  const dead = sum(mailboxes.map(({ deadLetters }) => deadLetters));
+  const dead = sum(mailboxes.map((mailbox) => mailbox.dead));
   const unreachable = mailboxes.filter(({ reachable }) => !reachable).length;
   return (
     <section aria-label="Overview">

@@ -3,13 +3,12 @@
 import { type Command, Option } from "commander";
 import { type DeadLetter, type Mailbox, redrive } from "../../mod.ts";
 import { MAX_BATCH } from "../../src/engine.ts";
-import { oneLine } from "../../src/terminal/text.ts";
 import { CliError, usageError, withProgress } from "../_errors.ts";
 import { interruption, type Io } from "../_io.ts";
 import { progress } from "../_live.ts";
 import { MAILBOXES, onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
 import { examples, limitOption, parseCount } from "../_options.ts";
-import { ageText, counted, printer } from "../_print.ts";
+import { ageText, counted, detailLines, envelopeDetails, printer, timeText } from "../_print.ts";
 import { peek, purge } from "./mailbox.ts";
 
 /** Adds `lastcall dlq` with its subcommands. */
@@ -96,21 +95,17 @@ function addShow(dlq: Command, io: Io): void {
 }
 
 function describe(letter: DeadLetter<unknown>): string {
-  const time = (ms: number) => new Date(ms).toISOString();
-  const parts: readonly (readonly [string, string | undefined])[] = [
+  return detailLines([
     ["id", letter.id],
     ["reason", letter.reason],
     ["error", letter.error],
     ["deliveries", String(letter.deliveryCount)],
-    ["sent at", time(letter.enqueuedAt)],
-    ["dead since", time(letter.deadAt)],
-    ["reply to", letter.replyTo],
-    ["checkpoint", JSON.stringify(letter.checkpoint)],
+    ["sent at", timeText(letter.enqueuedAt)],
+    ["dead since", timeText(letter.deadAt)],
+    ...envelopeDetails(letter),
     ["body", "body" in letter ? JSON.stringify(letter.body) : undefined],
     ["unreadable", letter.raw],
-  ];
-  return parts.filter(([, value]) => value !== undefined)
-    .map(([name, value = ""]) => `${name.padEnd(10)}  ${oneLine(value)}`).join("\n");
+  ]);
 }
 
 interface RedriveFlags {

@@ -1,10 +1,20 @@
 import { type Command, Option } from "commander";
 import { isMailboxError, type Mailbox, type SendOptions, systemClock } from "../../mod.ts";
-import { usageError, withProgress } from "../_errors.ts";
+import { checkId, envelopeOf, MAX_PRIORITY } from "../../src/mailbox/envelope.ts";
+import type { SendResult } from "../../src/mailbox/mailbox.ts";
+import { asUsage, usageError, withProgress } from "../_errors.ts";
 import { interruption, type Io } from "../_io.ts";
 import { progress } from "../_live.ts";
 import { MAILBOXES, takeMailbox, withMailbox } from "../_mailbox.ts";
-import { examples, parseDuration } from "../_options.ts";
+import {
+  definedOnly,
+  examples,
+  parseCount,
+  parseDelay,
+  parseHeader,
+  parseInterval,
+  parseTime,
+} from "../_options.ts";
 import { counted, type Print, printer } from "../_print.ts";
 
 const BATCH_SIZE = 500;
@@ -13,8 +23,15 @@ const FULL_PAUSE_MS = 200;
 
 interface Options {
   readonly text?: boolean;
-  readonly delay?: number;
   readonly id?: string;
+  readonly dedup?: number;
+  readonly key?: string;
+  readonly priority?: number;
+  readonly delay?: number;
+  readonly at?: Date;
+  readonly expires?: number;
+  readonly maxDeliveries?: number;
+  readonly header?: Readonly<Record<string, string>>;
   readonly replyTo?: string;
 }
 
@@ -27,12 +44,35 @@ export function addSend(program: Command, io: Io): void {
     .argument("[mailbox]", "URL of the mailbox")
     .argument("[bodies...]", "JSON values, one per message; - reads standard input")
     .option("--text", "send the bodies as text, not as JSON")
-    .addOption(
-      new Option("--delay <time>", "hide the messages for this time, as 30s").argParser(
-        parseDuration,
-      ),
-    )
     .option("--id <id>", "id of the message; not stored if the mailbox has a message with this id")
+    .addOption(
+      new Option("--dedup <time>", "with --id: remember the id for this time, as 1h")
+        .argParser(parseInterval),
+    )
+    .option("--key <key>", "handle messages with the same key one at a time and in order")
+    .addOption(
+      new Option("--priority <number>", "from 0 to 9; higher ones are received first")
+        .argParser(parseCount(0, MAX_PRIORITY)),
+    )
+    .addOption(
+      new Option("--delay <time>", "hide the messages for this time, as 30s").argParser(parseDelay),
+    )
+    .addOption(
+      new Option("--at <time>", "hide the messages until then, as 2030-01-31T08:00Z")
+        .argParser(parseTime).conflicts("delay"),
+    )
+    .addOption(
+      new Option("--expires <time>", "dead-letter the messages when not received within this time")
+        .argParser(parseInterval),
+    )
+    .addOption(
+      new Option("--max-deliveries <count>", "dead-letter the messages after this many attempts")
+        .argParser(parseCount(1)),
+    )
+    .addOption(
+      new Option("--header <name=value>", "header of the messages; can be repeated")
+        .argParser(parseHeader),
+    )
     .option("--reply-to <name>", "mailbox for replies")
     .addHelpText("after", MAILBOXES)
     .addHelpText(
@@ -41,6 +81,7 @@ export function addSend(program: Command, io: Io): void {
         [`lastcall send sqlite:./jobs.db '{"dish":"soup"}'`, "one message"],
         ["lastcall send sqlite:./jobs.db --text hello world", "two messages, as text"],
         [`lastcall send sqlite:./jobs.db '{}' --delay 5m`, "hidden for five minutes"],
+        [`lastcall send sqlite:./jobs.db '{}' --key ada --priority 5`, "in order for one customer"],
         ["lastcall send sqlite:./jobs.db < orders.jsonl", "a file, one message a line"],
       ),
     )
@@ -63,13 +104,18 @@ export function addSend(program: Command, io: Io): void {
       if (options.id === "") {
         throw usageError("Invalid --id: it must not be empty; omit it for a new id");
       }
+      if (options.dedup !== undefined && options.id === undefined) {
+        throw usageError("--dedup needs --id: give the id to remember");
+      }
+      const fields = sendOptions(options);
+      asUsage(() => [envelopeOf(fields as object), checkId(fields.id ?? "")]);
       const print = printer(io, command);
       const read = (text: string, where: string, advice: string) =>
         options.text ? text : parseBody(text, where, advice);
       const bodies = streamed ? [] : rest.map((text, at) => read(text, `Body ${at + 1}`, QUOTE));
       await withMailbox(url, { create: true }, async (mailbox) => {
-        if (streamed) await sendLines(mailbox, io, print, options, read);
-        else await sendBodies(mailbox, bodies, print, options);
+        if (streamed) await sendLines(mailbox, io, print, fields, read);
+        else await sendBodies(mailbox, bodies, print, fields);
       });
     });
 }
@@ -78,12 +124,16 @@ async function sendBodies(
   mailbox: Mailbox<unknown>,
   bodies: readonly unknown[],
   print: Print,
-  options: Options,
+  options: SendOptions,
 ): Promise<void> {
-  for (const { id, stored } of await mailbox.sendMany(bodies, () => sendOptions(options))) {
-    const text = stored ? `sent ${id}` : `not stored ${id}: the mailbox has a message with this id`;
-    print.result({ id, stored }, text);
+  for (const result of await mailbox.sendMany(bodies, () => options)) {
+    print.result(result, result.stored ? `sent ${result.id}` : notStored(result, options));
   }
+}
+
+function notStored({ id }: SendResult, { dedupMs }: SendOptions): string {
+  const remembered = dedupMs === undefined ? "" : ", or remembers the id of an earlier one";
+  return `not stored ${id}: the mailbox has a message with this id${remembered}`;
 }
 
 /** Sends lines as they arrive. After a bad line it stops and reports how many it has sent. */
@@ -91,7 +141,7 @@ async function sendLines(
   mailbox: Mailbox<unknown>,
   io: Io,
   print: Print,
-  options: Options,
+  options: SendOptions,
   read: (text: string, where: string, advice: string) => unknown,
 ): Promise<void> {
   const bar = progress(io, "sending", print.json);
@@ -112,9 +162,10 @@ async function sendLines(
           break;
         }
       }
-      for (const id of await sendWhenRoom(mailbox, bodies, options, print, interrupted.signal)) {
-        sent++;
-        if (print.json) print.result({ id, stored: true }, ""); // only --id can cause a duplicate
+      const results = await sendWhenRoom(mailbox, bodies, options, print, interrupted.signal);
+      for (const result of results) {
+        if (result.stored) sent++;
+        if (print.json || !result.stored) print.result(result, notStored(result, options));
       }
       if (bad !== undefined) throw bad;
       bar.to(sent);
@@ -170,18 +221,17 @@ function nextTurn(): Promise<undefined> {
 async function sendWhenRoom(
   mailbox: Mailbox<unknown>,
   bodies: readonly unknown[],
-  options: Options,
+  options: SendOptions,
   print: Print,
   signal: AbortSignal,
-): Promise<readonly string[]> {
-  const ids: string[] = [];
+): Promise<readonly SendResult[]> {
+  const results: SendResult[] = [];
   let size = bodies.length;
   let noted = false;
-  while (ids.length < bodies.length) {
+  while (results.length < bodies.length) {
     try {
-      const part = bodies.slice(ids.length, ids.length + size);
-      const sent = await mailbox.sendMany(part, () => sendOptions(options));
-      ids.push(...sent.map(({ id }) => id));
+      const part = bodies.slice(results.length, results.length + size);
+      results.push(...await mailbox.sendMany(part, () => options));
     } catch (error) {
       if (!isMailboxError(error, "MailboxFullError")) throw error;
       // sendMany stores all or none, so a smaller batch may still fit.
@@ -193,15 +243,23 @@ async function sendWhenRoom(
       size = Math.ceil(size / 2);
     }
   }
-  return ids;
+  return results;
 }
 
-function sendOptions({ delay, id, replyTo }: Options): SendOptions {
-  return {
-    ...(delay === undefined ? {} : { delayMs: delay }),
-    ...(id === undefined ? {} : { id }),
-    ...(replyTo === undefined ? {} : { replyTo }),
-  };
+function sendOptions(options: Options): SendOptions {
+  const { id, dedup, key, priority, delay, at, expires, maxDeliveries, header, replyTo } = options;
+  return definedOnly({
+    id,
+    dedupMs: dedup,
+    key,
+    priority,
+    delayMs: delay,
+    deliverAt: at,
+    expiresInMs: expires,
+    maxDeliveries,
+    headers: header,
+    replyTo,
+  });
 }
 
 /** The advice for an argument that is not JSON: most often the shell has removed its quotes. */

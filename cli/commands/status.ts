@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import type { MailboxStatus } from "../../src/health/status.ts";
 import { oneLine, type Paint } from "../../src/terminal/text.ts";
 import { CliError, toCliError, usageError } from "../_errors.ts";
 import {
@@ -12,7 +13,16 @@ import {
 import { type Io, type Sink, watch } from "../_io.ts";
 import { live } from "../_live.ts";
 import { examples, HEALTH_URL, parseDuration } from "../_options.ts";
-import { ageText, counted, paint, printer, type Row, table } from "../_print.ts";
+import {
+  ageText,
+  counted,
+  paint,
+  printer,
+  type Row,
+  STATS_COLUMNS,
+  statsRow,
+  table,
+} from "../_print.ts";
 
 interface Flags {
   readonly watch?: boolean;
@@ -109,7 +119,7 @@ function whyNotReady({ ready, phase, paused, stop, failed }: Report): string | u
 function statusLine(report: Report): string {
   const { loops, phase } = report;
   const why = whyNotReady(report);
-  const dead = report.mailboxes?.reduce((sum, it) => sum + (it.deadLetters ?? 0), 0) ?? 0;
+  const dead = report.mailboxes?.reduce((sum, it) => sum + (it.dead ?? 0), 0) ?? 0;
   return [
     why === undefined ? `ready, ${phase}` : `not ready: ${phase === "running" ? why : phase}`,
     counted(loops.length, "loop"),
@@ -182,13 +192,16 @@ function workTable(report: StatusAnswer): Table {
 }
 
 function mailboxTable({ mailboxes = [] }: StatusAnswer): Table {
+  const problem = ({ reachable, error }: MailboxStatus) =>
+    reachable ? error ?? "" : `unreachable: ${error ?? "no answer"}`;
+  const problems = mailboxes.some((mailbox) => problem(mailbox) !== "");
   return {
-    columns: ["MAILBOX", "MESSAGES", "DEAD LETTERS"],
-    rows: mailboxes.map(({ name, reachable, messages, deadLetters, error }) =>
-      reachable
-        ? [name, `${messages ?? ""}`, `${deadLetters ?? ""}`]
-        : [name, `unreachable: ${error ?? "no answer"}`, ""]
-    ),
+    columns: ["MAILBOX", ...STATS_COLUMNS, ...(problems ? ["PROBLEM"] : [])],
+    rows: mailboxes.map((mailbox) => [
+      mailbox.name,
+      ...statsRow(mailbox),
+      ...(problems ? [problem(mailbox)] : []),
+    ]),
   };
 }
 

@@ -191,9 +191,9 @@ function urgencyOfLoop({ state, ready, inFlight, oldestMs }: LoopStatus): number
   return inFlight > 0 ? 1 + oldestMs : 0;
 }
 
-function urgencyOfMailbox({ reachable, deadLetters = 0, messages = 0 }: MailboxStatus): number {
+function urgencyOfMailbox({ reachable, dead = 0, messages = 0 }: MailboxStatus): number {
   if (!reachable) return Infinity;
-  return deadLetters > 0 ? Number.MAX_VALUE : messages;
+  return dead > 0 ? Number.MAX_VALUE : messages;
 }
 
 function urgencyOfAgent({ status }: AgentStatusLine): number {

@@ -42,6 +42,11 @@ export class CachedQuery<T> {
     return this.#reachable === true;
   }
 
+  /** The last answer, unless the last query failed or the next one is running. */
+  get current(): T | undefined {
+    return this.reachable && this.#pending === undefined ? this.#answer : undefined;
+  }
+
   /** The last answer, of any age. */
   get answer(): T | undefined {
     return this.#answer;

@@ -8,16 +8,17 @@ import {
   type Metric,
   metric,
   type MetricSample,
+  type MetricSource,
   OUTCOME_LABELS,
   samplesBy,
 } from "../telemetry/metrics.ts";
-import type { HealthOptions, Inspectable } from "./health_options.ts";
+import type { Inspectable } from "./health_options.ts";
 
 /** The content type of {@linkcode prometheusText}. */
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** How long each source of metrics may take. */
-const SOURCE_TIMEOUT_MS = 1_000;
+export const SOURCE_TIMEOUT_MS = 1_000;
 
 const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
@@ -69,22 +70,16 @@ function messageSamples({ name: loop, counts }: Runnable): readonly MetricSample
   }));
 }
 
-/** Returns the metrics of the options. Leaves out sources that fail or take too long. */
-export async function optionMetrics(
-  { mailboxes = [], metrics = [] }: HealthOptions,
+/** Returns the metrics of the sources. Leaves out those that fail or take too long. */
+export async function sourceMetrics(
+  sources: readonly MetricSource[],
   clock: Clock,
   log: Log,
 ): Promise<readonly Metric[]> {
-  const sources = [
-    ...metrics.map((source) => async () => await source.metrics()),
-    ...mailboxes.map((mailbox) => async () => {
-      const count = await mailbox.approximateCount();
-      return [metric("lastcall_mailbox_messages", count, { mailbox: mailbox.name })];
-    }),
-  ];
-  const collected = await Promise.all(sources.map(async (collect) => {
+  const collected = await Promise.all(sources.map(async (source) => {
     let found: readonly Metric[] = [];
-    const collecting = collect().then((metrics) => void (found = checkMetrics(metrics)))
+    const collecting = Promise.resolve().then(() => source.metrics())
+      .then((metrics) => void (found = checkMetrics(metrics)))
       .catch((error) => log.warn("metrics not collected", { error }));
     await settlesWithin(collecting, SOURCE_TIMEOUT_MS, clock);
     return found;
@@ -120,15 +115,15 @@ export function prometheusText(metrics: readonly Metric[]): string {
     const family = families.get(metric.name) ?? { metric, values: new Map() };
     families.set(metric.name, family);
     for (const sample of metric.samples) {
-      const labels = labelsText(sample);
-      family.values.set(labels, (family.values.get(labels) ?? 0) + sample.value);
+      const ending = `${sample.suffix ?? ""}${labelsText(sample)}`;
+      family.values.set(ending, (family.values.get(ending) ?? 0) + sample.value);
     }
   }
   return [...families.values()].map(({ metric: { name, help, type }, values }) =>
     [
       `# HELP ${name} ${escapeText(help)}`,
       `# TYPE ${name} ${type}`,
-      ...[...values].map(([labels, value]) => `${name}${labels} ${numberText(value)}`),
+      ...[...values].map(([ending, value]) => `${name}${ending} ${numberText(value)}`),
     ].join("\n")
   ).join("\n\n") + "\n";
 }

@@ -10,8 +10,15 @@ import type { Log } from "../log.ts";
 import { redrive } from "../loops/redrive.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { Broadcast } from "./_broadcast.ts";
-import { groupMetrics, optionMetrics, PROMETHEUS_TYPE, prometheusText } from "./_metrics.ts";
-import { readDeadLetters, StatusSource } from "./_status_source.ts";
+import { readDeadLetters } from "./_mailbox_answer.ts";
+import {
+  groupMetrics,
+  PROMETHEUS_TYPE,
+  prometheusText,
+  SOURCE_TIMEOUT_MS,
+  sourceMetrics,
+} from "./_metrics.ts";
+import { StatusSource } from "./_status_source.ts";
 import { checkToken, type HealthOptions, type Inspectable } from "./health_options.ts";
 
 /** The parts of `hono` in use. They are parameters, so that a program without a health port needs no `hono`. */
@@ -84,7 +91,11 @@ export function healthRoutes(
   });
 
   app.get("/metrics", async () => {
-    const metrics = [...groupMetrics(group), ...await optionMetrics(options, clock, log)];
+    const [ofMailboxes, ofSources] = await Promise.all([
+      source.mailboxMetrics(SOURCE_TIMEOUT_MS),
+      sourceMetrics(options.metrics ?? [], clock, log),
+    ]);
+    const metrics = [...groupMetrics(group), ...ofMailboxes, ...ofSources];
     return new Response(prometheusText(metrics), { headers: { "content-type": PROMETHEUS_TYPE } });
   });
 

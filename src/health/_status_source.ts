@@ -2,25 +2,23 @@ import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
 import { type InFlight, NO_COUNTS, type Runnable, sumCounts } from "../lifecycle/runnable.ts";
-import { isMailboxError } from "../mailbox/errors.ts";
-import type { DeadLetter, Mailbox } from "../mailbox/mailbox.ts";
+import { settlesWithin } from "../_promises.ts";
 import { knownRuntime } from "../runtime.ts";
-import { CachedQuery, NoAnswerError } from "./_cached_query.ts";
+import type { Metric } from "../telemetry/metrics.ts";
+import { CachedQuery } from "./_cached_query.ts";
+import {
+  isClosed,
+  type MailboxAnswer,
+  mailboxMetrics,
+  mailboxStatus,
+  readMailbox,
+} from "./_mailbox_answer.ts";
 import { leaseCounters } from "./_metrics.ts";
 import type { HealthOptions, Inspectable, WatchedMailbox } from "./health_options.ts";
-import type {
-  AgentStatusLine,
-  LetterStatus,
-  LoopStatus,
-  MailboxStatus,
-  Status,
-  Totals,
-} from "./status.ts";
+import type { AgentStatusLine, LoopStatus, Status, Totals } from "./status.ts";
 
 /** The most entries of work in flight per loop. */
 const MAX_WORK = 20;
-/** The most dead letters per mailbox. */
-const MAX_DEAD_LETTERS = 20;
 /** How long the answer of an engine is fresh: longer with many mailboxes. */
 const FRESH_MS = 1_000;
 const FRESH_MS_PER_MAILBOX = 10;
@@ -81,18 +79,36 @@ export class StatusSource {
     return this.#mailboxes.get(name)?.[0];
   }
 
-  #refresh(): readonly (Promise<void> | undefined)[] {
-    this.#addMailboxes();
-    const freshMs = Math.max(FRESH_MS, FRESH_MS_PER_MAILBOX * this.#mailboxes.size);
-    const mailboxes = [...this.#mailboxes.values()].map(([, query]) => query.refresh(freshMs));
-    return [...mailboxes, this.#board?.refresh(FRESH_MS)];
+  /** Returns the metrics of the mailboxes. Leaves out those that do not answer within `timeoutMs`. */
+  async mailboxMetrics(timeoutMs: number): Promise<readonly Metric[]> {
+    await settlesWithin(Promise.all(this.#refreshMailboxes()), timeoutMs, this.#clock);
+    return [...this.#mailboxes.values()].flatMap(([{ name }, { current }]) => {
+      return current === undefined ? [] : mailboxMetrics(name, current);
+    });
   }
 
-  /** Adds each mailbox once by name: loops may share a mailbox or open the same queue. */
+  #refresh(): readonly (Promise<void> | undefined)[] {
+    return [...this.#refreshMailboxes(), this.#board?.refresh(FRESH_MS)];
+  }
+
+  #refreshMailboxes(): readonly (Promise<void> | undefined)[] {
+    this.#addMailboxes();
+    const freshMs = Math.max(FRESH_MS, FRESH_MS_PER_MAILBOX * this.#mailboxes.size);
+    return [...this.#mailboxes.values()].map(([mailbox, query]) => {
+      return isClosed(mailbox) ? undefined : query.refresh(freshMs);
+    });
+  }
+
+  /**
+   * Adds each mailbox once by name: loops may share a mailbox or open the same queue. A loop with a URL
+   * opens a new mailbox for each run, which replaces the closed one.
+   */
   #addMailboxes(): void {
     const { mailboxes = [] } = this.#options;
     for (const mailbox of [...mailboxes, ...this.#group.loops.map(({ mailbox }) => mailbox)]) {
-      if (mailbox === undefined || this.#mailboxes.has(mailbox.name)) continue;
+      if (mailbox === undefined) continue;
+      const [known] = this.#mailboxes.get(mailbox.name) ?? [];
+      if (known !== undefined && (!isClosed(known) || isClosed(mailbox))) continue;
       const query = this.#query("mailbox", mailbox.name, () => readMailbox(mailbox));
       this.#mailboxes.set(mailbox.name, [mailbox, query]);
     }
@@ -134,67 +150,6 @@ export class StatusSource {
       boardReachable: reachable,
     };
   }
-}
-
-type MailboxAnswer = Pick<MailboxStatus, "messages" | "deadLetters" | "letters">;
-
-/** A dead letter with its error, which only requests with the token may read. */
-interface DeadLetterDetail extends LetterStatus {
-  /** The error of the last attempt. */
-  readonly error?: string;
-  /** When its message was sent, in milliseconds since the Unix epoch. */
-  readonly enqueuedAt: number;
-}
-
-async function readMailbox(mailbox: WatchedMailbox): Promise<MailboxAnswer> {
-  const { deadLetters } = mailbox as Partial<Mailbox<unknown>>;
-  const [messages, dead] = await Promise.all([
-    mailbox.approximateCount(),
-    deadLetters?.approximateCount(),
-  ]);
-  if (dead === undefined) return { messages };
-  const letters = (dead > 0 ? await readDeadLetters(mailbox) : [])
-    ?.map(({ id, reason, deliveryCount, deadAt }) => ({ id, reason, deliveryCount, deadAt }));
-  return { messages, deadLetters: dead, ...(letters && { letters }) };
-}
-
-/** Returns the oldest dead letters with their errors; undefined where the engine cannot peek. */
-export async function readDeadLetters(
-  mailbox: WatchedMailbox,
-): Promise<readonly DeadLetterDetail[] | undefined> {
-  const { deadLetters } = mailbox as Partial<Mailbox<unknown>>;
-  try {
-    const peeked = await deadLetters?.peek?.(MAX_DEAD_LETTERS);
-    return peeked?.map(({ id, body, deliveryCount, enqueuedAt }) => {
-      const letter: Partial<DeadLetter<unknown>> = Object(body);
-      return {
-        id: letter.id ?? id,
-        reason: letter.reason ?? "unreadable",
-        deliveryCount: letter.deliveryCount ?? deliveryCount,
-        enqueuedAt: letter.enqueuedAt ?? enqueuedAt,
-        deadAt: letter.deadAt ?? enqueuedAt,
-        ...(letter.error !== undefined && { error: letter.error }),
-      };
-    });
-  } catch {
-    return undefined; // some engines cannot peek; the counts are still valid
-  }
-}
-
-function mailboxStatus(
-  mailbox: WatchedMailbox,
-  { reachable, answer, error }: CachedQuery<MailboxAnswer>,
-): MailboxStatus {
-  const { engine, trouble } = mailbox as Partial<Mailbox<unknown>>;
-  const base = { name: mailbox.name, ...(engine !== undefined && { engine }), reachable };
-  if (reachable) return { ...base, ...answer, ...(trouble !== undefined && { error: trouble }) };
-  return { ...base, ...(error !== undefined && { error: publicText(error) }) };
-}
-
-/** Errors of engines contain no passwords. Other errors may, so only their names are public. */
-function publicText(error: unknown): string {
-  if (isMailboxError(error) || error instanceof NoAnswerError) return error.message;
-  return `${error instanceof Error ? error.name : "Error"}; the log has the rest`;
 }
 
 /** Returns the oldest work, oldest first. It sorts only the entries that it keeps. */

@@ -24,8 +24,10 @@ export interface Inspectable {
   on?(kind: "phase" | "loop", listener: () => void): () => void;
 }
 
-/** A mailbox whose size is reported. A complete `Mailbox` also reports its dead letters. */
-export type WatchedMailbox = Pick<Mailbox<never>, "name" | "approximateCount">;
+/** A mailbox whose counts are reported. A complete `Mailbox` also reports its dead letters. */
+export type WatchedMailbox =
+  & Pick<Mailbox<never>, "name" | "approximateCount">
+  & Partial<Pick<Mailbox<never>, "stats">>;
 
 /** A list of agents and their states, such as a `Board` of `./coordination`. */
 export interface AgentBoard {
@@ -47,7 +49,7 @@ export interface HealthOptions {
    * not exist.
    */
   readonly token?: string;
-  /** Mailboxes that `/metrics` and `/status` report. `/status` also reports the mailboxes of the loops. */
+  /** Mailboxes that `/metrics` and `/status` report besides those of the loops. */
   readonly mailboxes?: readonly WatchedMailbox[];
   /** The board whose agents `/status` reports. */
   readonly board?: AgentBoard;

@@ -9,6 +9,7 @@
 import type { LeaseCounters } from "../lease/lease_extender.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight, MessageCounts } from "../lifecycle/runnable.ts";
+import type { MailboxStats } from "../mailbox/mailbox.ts";
 
 /** The status of one loop. */
 export interface LoopStatus extends LoopHealth {
@@ -24,8 +25,8 @@ export interface LoopStatus extends LoopHealth {
   readonly mailbox?: string;
 }
 
-/** The status of one mailbox. */
-export interface MailboxStatus {
+/** The status of one mailbox. Counts that its engine cannot tell are missing. */
+export interface MailboxStatus extends Partial<MailboxStats> {
   /** The name in logs and metrics. */
   readonly name: string;
   /** The name of its engine, as in `Redis`, where it is known. */
@@ -36,8 +37,6 @@ export interface MailboxStatus {
   readonly error?: string;
   /** The number of messages in any state. */
   readonly messages?: number;
-  /** The number of dead letters, where the mailbox has any. */
-  readonly deadLetters?: number;
   /** The oldest dead letters, without their errors; missing where the engine cannot peek. */
   readonly letters?: readonly LetterStatus[];
 }

@@ -12,8 +12,10 @@ export interface Capabilities {
   readonly delay: boolean;
   /** A message with the id of a stored message is not stored again. */
   readonly dedup: boolean;
-  /** `approximateCount` and `stats` are exact. */
+  /** `approximateCount` is exact. */
   readonly exactCount: boolean;
+  /** `stats` tells all counts, and they are exact. */
+  readonly exactStats: boolean;
   /** Messages with the same key are delivered one at a time and in order. */
   readonly keys: boolean;
   /** Messages with a higher priority are delivered first. */
@@ -41,6 +43,7 @@ export const FULL_CAPABILITIES: Capabilities = {
   delay: true,
   dedup: true,
   exactCount: true,
+  exactStats: true,
   keys: true,
   priorities: true,
   longDelays: true,

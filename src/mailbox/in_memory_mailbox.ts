@@ -1,5 +1,5 @@
 import { checkCount } from "../_checks.ts";
-import { type Clock, systemClock } from "../clock.ts";
+import { systemClock } from "../clock.ts";
 import { type Codec, identityCodec } from "./codec.ts";
 import { EngineMailbox } from "./engine_mailbox.ts";
 import type { MailboxOptions } from "./mailbox.ts";

@@ -14,9 +14,9 @@ export interface Metric {
   readonly name: string;
   /** The help text. */
   readonly help: string;
-  /** A counter only grows; a gauge can go up and down. */
-  readonly type: "counter" | "gauge";
-  /** One sample per combination of labels. */
+  /** A counter only grows; a gauge can go up and down; a histogram counts values in buckets. */
+  readonly type: "counter" | "gauge" | "histogram";
+  /** One sample per combination of labels. Of a histogram: its buckets, its sum and its count. */
   readonly samples: readonly MetricSample[];
 }
 
@@ -26,6 +26,8 @@ export interface MetricSample {
   readonly labels?: Readonly<Record<string, string>>;
   /** The current value. */
   readonly value: number;
+  /** What the sample of a histogram is. Buckets are cumulative and have the label `le`. */
+  readonly suffix?: "_bucket" | "_sum" | "_count";
 }
 
 /** A source of metrics. */
@@ -48,7 +50,10 @@ const HELP = {
   lastcall_loop_restarts_total: "Restarts of the loop after a failure",
   lastcall_messages_total: "Messages of the current run by outcome",
   lastcall_leases_total: "Lease extensions by result",
-  lastcall_mailbox_messages: "Messages in the mailbox, in any state",
+  lastcall_message_duration_seconds: "Time that handlers spent on messages",
+  lastcall_mailbox_messages: "Messages in the mailbox by state",
+  lastcall_mailbox_oldest_waiting_seconds: "Time since the oldest waiting message was sent",
+  lastcall_mailbox_paused: "1 while the mailbox is paused for all processes",
   lastcall_service_requests_total: "Requests, admitted or refused",
   lastcall_service_in_flight: "Admitted requests whose responses are not sent yet",
   lastcall_pool_attempts_total: "Requests to workers, by outcome",
@@ -85,7 +90,11 @@ export function metric(
   samples: number | readonly MetricSample[],
   labels: Readonly<Record<string, string>> = {},
 ): Metric {
-  const type = name.endsWith("_total") ? "counter" : "gauge";
+  const type = name.endsWith("_total")
+    ? "counter"
+    : name.endsWith("_duration_seconds")
+    ? "histogram"
+    : "gauge";
   const list = typeof samples === "number" ? [{ labels, value: samples }] : samples;
   return { name, help: HELP[name], type, samples: list };
 }
@@ -102,8 +111,11 @@ export function samplesBy(
   }));
 }
 
-/** Up to 10 s as the messaging conventions recommend, then up to 5 minutes for agents. */
-const BOUNDARIES_S = [
+/**
+ * The upper bounds of the buckets of durations: up to 10 s as the messaging conventions of OpenTelemetry
+ * recommend, then up to 5 minutes for agents.
+ */
+export const DURATION_BOUNDARIES_S: readonly number[] = [
   ...[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10],
   ...[30, 60, 300],
 ];
@@ -131,7 +143,7 @@ function createInstruments(api: OpenTelemetry): MeasureMessage {
   const durations = meter.createHistogram("messaging.process.duration", {
     description: HELP["messaging.process.duration"],
     unit: "s",
-    advice: { explicitBucketBoundaries: BOUNDARIES_S },
+    advice: { explicitBucketBoundaries: [...DURATION_BOUNDARIES_S] },
   });
   const messages = meter.createCounter("lastcall.messages", {
     description: HELP["lastcall.messages"],

@@ -1,12 +1,19 @@
 import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { problemsOf, textOf } from "../../chaos/_ledger.ts";
 import { faultsOf } from "../../chaos/options.ts";
 import { runChaos, runRolling } from "../../chaos/run.ts";
 import { loadSite, SITE_NAMES } from "../../chaos/sites.ts";
 
 /** Small, because these tests run every day; `npm run chaos` runs longer. */
-const options = { messages: 500, workers: 3, faultsPerSecond: 2, rolling: false } as const;
+const options = {
+  messages: 500,
+  workers: 3,
+  faultsPerSecond: 2,
+  keys: 0,
+  cancels: 0,
+  rolling: false,
+} as const;
 
 /** A failed run prints its seed. */
 const seed = () => 1 + Math.floor(Math.random() * 1e9);
@@ -36,6 +43,27 @@ for (const [engine, site] of sites) {
       t.diagnostic(textOf(result));
       assertEquals(problemsOf(result), []);
       assertEquals([result.completed, result.duplicated], [options.messages, []]);
+    });
+
+    const keyless = engine === "nats" && "NATS has no keys";
+    it(
+      `${engine} keeps the order of every key when workers are killed`,
+      { skip: keyless },
+      async (t) => {
+        const keyed = { ...options, messages: 2_000, keys: 50, seconds: 4, seed: seed() };
+        const result = await runChaos({ ...keyed, engine, faults: faultsOf(site, "term,kill") });
+        t.diagnostic(textOf(result));
+        assertEquals(problemsOf(result), []);
+        assertEquals([result.sent, result.completed], [2_000, 2_000]);
+      },
+    );
+
+    it(`${engine} handles no cancelled message again`, { skip: keyless }, async (t) => {
+      const cancels = { ...options, keys: 20, cancels: 0.2, seconds: 3, seed: seed() };
+      const result = await runChaos({ ...cancels, engine, faults: faultsOf(site, "term,kill") });
+      t.diagnostic(textOf(result));
+      assertEquals(problemsOf(result), []);
+      assert(result.cancelled! > 0, "some messages were cancelled");
     });
   });
 }

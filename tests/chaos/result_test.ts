@@ -2,6 +2,7 @@ import { test } from "node:test";
 import { assertEquals, assertRejects } from "@std/assert";
 import { pick, shuffle } from "../../chaos/_faults.ts";
 import { type ChaosResult, Ledger, problemsOf } from "../../chaos/_ledger.ts";
+import { orderFaultsOf } from "../../chaos/_order.ts";
 import { faultsOf, parseOptions } from "../../chaos/options.ts";
 import { loadSite, SITE_NAMES } from "../../chaos/sites.ts";
 import { seededRandom } from "../../src/random.ts";
@@ -51,17 +52,102 @@ test("a chaos result names each lost message with its history", () => {
 
 test("the ledger distinguishes messages that completed once, twice and never", () => {
   const ledger = new Ledger();
-  ledger.started("a", "1", 1);
-  ledger.done("a", "1");
-  ledger.started("a", "2", 1);
-  ledger.started("b", "2", 2);
-  ledger.done("a", "2");
-  ledger.done("b", "2");
-  ledger.started("a", "3", 1);
+  ledger.started("a", "a1", "1", 1, 0);
+  ledger.done("a1", 0);
+  ledger.started("a", "a2", "2", 1, 0);
+  ledger.started("b", "b1", "2", 2, 0);
+  ledger.done("a2", 0);
+  ledger.done("b1", 0);
+  ledger.started("a", "a3", "3", 1, 0);
   assertEquals(ledger.completed, 2);
   assertEquals([...ledger.duplicated], ["2"]);
   assertEquals([...ledger.repeated], ["2"]);
   assertEquals(ledger.missing(4), ["3", "4"]);
+});
+
+test("a chaos run fails when the order of a key is broken or a cancelled message is handled", () => {
+  const order = { inversions: [], overlaps: [] };
+  assertEquals(problemsOf({ ...good, order, cancelled: 1, revived: [] }), []);
+  const bad: readonly Partial<ChaosResult>[] = [
+    { order: { ...order, inversions: one } },
+    { order: { ...order, overlaps: one } },
+    { revived: one },
+  ];
+  for (const part of bad) assertEquals(problemsOf({ ...good, graceful: false, ...part }).length, 1);
+});
+
+/** Calls of handlers by `a` and `b`: the id of the message, its start, its end, and how it was settled. */
+function handled(
+  ...calls: readonly (readonly [string, number, number, (boolean | "dies" | "done, dies")?])[]
+): Ledger {
+  const ledger = new Ledger();
+  for (const [i, [id, from, to, settled = true]] of calls.entries()) {
+    const [worker, call] = [`worker ${i}`, `call ${i}`];
+    ledger.started(worker, call, id, 1, from);
+    if (settled !== "dies") ledger.done(call, to);
+    if (typeof settled === "boolean") ledger.acknowledged(call, settled);
+    else ledger.ended(worker, to);
+  }
+  return ledger;
+}
+
+test("the order of keys is right when the handlers of a key follow one another", () => {
+  // With two keys, the messages 1 and 3 have one key, and 2 and 4 the other.
+  const { handlings } = handled(["1", 0, 5], ["2", 1, 2], ["4", 2, 9], ["3", 5, 6]);
+  assertEquals(orderFaultsOf(handlings, 2, true), { inversions: [], overlaps: [] });
+});
+
+test("a message that completes before an earlier one of its key is an inversion", () => {
+  const { handlings } = handled(["3", 0, 1], ["1", 2, 3], ["2", 2, 3]);
+  assertEquals(orderFaultsOf(handlings, 2, true), { inversions: ["3"], overlaps: [] });
+});
+
+test("a handler that starts before another one of its key has ended is an overlap", () => {
+  const { handlings } = handled(["1", 0, 5], ["3", 4, 6], ["2", 4, 6]);
+  assertEquals(orderFaultsOf(handlings, 2, true), { inversions: [], overlaps: ["3"] });
+});
+
+test("a handler whose acknowledgement was refused had no valid lease, and is no overlap", () => {
+  const { handlings } = handled(["1", 0, 9, false], ["1", 4, 6], ["3", 6, 7]);
+  assertEquals(orderFaultsOf(handlings, 2, true), { inversions: [], overlaps: [] });
+});
+
+test("the handler of a killed worker counts until its death, unless leases may have expired before", () => {
+  for (const settled of ["dies", "done, dies"] as const) {
+    const { handlings: early } = handled(["1", 0, 5, settled], ["1", 4, 6]);
+    assertEquals(orderFaultsOf(early, 2, true).overlaps, ["1"]);
+    assertEquals(orderFaultsOf(early, 2, false).overlaps, []);
+    const { handlings: late } = handled(["1", 0, 5, settled], ["1", 5, 6], ["3", 6, 7]);
+    assertEquals(orderFaultsOf(late, 2, true), { inversions: [], overlaps: [] });
+  }
+});
+
+test("a message that completed, was not acknowledged and is handled again is no inversion", () => {
+  const { handlings } = handled(["1", 0, 5, "done, dies"], ["1", 6, 7], ["3", 7, 8], ["1", 8, 9]);
+  assertEquals(orderFaultsOf(handlings, 2, true), { inversions: [], overlaps: [] });
+});
+
+test("the ledger tells cancelled messages, also those that were acknowledged all the same", () => {
+  const ledger = handled(["1", 0, 5], ["2", 0, 5, false], ["3", 0, 5, false]);
+  ledger.cancel("1", true, 1);
+  ledger.cancel("2", true, 1);
+  ledger.cancel("4", true, 1);
+  ledger.cancel("5", false, 1);
+  ledger.cancel("6", "unknown", 1);
+  assertEquals(ledger.revived, ["1"]);
+  assertEquals(ledger.missing(7), ["5", "7"]);
+  assertEquals(ledger.finished, 5);
+  assertEquals(ledger.handlings.map(({ id }) => id), ["3"], "a cancelled message has no order");
+});
+
+test("the ledger tells how soon a cancelled handler ended", () => {
+  const ledger = new Ledger();
+  ledger.started("a", "a1", "1", 1, 10);
+  ledger.aborted("a1", 25);
+  ledger.acknowledged("a1", false);
+  ledger.cancel("1", true, 20);
+  ledger.cancel("2", true, 20);
+  assertEquals(ledger.abortMs, [5]);
 });
 
 test("the same seed makes the same choices, and another seed makes others", () => {
@@ -84,7 +170,10 @@ test("an engine without a server gets only the faults of workers", async () => {
 
 test("the command line of the chaos tests refuses unknown engines, faults and numbers", async () => {
   assertEquals((await parseOptions(["--faults", "kill,freeze"])).faults, ["kill", "freeze"]);
-  for (const args of [["--faults", "flood"], ["--engine", "paper"], ["--messages", "0"]]) {
+  const { keys, cancels } = await parseOptions(["--keys", "50", "--cancels", "5"]);
+  assertEquals([keys, cancels], [50, 0.05]);
+  const bad = [["--faults", "flood"], ["--engine", "paper"], ["--messages", "0"], ["--keys", "0"]];
+  for (const args of bad) {
     await assertRejects(() => parseOptions(args), RangeError, args[1]);
   }
 });

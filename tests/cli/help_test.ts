@@ -64,6 +64,8 @@ describe("the examples of --help", () => {
     "send",
     "peek",
     "count",
+    "queues",
+    "cancel",
     "purge",
     "dlq",
     "dlq list",
@@ -86,7 +88,7 @@ describe("the examples of --help", () => {
   }
 });
 
-/** Leaves a dead letter with this id, and one message. */
+/** Leaves a dead letter with this id, and the message order-18. */
 async function leaveDeadLetter(id: string): Promise<void> {
   await using mailbox = await openMailbox("sqlite:./jobs.db");
   await mailbox.purge();
@@ -94,5 +96,5 @@ async function leaveDeadLetter(id: string): Promise<void> {
   await mailbox.send("tea", { id });
   const [message] = await mailbox.receive();
   await message!.deadLetter({ reason: "max_deliveries" });
-  await mailbox.send("tea");
+  await mailbox.send("tea", { id: "order-18" });
 }

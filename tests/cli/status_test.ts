@@ -104,8 +104,12 @@ describe("lastcall status", () => {
         counts: { received: 9, acknowledged: 5, nacked: 1, deadLettered: 2 },
       }],
       mailboxes: [
-        { name: "jobs", reachable: true, messages: 12, deadLetters: 2 },
+        {
+          ...{ name: "jobs", reachable: true, messages: 12, waiting: 8, delayed: 1, inFlight: 3 },
+          ...{ dead: 2, oldestWaitingMs: 90_000, paused: true },
+        },
         { name: "mails", reachable: false },
+        { name: "files", reachable: true, messages: 4, waiting: 4, error: "the disk is full" },
       ],
       agents: [{ agentId: "w-1", status: "stale", updatedAt: 7_000 }],
     });
@@ -113,7 +117,9 @@ describe("lastcall status", () => {
     assertMatch(out, /ready, running, on bun/);
     assertMatch(out, /a +running +yes +30 +1 min +5 +3 +4\.[23] +1 +jobs/);
     assertMatch(out, /order-7 +a +1 min\n… and 29 more/);
-    assertMatch(out, /jobs +12 +2\nmails +unreachable: no answer/);
+    assertMatch(out, /MAILBOX +WAITING +DELAYED +IN FLIGHT +DEAD +OLDEST +PAUSED +PROBLEM\n/);
+    assertMatch(out, /jobs +8 +1 +3 +2 +2 min +yes\nmails +unreachable: no answer\n/);
+    assertMatch(out, /files +4 +the disk is full\n/);
     assertMatch(out, /w-1 +stale +3 s/);
   });
 

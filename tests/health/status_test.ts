@@ -6,6 +6,7 @@ import type { InFlight, Runnable } from "../../src/lifecycle/runnable.ts";
 import { healthApp, type Inspectable, type Status } from "../../src/health/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import type { MailboxStats } from "../../src/mailbox/mailbox.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
 import { Fixture } from "./_fixture.ts";
 
@@ -15,13 +16,20 @@ async function statusOf(app: ReturnType<typeof healthApp>): Promise<Status> {
   return await response.json();
 }
 
+/** The status of an empty mailbox. */
+const EMPTY = {
+  ...{ messages: 0, waiting: 0, delayed: 0, inFlight: 0, dead: 0 },
+  paused: false,
+  letters: [],
+};
+
 /** Counts the queries. */
 class CountedMailbox extends InMemoryMailbox<string> {
   asked = 0;
 
-  override async approximateCount(): Promise<number> {
+  override async stats(): Promise<MailboxStats> {
     this.asked++;
-    return await super.approximateCount();
+    return await super.stats();
   }
 }
 
@@ -71,9 +79,8 @@ describe("the status of a group", () => {
     assertEquals(loop?.work, [{ id: "tea", ageMs: 2_000 }]);
     assertEquals([loop?.mailbox, loop?.counts?.received, loop?.inFlight], ["jobs", 1, 1]);
     assertEquals(loop?.leases, { attempts: 0, failures: 0, losses: 0, withheld: 0 });
-    assertEquals(group.mailboxes, [
-      { name: "jobs", engine: "memory", reachable: true, messages: 1, deadLetters: 0, letters: [] },
-    ]);
+    const place = { name: "jobs", engine: "memory", reachable: true };
+    assertEquals(group.mailboxes, [{ ...place, ...EMPTY, messages: 1, inFlight: 1 }]);
     assertEquals(group.totals.inFlight, 1);
     assertEquals(group.agents, undefined);
     await fixture.stop();
@@ -135,13 +142,13 @@ describe("the status of a group", () => {
     const fixture = new Fixture();
     const { clock, mailbox } = fixture;
     const frozen = new CountedMailbox("frozen", { clock });
-    let ask = () => new Promise<number>(() => {});
-    Object.defineProperty(frozen, "approximateCount", {
+    let ask = () => new Promise<MailboxStats>(() => {});
+    Object.defineProperty(frozen, "stats", {
       value: () => (frozen.asked++, ask()),
     });
     mailbox.loseConnection();
     const app = fixture.app({ mailboxes: [frozen], checkTimeoutMs: 400 });
-    const error = "The connection is lost: no answer to count";
+    const error = "The connection is lost: no answer to stats";
     const away = [
       { name: "frozen", engine: "memory", reachable: false, error: "no answer within 400 ms" },
       { name: "jobs", engine: "memory", reachable: false, error },
@@ -159,20 +166,63 @@ describe("the status of a group", () => {
 
     const place = (name: string) => ({ name, engine: "memory", reachable: true });
     mailbox.restoreConnection();
-    ask = () => Promise.resolve(7);
+    ask = () => Promise.resolve({ waiting: 7, delayed: 2, inFlight: 1 });
     await clock.advance(5_000);
     await statusOf(app);
     await clock.settle();
     assertEquals((await statusOf(app)).mailboxes, [
-      { ...place("frozen"), messages: 7, deadLetters: 0, letters: [] },
-      { ...place("jobs"), messages: 0, deadLetters: 0, letters: [] },
+      { ...place("frozen"), messages: 10, waiting: 7, delayed: 2, inFlight: 1 },
+      { ...place("jobs"), ...EMPTY },
     ]);
+  });
+
+  it("/status has delayed messages, the age of the oldest waiting one, and whether it is paused", async () => {
+    const fixture = new Fixture();
+    const { clock } = fixture;
+    const other = new InMemoryMailbox<string>("other", { clock });
+    await other.pause();
+    await other.send("tea");
+    await other.send("cake", { delayMs: 60_000 });
+    await clock.advance(3_000);
+    const { mailboxes: [mailbox] } = await statusOf(fixture.app({ mailboxes: [other] }));
+    const place = { name: "other", engine: "memory", reachable: true };
+    assertEquals(mailbox, {
+      ...{ ...place, ...EMPTY, messages: 2, waiting: 1, delayed: 1 },
+      ...{ oldestWaitingMs: 3_000, paused: true },
+    });
+  });
+
+  it("/status counts the messages of a mailbox that has no stats", async () => {
+    const counter = { name: "counter", approximateCount: () => Promise.resolve(3) };
+    const { mailboxes: [mailbox] } = await statusOf(new Fixture().app({ mailboxes: [counter] }));
+    assertEquals(mailbox, { name: "counter", reachable: true, messages: 3 });
+  });
+
+  it("/status does not query a closed mailbox, and reads the one that a new run has opened", async () => {
+    const clock = new VirtualClock();
+    const first = new CountedMailbox("orders", { clock });
+    const loop = { ...loopWith("orders", []), mailbox: first as Runnable["mailbox"] };
+    const logged: string[] = [];
+    const log = { ...silentLog, warn: (text: string) => void logged.push(text) };
+    const app = healthApp(inspectable([loop]), { clock, log });
+    await statusOf(app);
+    await first.close();
+    loop.mailbox = undefined;
+    await clock.advance(1_000);
+    const { mailboxes: [closed] } = await statusOf(app);
+    assertEquals([closed?.reachable, closed?.error], [false, "the mailbox is closed"]);
+    assertEquals([first.asked, logged], [1, []]);
+    const second = new CountedMailbox("orders", { clock });
+    await second.send("tea");
+    loop.mailbox = second;
+    const { mailboxes: [reopened] } = await statusOf(app);
+    assertEquals([reopened?.reachable, reopened?.waiting], [true, 1]);
   });
 
   it("/status has the messages of engine errors, and only the names of other errors", async () => {
     const fixture = new Fixture();
     const jobs = new InMemoryMailbox<string>("other");
-    Object.defineProperty(jobs, "approximateCount", {
+    Object.defineProperty(jobs, "stats", {
       value: () => Promise.reject(new TypeError("no door at door://ada:secret@house")),
     });
     const { mailboxes: [other] } = await statusOf(fixture.app({ mailboxes: [jobs] }));
@@ -200,7 +250,7 @@ describe("the status of a group", () => {
     const text = await response.text();
     assert(!text.includes("secret"), text);
     const [mailbox] = (JSON.parse(text) as Status).mailboxes;
-    assertEquals([mailbox?.messages, mailbox?.deadLetters], [0, 1]);
+    assertEquals([mailbox?.messages, mailbox?.dead], [0, 1]);
     assertEquals(mailbox?.letters, [{
       id: "tea",
       reason: "max_deliveries",
@@ -218,7 +268,8 @@ describe("the status of a group", () => {
     Object.defineProperty(fixture.mailbox, "deadLetters", { value: letters });
     const { mailboxes } = await statusOf(fixture.app());
     const place = { name: "jobs", engine: "memory", reachable: true };
-    assertEquals(mailboxes, [{ ...place, messages: 0, deadLetters: 1 }]);
+    const { letters: _, ...empty } = EMPTY;
+    assertEquals(mailboxes, [{ ...place, ...empty, dead: 1 }]);
   });
 
   it("/status has the states of agents without metadata, and keeps them while the board is unreachable", async () => {

@@ -86,12 +86,12 @@ export const BEYOND_BASIC: readonly Lack[] = [
 
 /** What engines lack by design. Tests that name their engine need not repeat it. */
 const LACKS: Readonly<Record<string, readonly Lack[]>> = {
-  NATS: ["fifo", "fencedAck", ...BEYOND_BASIC],
-  SQS: ["fifo", "dedup", "exactCount", "restoresAttempts", "peek", ...BEYOND_BASIC],
+  NATS: ["fifo", "fencedAck", "exactStats", ...BEYOND_BASIC.filter((it) => it !== "longDelays")],
+  SQS: ["fifo", "dedup", "exactCount", "exactStats", "restoresAttempts", "peek", ...BEYOND_BASIC],
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
   SQLite: [],
-  Redis: BEYOND_BASIC,
-  PostgreSQL: BEYOND_BASIC,
+  Redis: [],
+  PostgreSQL: [],
   "Deno KV": BEYOND_BASIC,
 };
 

@@ -59,6 +59,8 @@ export interface ConsumerInfo {
     readonly max_deliver: number;
     readonly filter_subject?: string;
   };
+  /** How many messages were delivered and not acknowledged. */
+  readonly num_ack_pending: number;
   readonly delivered: { readonly stream_seq: number };
   /** All messages up to this one are acknowledged. */
   readonly ack_floor: { readonly stream_seq: number };

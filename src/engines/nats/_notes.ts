@@ -104,6 +104,26 @@ export class Notes {
     }
   }
 
+  /**
+   * Returns the server's time for a receive, which decides what has expired. A message without an envelope
+   * does not expire, and costs no request.
+   */
+  async timeOfReceive(
+    messages: readonly { readonly meta: string | undefined }[],
+  ): Promise<number | undefined> {
+    if (messages.every(({ meta }) => meta === undefined)) return undefined;
+    const { mailbox, log } = this.#queue;
+    try {
+      return await this.serverTime(this.#queue.what("receive"));
+    } catch (error) {
+      log.debug("cannot read the clock of NATS; the local clock decides instead", {
+        mailbox,
+        error,
+      });
+      return undefined;
+    }
+  }
+
   /** Returns a lower bound of the server's time, in milliseconds since the Unix epoch. */
   async serverTime(what: string): Promise<number> {
     const { clock, jetStream, calls, names } = this.#queue;

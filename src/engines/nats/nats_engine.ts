@@ -9,9 +9,10 @@ import {
   type StoredMessage,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
-import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { ACK, NAK } from "./_calls.ts";
-import { type NatsDelivery, peeked } from "./_delivery.ts";
+import type { NatsDelivery } from "./_delivery.ts";
+import { Inspection } from "./_inspection.ts";
 import { Leases } from "./_leases.ts";
 import { LongPoll } from "./_long_poll.ts";
 import { Notes } from "./_notes.ts";
@@ -27,7 +28,19 @@ const MAX_BATCH = 10_000;
 
 /** A queue on a NATS server: a stream of messages, a stream of notes, and a consumer. */
 export class NatsEngine implements Engine<string> {
-  readonly capabilities: Capabilities = { ...BASIC_CAPABILITIES, fencedAck: false, fifo: false };
+  readonly capabilities: Capabilities = {
+    ...FULL_CAPABILITIES,
+    fencedAck: false, // the server accepts an ack from an expired lease
+    fifo: false, // released messages return in the order of their release
+    exactStats: false, // see `Inspection`
+    keys: false, // a consumer delivers in the order of its stream
+    priorities: false, // as with keys
+    dedupWindow: false, // the server has one window for all messages of a stream
+    lookup: false, // the server does not tell in which state a message is
+    pause: false, // servers before 2.11 cannot pause a consumer
+    requests: false, // replies to a process that has ended would create its streams again
+    transactions: false,
+  };
   readonly label = "NATS";
   readonly #name: string;
   readonly #connection: SharedConnection;
@@ -67,7 +80,7 @@ export class NatsEngine implements Engine<string> {
   }
 
   async receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    const { leases, receiver, longPoll, streams, orphans, listeners } = this.#queue;
+    const { leases, receiver, longPoll, streams, orphans, listeners, notes } = this.#queue;
     const deliveries = await streams.use(async ({ ackWaitMs }) => {
       orphans.start();
       await leases.releaseExpired();
@@ -77,7 +90,7 @@ export class NatsEngine implements Engine<string> {
     });
     if (deliveries.length === 0 && listeners.size > 0) longPoll.start();
     // The long poll reports every message that becomes visible.
-    return { deliveries, nextDueMs: Infinity };
+    return { deliveries, nextDueMs: Infinity, now: await notes.timeOfReceive(deliveries) };
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -151,31 +164,16 @@ export class NatsEngine implements Engine<string> {
     return saved;
   }
 
-  /** Knows the delivery count of messages that this process holds. The server does not report others. */
-  async peek(max: number): Promise<readonly StoredMessage<string>[]> {
-    const { streams, jetStream, leases, names } = this.#queue;
-    return await streams.use(async () => {
-      const held = leases.bySequence();
-      const messages: StoredMessage<string>[] = [];
-      for (let seq = 0; messages.length < max;) {
-        const which = { seq: seq + 1, next_by_subj: `${names.subjects}*` };
-        const found = await jetStream.get(this.#queue.what("peek"), names.stream, which);
-        if (found === undefined) break;
-        seq = found.seq;
-        messages.push(peeked(found, held.get(seq)?.deliveryCount ?? 0));
-      }
-      return messages;
-    });
+  peek(max: number): Promise<readonly StoredMessage<string>[]> {
+    return this.#queue.inspection.peek(max);
   }
 
-  async count(): Promise<number> {
-    const { streams, jetStream, names } = this.#queue;
-    const what = this.#queue.what("count");
-    return (await streams.use(() => jetStream.stream(what, names.stream))).state.messages;
+  count(): Promise<number> {
+    return this.#queue.inspection.count();
   }
 
-  async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+  stats(): Promise<EngineStats> {
+    return this.#queue.inspection.stats();
   }
 
   async purge(): Promise<number> {
@@ -266,6 +264,7 @@ class QueueParts extends Queue {
   readonly receiver: Receiver;
   readonly longPoll: LongPoll;
   readonly orphans: OrphanedMessages;
+  readonly inspection: Inspection;
   readonly #stopListening: () => void;
 
   constructor(name: string, connection: SharedConnection, maxSize: number | undefined) {
@@ -279,6 +278,7 @@ class QueueParts extends Queue {
     this.receiver = new Receiver(this, this.streams, this.notes, this.leases);
     this.longPoll = new LongPoll(this, this.streams, (it) => this.receiver.release(it));
     this.orphans = new OrphanedMessages(this, this.streams, this.sender);
+    this.inspection = new Inspection(this, this.streams, this.notes, this.leases);
     this.#stopListening = connection.onChange((connected) => {
       this.calls.connected = connected;
       if (connected) this.longPoll.restart();

@@ -63,6 +63,8 @@ const MAX_REPLICAS = 5;
  * - NATS 2.9 sometimes reports the second delivery of a message as the first one. Then `deliveryCount` is
  *   one too low and the checkpoint is not read.
  * - `peek` reports the delivery count of messages that this process holds, and 0 for all others.
+ * - `stats` counts every message that was delivered and not settled as in flight, also a released one and
+ *   one that waits for its retry, and a delayed message as waiting until a receive has read its delay.
  *
  * The server decides what a confirmed message survives: always a crash of its process; a power failure
  * only with `sync_interval: always` or with replicas on other machines.

@@ -1,9 +1,10 @@
 import { show } from "../../_checks.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Calls } from "./_calls.ts";
+import { versionFour } from "./_version_four.ts";
 
 /** The schema version of this package. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 /** Throws for a name that needs quoting, because statements contain the schema name literally. */
 export function checkSchema(name: string): string {
@@ -81,6 +82,10 @@ begin
   if version_now < 3 then
     ${versionThree(schema)}
     insert into "${schema}".migrations (version) values (3);
+  end if;
+  if version_now < 4 then
+    ${versionFour(schema)}
+    insert into "${schema}".migrations (version) values (4);
   end if;
 end $migration$`;
 }

@@ -1,21 +1,28 @@
-import type { Delivery } from "../../mailbox/engine.ts";
+import type { Delivery, MessageState } from "../../mailbox/engine.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 
 /** A message as the statements return it. Names of one word survive the name transforms of a client. */
 export interface Row {
-  readonly key: string;
+  readonly number: string;
   readonly id: string;
   readonly body: string;
   readonly meta: string | null;
   readonly count: number;
   readonly enqueued: number;
   readonly checkpoint: string | null;
+  /** Only a receive returns these. `line` is the key of the message, and `now` the time of the receive. */
+  readonly priority?: number;
+  readonly line?: string | null;
+  readonly now?: number;
+  /** Only `peek` and `find` return it. */
+  readonly state?: MessageState;
 }
 
 /** A message that was read from the table. All deliveries of one receive share a nonce. */
 export class PostgresDelivery implements Delivery<string> {
-  readonly key: string;
+  /** The number of its row. */
+  readonly number: string;
   readonly nonce: string;
   readonly id: string;
   readonly body: string;
@@ -23,11 +30,16 @@ export class PostgresDelivery implements Delivery<string> {
   readonly deliveryCount: number;
   readonly enqueuedAt: number;
   readonly checkpoint: string | undefined;
+  readonly state: MessageState | undefined;
+  /** The key of the message: the settlement has to unblock it. */
+  readonly line: string | undefined;
+  /** True after a transaction of the caller acknowledged it. The row may be locked until its end. */
+  inTransaction = false;
   /** The settlement whose reply was lost; the server may have run it. */
   unanswered: Settlement | undefined;
 
   constructor(row: Row, nonce: string) {
-    this.key = String(row.key);
+    this.number = String(row.number);
     this.nonce = nonce;
     this.id = row.id;
     this.body = row.body;
@@ -35,10 +47,12 @@ export class PostgresDelivery implements Delivery<string> {
     this.deliveryCount = Number(row.count);
     this.enqueuedAt = Math.floor(Number(row.enqueued));
     this.checkpoint = row.checkpoint ?? undefined;
+    this.state = row.state;
+    this.line = row.line ?? undefined;
   }
 
   get receiptHandle(): string {
-    return `${this.key}-${this.nonce}`;
+    return `${this.number}-${this.nonce}`;
   }
 }
 
@@ -51,10 +65,13 @@ type Call = (
 /** The statements that need a valid receipt handle. */
 export type Settlement =
   | "acknowledge"
+  | "acknowledgeKeyed"
   | "extend"
+  | "extendUnlocked"
   | "nack"
   | "release"
   | "deadLetter"
+  | "deadLetterKeyed"
   | "checkpoint";
 
 /**
@@ -78,46 +95,75 @@ export class Settlements {
     ...parameters: SqlParameter[]
   ): Promise<boolean[]> {
     const own = deliveries as readonly PostgresDelivery[];
-    if (new Set(own.map(({ key }) => key)).size < own.length) {
+    if (new Set(own.map(({ number }) => number)).size < own.length) {
       // The reply identifies messages, so two deliveries of one message need separate calls.
       const each = own.map((delivery) => this.run(settlement, [delivery], ...parameters));
       return (await Promise.all(each)).flat();
     }
-    const action = settlement === "deadLetter" ? "dead-letter" : settlement;
-    const nonces = arrayLiteral(own.map(({ nonce }) => nonce));
+    const { action, keeps, removes } = KINDS[settlement];
     let rows: readonly SqlRow[];
     try {
-      rows = await this.#call(settlement, action, [keysOf(own), nonces, ...parameters]);
+      rows = await this.#call(settlement, action, [...handlesOf(own), ...parameters]);
     } catch (error) {
-      // These leave the receipt handle valid, so that a repetition needs no check.
-      const keeps = settlement === "extend" || settlement === "checkpoint";
       if (!keeps) { for (const delivery of own) delivery.unanswered = settlement; }
       throw error;
     }
-    const settled = new Set(rows.map(({ key }) => String(key)));
-    const uncertain = own.filter(({ key, unanswered }) => {
-      return unanswered === settlement && !settled.has(key);
+    const settled = new Set(rows.map(({ number }) => String(number)));
+    const uncertain = own.filter(({ number, unanswered }) => {
+      return unanswered === settlement && !settled.has(number);
     });
     if (uncertain.length > 0) {
       const current = await this.#nonces(action, uncertain);
-      const applied = uncertain.filter((it) => wasApplied(settlement, it, current.get(it.key)));
-      for (const { key } of applied) settled.add(key);
+      const applied = uncertain.filter((it) => wasApplied(removes, it, current.get(it.number)));
+      for (const { number } of applied) settled.add(number);
     }
-    return own.map(({ key }) => settled.has(key));
+    return own.map(({ number }) => settled.has(number));
   }
 
-  /** Returns the current nonces of the messages that still exist, by key. */
+  /** Returns the current nonces of the messages that still exist, by number. */
   async #nonces(
     action: string,
     deliveries: readonly PostgresDelivery[],
   ): Promise<ReadonlyMap<string, string | null>> {
-    const rows = await this.#call("nonces", action, [keysOf(deliveries)]);
-    return new Map(rows.map(({ key, nonce }) => [String(key), nonce as string | null]));
+    const rows = await this.#call("nonces", action, [handlesOf(deliveries)[0]]);
+    return new Map(rows.map(({ number, nonce }) => [String(number), nonce as string | null]));
   }
 }
 
-function keysOf(deliveries: readonly PostgresDelivery[]): string {
-  return arrayLiteral(deliveries.map(({ key }) => key));
+/** What each statement does. */
+const KINDS: Readonly<
+  Record<Settlement, {
+    readonly action: string;
+    /** True when the receipt handle stays valid, so that a repetition needs no check. */
+    readonly keeps?: true;
+    /** True when the message is gone afterwards. */
+    readonly removes?: true;
+  }>
+> = {
+  acknowledge: { action: "acknowledge", removes: true },
+  acknowledgeKeyed: { action: "acknowledge", removes: true },
+  extend: { action: "extend", keeps: true },
+  extendUnlocked: { action: "extend", keeps: true },
+  nack: { action: "nack" },
+  release: { action: "release" },
+  deadLetter: { action: "dead-letter", removes: true },
+  deadLetterKeyed: { action: "dead-letter", removes: true },
+  checkpoint: { action: "checkpoint", keeps: true },
+};
+
+/** Returns the first two parameters of a settlement: the numbers of the rows, and the nonces. */
+export function handlesOf(
+  deliveries: readonly PostgresDelivery[],
+): [numbers: string, nonces: string] {
+  return [
+    arrayLiteral(deliveries.map(({ number }) => number)),
+    arrayLiteral(deliveries.map(({ nonce }) => nonce)),
+  ];
+}
+
+/** Returns the different keys of the messages; none when no message has a key. */
+export function keysOf(deliveries: readonly PostgresDelivery[]): string[] {
+  return [...new Set(deliveries.flatMap(({ line }) => line ?? []))];
 }
 
 /**
@@ -125,10 +171,9 @@ function keysOf(deliveries: readonly PostgresDelivery[]): string {
  * message has now; undefined when the message is gone. A released message may have been received again.
  */
 function wasApplied(
-  settlement: Settlement,
+  removes: boolean | undefined,
   { nonce }: PostgresDelivery,
   current: string | null | undefined,
 ): boolean {
-  const removes = settlement === "acknowledge" || settlement === "deadLetter";
   return current === undefined || !removes && current !== nonce;
 }

@@ -1,46 +1,58 @@
 import { FREE_RELEASES } from "../../mailbox/engine.ts";
+import { COLUMNS, type ControlStatements, controlStatements } from "./_control_statements.ts";
 
 /** All statements on the table, by name. */
-export interface Statements {
+export interface Statements extends ControlStatements {
   readonly send: string;
   readonly sendBounded: string;
+  readonly store: string;
+  readonly storeInTransaction: string;
+  readonly forgetIds: string;
   readonly receive: string;
   readonly nextDue: string;
   readonly makeDueReady: string;
+  readonly joinKeys: string;
   readonly releaseLost: string;
   readonly acknowledge: string;
+  readonly acknowledgeKeyed: string;
+  readonly acknowledgeInTransaction: string;
   readonly extend: string;
+  readonly extendUnlocked: string;
   readonly nack: string;
   readonly release: string;
   readonly deadLetter: string;
+  readonly deadLetterKeyed: string;
   readonly checkpoint: string;
   readonly nonces: string;
-  readonly peek: string;
-  readonly count: string;
-  readonly purge: string;
   readonly notify: string;
 }
-
-const COLUMNS = `id::text as key, message_id as id, body, meta, attempts as count,
-  (extract(epoch from enqueued_at) * 1000)::float8 as enqueued, checkpoint`;
 
 /** Returns the `visible_at` for a delay in milliseconds. Without a delay the message is ready. */
 const due = (ms: string) =>
   `case when ${ms} = 0 then '-infinity' else clock_timestamp() + ${ms} * interval '1 ms' end`;
 
+/** The sender of the notifications of a transaction: also the process that runs it has to wake. */
+const TRANSACTION = "transaction";
+
 /**
  * Returns the statements for a schema, whose name must be checked before. All other values are text
  * parameters with a cast, so that every client sends them alike. All times are by the server's clock.
  *
- * A ready message has a `visible_at` of `-infinity`. Ready messages are ordered by `id`, which never
- * changes. Any other `visible_at` is the end of a delay or a lease. A leased message has a `receipt`, the
- * nonce of its receipt handle.
+ * A ready message has a `visible_at` of `-infinity`. Ready messages are ordered by priority and `id`, which
+ * never change. A message with a `visible_at` of `infinity` is blocked by another one with its key. Any other
+ * `visible_at` is the end of a delay or a lease. A leased message has a `receipt`, the nonce of its receipt
+ * handle.
+ *
+ * A message with a `key` gets its `place` in the line of the key when it is sent, or when its first delay is
+ * over. The message with the lowest place is not blocked.
  */
 export function statementsFor(schema: string): Statements {
   const messages = `"${schema}".messages`;
+  const controls = `"${schema}".controls`;
+  const remembered = `"${schema}".remembered`;
 
   // The order of the index `messages_line`. It contains no plain id, so that only the primary key finds ids.
-  const inLine = "visible_at, (id + 0)";
+  const inLine = "visible_at, (-priority), (id + 0)";
 
   // Only unexpired leases can settle. `id = any(…)` finds the rows by their primary key whatever the
   // statistics say, which a join with the pairs does not. `is true` makes the planner hash the pairs,
@@ -53,27 +65,50 @@ export function statementsFor(schema: string): Statements {
   const relaxed = "(select set_config('synchronous_commit', 'off', true)) = 'off'";
 
   const entries = `unnest($2::text::text[], $3::text::boolean[], $4::text::text[],
-      $5::text::float8[], $6::text::text[], $7::text::text[])
-    with ordinality as entry (message_id, chosen, body, delay, meta, checkpoint, place)`;
+      $5::text::float8[], $6::text::text[], $7::text::text[], $8::text::smallint[])
+    with ordinality as entry (message_id, chosen, body, delay, envelope, checkpoint, priority, place)`;
 
   // `order by place` numbers the messages in the order of sending.
-  const store = (condition: string) =>
-    `insert into ${messages} (queue, message_id, chosen, body, visible_at, meta, checkpoint)
-    select $1::text, message_id, chosen, body, ${due("delay")}, meta, checkpoint
-    from ${entries} ${condition} order by place
+  const insert = (condition: string) =>
+    `insert into ${messages}
+      (queue, message_id, chosen, body, visible_at, envelope, checkpoint, priority)
+    select $1::text, message_id, chosen, body, ${due("delay")}, envelope, checkpoint, priority
+    from ${entries} ${condition} order by entry.place
     on conflict (queue, message_id) where chosen do nothing returning message_id, chosen`;
 
   // The stored chosen ids as JSON, because not every client parses arrays.
   const ids = "(select json_agg(message_id)::text from stored where chosen) as ids";
 
+  const store = (inTransaction: boolean) =>
+    `select size::float8 as size, fresh::float8 as fresh, stored as ids, refused
+      from "${schema}".store($1::text, $2::text::text[], $3::text::boolean[], $4::text::text[],
+        $5::text::float8[], $6::text::text[], $7::text::text[], $8::text::smallint[],
+        $9::text::text[], $10::text::float8[], $11::text::bigint, ${inTransaction})`;
+
+  // Joined rows of `settle` have the number of unblocked messages each.
+  const settle = (letter: string) =>
+    `select unnest(settled)::text as number, advanced::int as advanced from "${schema}".settle(
+        $3::text, $4::text::text[], $1::text::bigint[], $2::text::bigint[], ${letter})`;
+
   return {
-    send: `with stored as (${store("")}) select ${ids}`,
+    ...controlStatements(schema, inLine),
+    send: `with stored as (${insert("")}) select ${ids}`,
 
     // The function takes a lock until the commit, then counts with a new snapshot.
     sendBounded: `with room as materialized (
-        select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $8::text::bigint)
-      ), stored as (${store("where (select size + fresh <= $8::text::bigint from room)")})
+        select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $9::text::bigint)
+      ), stored as (${insert("where (select size + fresh <= $9::text::bigint from room)")})
       select size::float8 as size, fresh::float8 as fresh, ${ids} from room`,
+
+    store: store(false),
+    storeInTransaction: `with stored as materialized (${store(true)})
+      select *, pg_notify($12::text, '${TRANSACTION} ' || $1::text)::text as woken from stored`,
+
+    // In small batches, without waiting for other processes that do the same.
+    forgetIds: `delete from ${remembered} where (queue, message_id) in (
+        select queue, message_id from ${remembered} where forget_at <= now()
+        order by forget_at limit 1000 for update skip locked
+      ) and ${relaxed}`,
 
     // The range instead of an equality makes `messages_line` the only index that gives the order. The
     // statement receives nothing while a hidden message is due, because that one may be older: `makeDueReady`
@@ -84,67 +119,100 @@ export function statementsFor(schema: string): Statements {
         where queue = $1::text and visible_at <= '-infinity' and ($5::text::boolean or not exists (
           select from ${messages}
           where queue = $1::text and visible_at > '-infinity' and visible_at <= now()))
+          and not exists (
+            select from ${controls} where queue = $1::text and (key is null or not $5::text::boolean))
           and ${relaxed}
         order by ${inLine} limit $2::text::bigint for update skip locked
       )
       update ${messages} set receipt = $4::text::bigint, attempts = attempts + 1,
         visible_at = now() + $3::text::float8 * interval '1 ms'
-      where id = any(array(select id from oldest)) returning ${COLUMNS}`,
+      where id = any(array(select id from oldest)) returning ${COLUMNS}, priority, key as line,
+        (extract(epoch from now()) * 1000)::float8 as now`,
 
-    // No row when the queue is empty; 0 when a message is ready but another worker has locked it.
-    nextDue: `select case when visible_at > '-infinity'
-        then (extract(epoch from visible_at) - extract(epoch from clock_timestamp())) * 1000
-        else 0 end::float8 as ms
-      from ${messages} where queue = $1::text order by ${inLine} limit 1`,
+    // No row while the queue is paused. Without a time when the queue is empty; 0 when a message is ready
+    // but another worker has locked it.
+    nextDue: `select (
+        select case when visible_at > '-infinity'
+          then (extract(epoch from visible_at) - extract(epoch from clock_timestamp())) * 1000
+          else 0 end::float8
+        from ${messages} where queue = $1::text order by ${inLine} limit 1
+      ) as ms, exists (
+        select from ${messages} where queue = $1::text and key is not null and place is null and
+          visible_at <= clock_timestamp()
+      ) or exists (
+        select from ${controls} where queue = $1::text and key is not null
+      ) as joins
+      where not exists (select from ${controls} where queue = $1::text and key is null)`,
 
+    // Messages that have not joined the line of their key are left to `joinKeys`.
     makeDueReady: `with due as materialized (
         select id from ${messages}
-        where queue = $1::text and visible_at > '-infinity' and visible_at <= now()
+        where queue = $1::text and visible_at > '-infinity' and visible_at <= now() and
+          (key is null or place is not null)
         order by ${inLine} limit 10000 for update skip locked
       )
       update ${messages} set visible_at = '-infinity', receipt = null
       where id = any(array(select id from due))`,
+    joinKeys: `select advanced::int as advanced from "${schema}".join_keys($1::text)`,
 
     // Releases the messages of receives whose reply was lost.
     releaseLost: `update ${messages} set visible_at = '-infinity', receipt = null,
         attempts = attempts - 1
-      where queue = $1::text and visible_at > now() and receipt = any($2::text::bigint[])`,
+      where queue = $1::text and visible_at > now() and visible_at < 'infinity' and
+        receipt = any($2::text::bigint[])`,
 
-    acknowledge: `delete from ${messages} where ${held} returning id::text as key`,
+    acknowledge: `delete from ${messages} where ${held} returning id::text as number`,
+    acknowledgeKeyed: settle("null, null, null"),
+
+    // Takes no lock that others need before the commit, and may see an old snapshot. So it leaves a row by
+    // which the next receive unblocks the key.
+    acknowledgeInTransaction: `with removed as (
+        delete from ${messages} where ${held} returning id, queue, key
+      ), freed as (
+        insert into ${controls} (queue, key)
+        select queue, key from removed where key is not null returning queue
+      )
+      select id::text as number, (
+        select count(pg_notify($3::text, '${TRANSACTION} ' || queue)::text)
+        from (select distinct queue from freed) as woken
+      ) as woken from removed`,
+
     extend: `update ${messages} set visible_at = greatest(visible_at,
         clock_timestamp() + $3::text::float8 * interval '1 ms')
-      where ${held} and ${relaxed} returning id::text as key`,
+      where ${held} and ${relaxed} returning id::text as number`,
+
+    // Does not wait for a transaction of the caller that has acknowledged the message, and leaves it then.
+    extendUnlocked: `with held as materialized (
+        select id from ${messages} where ${held}
+      ), unlocked as materialized (
+        select id from ${messages} where id = any(array(select id from held)) and ${relaxed}
+        for update skip locked
+      ), extended as (
+        update ${messages} set visible_at = greatest(visible_at,
+          clock_timestamp() + $3::text::float8 * interval '1 ms')
+        where id = any(array(select id from unlocked))
+      )
+      select id::text as number from held`,
     nack: `update ${messages} set visible_at = ${due("$3::text::float8")}, receipt = null,
         attempts = attempts - $4::text::int
-      where ${held} returning id::text as key`,
+      where ${held} returning id::text as number`,
     release: `update ${messages} set visible_at = '-infinity', receipt = null,
         releases = releases + 1, attempts = attempts - (releases < ${FREE_RELEASES})::int
-      where ${held} returning id::text as key`,
+      where ${held} returning id::text as number`,
     checkpoint: `update ${messages} set checkpoint = $3::text
-      where ${held} returning id::text as key`,
+      where ${held} returning id::text as number`,
 
     deadLetter: `with removed as (
         delete from ${messages} where ${held} returning id, queue
       ), letter as (
-        insert into ${messages} (queue, message_id, chosen, body, visible_at, meta)
+        insert into ${messages} (queue, message_id, chosen, body, visible_at, envelope)
         select queue || '.dead', $3::text, false, $4::text, '-infinity', $5::text from removed
       )
-      select id::text as key from removed`,
+      select id::text as number from removed`,
+    deadLetterKeyed: settle("$5::text, $6::text, $7::text"),
 
-    nonces: `select id::text as key, receipt::text as nonce from ${messages}
+    nonces: `select id::text as number, receipt::text as nonce from ${messages}
       where id = any($1::text::bigint[])`,
-
-    // The index returns the oldest ready messages; only the hidden ones are sorted.
-    peek: `select ${COLUMNS} from (
-        (select * from ${messages} where queue = $1::text and visible_at <= '-infinity'
-          order by ${inLine} limit $2::text::bigint)
-        union all
-        (select * from ${messages} where queue = $1::text and visible_at > '-infinity'
-          order by id + 0 limit $2::text::bigint)
-      ) as oldest order by oldest.id limit $2::text::bigint`,
-    count: `select count(*)::float8 as count from ${messages} where queue = $1::text`,
-    purge: `with removed as (delete from ${messages} where queue = $1::text returning 1)
-      select count(*)::float8 as count from removed`,
 
     notify: `select pg_notify($1::text, $2::text || ' ' || queue)
       from unnest($3::text::text[]) as woken (queue) where ${relaxed}`,

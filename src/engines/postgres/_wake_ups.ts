@@ -15,6 +15,33 @@ const PROBE_INTERVAL_MS = 15_000;
 /** Stops listening. */
 type Stop = () => Promise<void>;
 
+/** Listeners by queue. */
+class Listeners<A extends readonly unknown[]> {
+  readonly #queues = new Map<string, Set<(...args: A) => void>>();
+
+  get queues(): readonly string[] {
+    return [...this.#queues.keys()];
+  }
+
+  add(queue: string, listener: (...args: A) => void): () => void {
+    const own = (...args: A) => listener(...args);
+    const listeners = this.#queues.get(queue) ?? new Set();
+    this.#queues.set(queue, listeners.add(own));
+    return () => {
+      listeners.delete(own);
+      if (listeners.size === 0 && this.#queues.get(queue) === listeners) this.#queues.delete(queue);
+    };
+  }
+
+  call(queue: string, ...args: A): void {
+    for (const listener of this.#queues.get(queue) ?? []) listener(...args);
+  }
+
+  clear(): void {
+    this.#queues.clear();
+  }
+}
+
 /**
  * The listeners of this process, by queue, and the one connection that receives the notifications of other
  * processes. The connection is open only while there are listeners.
@@ -33,7 +60,10 @@ export class WakeUps {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #notify: () => Promise<unknown>;
-  readonly #listeners = new Map<string, Set<() => void>>();
+  readonly #wakes = new Listeners<[]>();
+  readonly #cancels = new Listeners<[id: string]>();
+  /** The received parts of long ids, by sender. */
+  readonly #parts = new Map<string, string>();
   #stop: Stop | undefined;
   #cancelLinger: Cancel | undefined;
   #cancelProbe: Cancel | undefined;
@@ -56,9 +86,37 @@ export class WakeUps {
 
   /** Calls `listener` whenever messages of the queue may have become visible. */
   add(queue: string, listener: () => void): () => void {
-    const own = () => listener();
-    const listeners = this.#listeners.get(queue) ?? new Set();
-    this.#listeners.set(queue, listeners.add(own));
+    return this.#listening(this.#wakes.add(queue, listener));
+  }
+
+  /** Calls `listener` with the id of each message of the queue that is cancelled while in flight. */
+  onCancel(queue: string, listener: (id: string) => void): () => void {
+    return this.#listening(this.#cancels.add(queue, listener));
+  }
+
+  /** Calls the listeners of this queue. */
+  wake(queue: string): void {
+    this.#wakes.call(queue);
+  }
+
+  /** Calls the listeners of cancelled messages. */
+  cancelled(queue: string, id: string): void {
+    this.#cancels.call(queue, id);
+  }
+
+  /** Closes the connection and removes all listeners. */
+  async close(): Promise<void> {
+    this.#cancelLinger?.();
+    this.#cancelProbe?.();
+    this.#wakes.clear();
+    this.#cancels.clear();
+    const stop = this.#stop;
+    this.#stop = undefined;
+    await stop?.();
+  }
+
+  /** Keeps the connection open until the returned function has removed the last listener. */
+  #listening(remove: () => void): () => void {
     this.#cancelLinger?.();
     this.#cancelLinger = undefined;
     if (this.#stop === undefined) {
@@ -66,30 +124,14 @@ export class WakeUps {
       this.#startProbing();
     }
     return () => {
-      listeners.delete(own);
-      if (listeners.size > 0 || this.#listeners.get(queue) !== listeners) return;
-      this.#listeners.delete(queue);
-      if (this.#listeners.size === 0) this.#linger();
+      remove();
+      if (this.#wakes.queues.length + this.#cancels.queues.length === 0) this.#linger();
     };
-  }
-
-  /** Calls the listeners of this queue. */
-  wake(queue: string): void {
-    for (const listener of this.#listeners.get(queue) ?? []) listener();
-  }
-
-  /** Closes the connection and removes all listeners. */
-  async close(): Promise<void> {
-    this.#cancelLinger?.();
-    this.#cancelProbe?.();
-    this.#listeners.clear();
-    const stop = this.#stop;
-    this.#stop = undefined;
-    await stop?.();
   }
 
   #linger(): void {
     this.#cancelLinger?.();
+    if (this.#stop === undefined) return;
     this.#cancelLinger = this.#clock.schedule(LINGER_MS, () => void this.close());
   }
 
@@ -135,16 +177,25 @@ export class WakeUps {
     };
   }
 
+  /** A payload is `<sender> <queue>`, and for a cancelled message ` <part>/<parts> <text>` of its id. */
   #onNotification(payload: string): void {
-    const [sender, queue] = payload.split(" ");
+    const [, sender = "", queue = "", part, parts, text = ""] = PAYLOAD.exec(payload) ?? [];
     if (sender === this.sender) this.#echoReceived = true;
-    else if (queue !== undefined) this.wake(queue);
+    else if (part === undefined) this.wake(queue);
+    else {
+      const id = `${part === "1" ? "" : this.#parts.get(sender) ?? ""}${text}`;
+      this.#parts.delete(sender);
+      if (part === parts) this.cancelled(queue, id);
+      else this.#parts.set(sender, id);
+    }
   }
 
   #wakeAll(): void {
-    for (const queue of [...this.#listeners.keys()]) this.wake(queue);
+    for (const queue of this.#wakes.queues) this.wake(queue);
   }
 }
+
+const PAYLOAD = /^(\S*) (\S*)(?: (\d+)\/(\d+) (.*))?$/s;
 
 /** Minimum time between notifications, because each one delays the commits of all sessions. */
 const NOTIFY_INTERVAL_MS = 10;

@@ -132,6 +132,7 @@ class UrlServer implements Server {
       connection: {
         application_name: APPLICATION_NAME,
         statement_timeout: Math.ceil(this.#callTimeoutMs),
+        default_transaction_isolation: "read committed", // a new snapshot after waiting for a lock
         ...PLANNING,
       },
     };

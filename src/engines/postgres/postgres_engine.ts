@@ -1,24 +1,27 @@
 import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
-import {
-  type Delivery,
-  type Engine,
-  type EngineStats,
-  type Entry,
-  freshnessOf,
-  type OffThreadPlan,
-  type Received,
+import type {
+  Delivery,
+  Engine,
+  EngineStats,
+  EngineTransaction,
+  Entry,
+  OffThreadPlan,
+  Received,
 } from "../../mailbox/engine.ts";
-import { fullError, isMailboxError } from "../../mailbox/errors.ts";
-import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
+import { isMailboxError } from "../../mailbox/errors.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
-import { LostCalls, PendingCalls } from "../_kit/calls.ts";
+import { PendingCalls } from "../_kit/calls.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import type { PostgresLink } from "./postgres_link.ts";
+import { Receives } from "./_receives.ts";
 import { SendBatcher } from "./_send_batcher.ts";
-import { PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
+import { isPlain, plainParameters, storedOf, storeParameters } from "./_sends.ts";
+import { keysOf, PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
+import { postgresTransaction } from "./_transactions.ts";
 
 /** Options of {@linkcode PostgresEngine}. */
 export interface PostgresEngineOptions {
@@ -40,21 +43,12 @@ export interface ExtenderOptions {
   readonly callTimeoutMs: number;
 }
 
-/** The row that a send returns. */
-interface Sent {
-  /** For a bounded queue: its size before the send, and how many messages were new. */
-  readonly size?: number;
-  readonly fresh?: number;
-  /** The stored ids that senders chose, as JSON. */
-  readonly ids: string | null;
-}
-
-/** The due row is locked by another worker: the receiver retries after this time. */
-const LOCKED_RETRY_MS = 5;
+/** Ids that are not remembered any more are deleted once for so many sends that remember one. */
+const SENDS_PER_CLEANUP = 100;
 
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
-  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
+  readonly capabilities: Capabilities = FULL_CAPABILITIES;
   readonly label = "PostgreSQL";
   readonly #queue: string;
   readonly #link: PostgresLink;
@@ -62,9 +56,10 @@ export class PostgresEngine implements Engine<string> {
   readonly #batcher: SendBatcher;
   readonly #settlements: Settlements;
   readonly #pending: PendingCalls;
-  /** The nonces of receives that failed: the server may have run them. */
-  readonly #lost: LostCalls<string>;
+  readonly #receives: Receives;
   #closed = false;
+  /** How many sends have remembered ids. */
+  #remembered = 0;
 
   /** The dead letters share `pending` with their mailbox, whose `close` waits for the calls of both. */
   constructor(
@@ -77,12 +72,16 @@ export class PostgresEngine implements Engine<string> {
     this.#link = link;
     this.#options = options;
     this.#pending = pending;
-    this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
     this.#batcher = new SendBatcher(
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
-    this.#settlements = new Settlements((...call) => this.#call(...call));
+    this.#receives = new Receives(queue, options, (...call) => this.#call(...call), (late) => {
+      return this.release(late);
+    });
+    this.#settlements = new Settlements(async (...call) =>
+      this.#wakeNext(await this.#call(...call))
+    );
   }
 
   async send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -91,26 +90,33 @@ export class PostgresEngine implements Engine<string> {
     return stored;
   }
 
-  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    if (this.#lost.nextLookMs === 0) await this.#releaseLost();
-    let deliveries = await this.#receiveReady(max, visibilityMs, false);
-    if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
-    let nextDueMs = await this.#nextDueMs();
-    if (nextDueMs <= 0) {
-      await this.#call("makeDueReady", "receive", [this.#queue]);
-      deliveries = await this.#receiveReady(max, visibilityMs, true);
-      if (deliveries.length > 0) return { deliveries, nextDueMs: 0 };
-      nextDueMs = Math.max(LOCKED_RETRY_MS, await this.#nextDueMs());
-    }
-    return { deliveries, nextDueMs: Math.min(nextDueMs, this.#lost.nextLookMs) };
+  receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    return this.#receives.receive(max, visibilityMs);
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settlements.run("acknowledge", deliveries);
+    const keys = keysOf(deliveries as readonly PostgresDelivery[]);
+    if (keys.length === 0) return this.#settlements.run("acknowledge", deliveries);
+    const parameters = [this.#queue, arrayLiteral(keys)];
+    return this.#settlements.run("acknowledgeKeyed", deliveries, ...parameters);
   }
 
-  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return this.#settlements.run("extend", deliveries, `${visibilityMs}`);
+  async extend(
+    deliveries: readonly Delivery<string>[],
+    visibilityMs: number,
+  ): Promise<boolean[]> {
+    const own = deliveries as readonly PostgresDelivery[];
+    const extend = (settlement: "extend" | "extendUnlocked", some: readonly PostgresDelivery[]) =>
+      this.#settlements.run(settlement, some, `${visibilityMs}`);
+    const locked = own.filter(({ inTransaction }) => inTransaction);
+    if (locked.length === 0) return await extend("extend", own);
+    if (locked.length === own.length) return await extend("extendUnlocked", own);
+    const others = own.filter(({ inTransaction }) => !inTransaction);
+    const [ofOthers, ofLocked] = await Promise.all([
+      extend("extend", others),
+      extend("extendUnlocked", locked),
+    ]);
+    return own.map((it) => it.inTransaction ? ofLocked.shift()! : ofOthers.shift()!);
   }
 
   async nack(
@@ -132,7 +138,11 @@ export class PostgresEngine implements Engine<string> {
 
   async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
     const { id, body, meta = null } = letter;
-    const [moved = false] = await this.#settlements.run("deadLetter", [delivery], id, body, meta);
+    const keys = keysOf([delivery as PostgresDelivery]);
+    const line = [this.#queue, arrayLiteral(keys)];
+    const [moved = false] = keys.length === 0
+      ? await this.#settlements.run("deadLetter", [delivery], id, body, meta)
+      : await this.#settlements.run("deadLetterKeyed", [delivery], ...line, id, body, meta);
     this.#link.wake(this.#deadQueue);
     return moved;
   }
@@ -153,12 +163,55 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+    const [row] = await this.#call("stats", "count", [this.#queue]);
+    const { waiting, delayed, flying, oldest, paused } = row!;
+    return {
+      waiting: Number(waiting),
+      delayed: Number(delayed),
+      inFlight: Number(flying),
+      paused: paused === true,
+      ...(oldest !== null && { oldestWaitingMs: Math.max(0, Number(oldest)) }),
+    };
   }
 
   async purge(): Promise<number> {
     const [row] = await this.#call("purge", "purge", [this.#queue]);
     return Number(row!.count);
+  }
+
+  async find(id: string): Promise<PostgresDelivery | undefined> {
+    const [row] = await this.#call("find", "read", [this.#queue, id]);
+    return row && new PostgresDelivery(row as unknown as Row, "");
+  }
+
+  async cancel(id: string): Promise<boolean> {
+    const { wakeUps, channel } = this.#link;
+    const parameters = [this.#queue, id, channel, wakeUps.sender];
+    const rows = this.#wakeNext(await this.#call("cancel", "cancel", parameters));
+    const { cancelled, held } = rows[0]!;
+    if (held === true) wakeUps.cancelled(this.#queue, id);
+    return cancelled === true;
+  }
+
+  onCancel(listener: (id: string) => void): () => void {
+    if (this.#closed) return () => {};
+    return this.#link.wakeUps.onCancel(this.#queue, listener);
+  }
+
+  async pause(paused: boolean): Promise<void> {
+    await this.#call(paused ? "pause" : "resume", paused ? "pause" : "resume", [this.#queue]);
+    if (!paused) this.#link.wake(this.#queue);
+  }
+
+  transaction(transaction: unknown): EngineTransaction<string> {
+    const { statements, channel } = this.#link;
+    return postgresTransaction(transaction, {
+      queue: this.#queue,
+      maxSize: this.#options.maxSize,
+      statements,
+      channel,
+      onRemembered: () => this.#forgetIds(),
+    });
   }
 
   onWake(listener: () => void): () => void {
@@ -169,8 +222,21 @@ export class PostgresEngine implements Engine<string> {
   }
 
   deadLetters(): PostgresEngine {
+    return this.queue(this.#deadQueue);
+  }
+
+  queue(name: string): PostgresEngine {
     const options = { ...this.#options, maxSize: Infinity };
-    return new PostgresEngine(this.#deadQueue, this.#link, options, this.#pending);
+    return new PostgresEngine(name, this.#link, options, this.#pending);
+  }
+
+  async queues(): Promise<string[]> {
+    const rows = await this.#call("queues", "list the queues", []);
+    return rows.map(({ name }) => String(name));
+  }
+
+  async drop(): Promise<void> {
+    await this.#call("drop", "delete the queue", [this.#queue]);
   }
 
   offThread(): OffThreadPlan | undefined {
@@ -194,74 +260,28 @@ export class PostgresEngine implements Engine<string> {
   /** Returns for each entry whether it was stored. */
   async #store(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const { maxSize } = this.#options;
-    const parameters = [
-      this.#queue,
-      arrayLiteral(entries.map(({ id }) => id)),
-      arrayLiteral(entries.map(({ dedup }) => dedup)),
-      arrayLiteral(entries.map(({ body }) => body)),
-      arrayLiteral(entries.map(({ delayMs }) => delayMs)),
-      arrayLiteral(entries.map(({ meta = null }) => meta)),
-      arrayLiteral(entries.map(({ checkpoint = null }) => checkpoint)),
-    ];
-    const bounded = maxSize !== Infinity;
-    const [row] =
-      await (bounded
-        ? this.#call("sendBounded", "send", [...parameters, `${maxSize}`])
-        : this.#call("send", "send", parameters));
-    const { size = 0, fresh = 0, ids } = row as unknown as Sent;
-    if (!bounded || Number(size) + Number(fresh) <= maxSize) {
-      const stored = new Set<string>(JSON.parse(ids ?? "[]"));
-      return freshnessOf(entries, (id) => !stored.has(id));
-    }
-    throw fullError(this.#queue, size, maxSize, fresh);
+    const plain = plainParameters(this.#queue, entries);
+    const rows = !isPlain(entries)
+      ? await this.#call("store", "send", storeParameters(this.#queue, entries, maxSize))
+      : maxSize === Infinity
+      ? await this.#call("send", "send", plain)
+      : await this.#call("sendBounded", "send", [...plain, `${maxSize}`]);
+    if (entries.some(({ dedupMs }) => dedupMs !== undefined)) this.#forgetIds();
+    return storedOf(this.#queue, entries, maxSize, rows);
   }
 
-  /** Leases ready messages. Unless `ignoreDue` is set, it leases none while a hidden message is due. */
-  async #receiveReady(
-    max: number,
-    visibilityMs: number,
-    ignoreDue: boolean,
-  ): Promise<PostgresDelivery[]> {
-    const nonce = `${Math.floor(this.#options.random.number() * Number.MAX_SAFE_INTEGER)}`;
-    const open = (rows: readonly SqlRow[]) => {
-      const found = rows.map((row) => new PostgresDelivery(row as unknown as Row, nonce));
-      return found.sort((a, b) => Number(a.key) - Number(b.key)); // `returning` has no order
-    };
-    const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${ignoreDue}`];
-    try {
-      const late = (rows: readonly SqlRow[]) => this.#releaseLate(open(rows));
-      return open(await this.#call("receive", "receive", parameters, late));
-    } catch (error) {
-      this.#lost.add(nonce);
-      throw error;
-    }
-  }
-
-  async #releaseLate(deliveries: readonly PostgresDelivery[]): Promise<void> {
-    if (deliveries.length === 0) return;
-    try {
-      await this.release(deliveries);
-    } catch (error) {
-      this.#options.log.warn(
-        "could not release late messages; they reappear when their visibility timeout passes",
-        { mailbox: this.#queue, error },
-      );
-    }
-  }
-
-  async #releaseLost(): Promise<void> {
-    await this.#lost.look(async (nonces) => {
-      await this.#call("releaseLost", "release the messages of a lost receive", [
-        this.#queue,
-        arrayLiteral(nonces),
-      ]);
+  /** Deletes some of the ids that are not remembered any more, now and then. */
+  #forgetIds(): void {
+    if (this.#remembered++ % SENDS_PER_CLEANUP > 0) return;
+    this.#call("forgetIds", "delete old ids", []).catch((error) => {
+      this.#options.log.debug("old ids could not be deleted", { mailbox: this.#queue, error });
     });
   }
 
-  async #nextDueMs(): Promise<number> {
-    const [row] = await this.#call("nextDue", "receive", [this.#queue]);
-    const ms = row?.ms;
-    return ms === null || ms === undefined ? Infinity : Number(ms);
+  /** Wakes receivers when a call has unblocked messages. */
+  #wakeNext(rows: readonly SqlRow[]): readonly SqlRow[] {
+    if (Number(rows[0]?.advanced ?? 0) > 0) this.#link.wake(this.#queue);
+    return rows;
   }
 
   async #call(

@@ -38,6 +38,8 @@ export class PostgresLink {
   readonly calls: Calls;
   readonly statements: Statements;
   readonly wakeUps: WakeUps;
+  /** The channel of the notifications. */
+  readonly channel: string;
   readonly #options: PostgresLinkOptions;
   readonly #server: Server;
   readonly #notifier: Notifier;
@@ -47,6 +49,7 @@ export class PostgresLink {
     const { target, schema, maxConnections, callTimeoutMs, clock } = options;
     checkCount("maxConnections", maxConnections, 1, Number.MAX_SAFE_INTEGER);
     const channel = `${schema}_wake`;
+    this.channel = channel;
     this.#options = options;
     this.#server = serverOf(target, callTimeoutMs);
     this.calls = new Calls(this.#server, maxConnections, callTimeoutMs, clock);

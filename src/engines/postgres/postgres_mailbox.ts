@@ -125,8 +125,11 @@ export async function openExtender(options: ExtenderOptions): Promise<OffThreadE
   };
 }
 
-/** Returns the part of a delivery that `extend` needs. */
+/**
+ * Returns the part of a delivery that `extend` needs. This thread does not know which messages are locked by a
+ * transaction, so it waits for none.
+ */
 function deliveryOf(receiptHandle: string): PostgresDelivery {
-  const [key, nonce] = receiptHandle.split("-");
-  return { key, nonce } as PostgresDelivery;
+  const [number, nonce] = receiptHandle.split("-");
+  return { number, nonce, inTransaction: true } as PostgresDelivery;
 }

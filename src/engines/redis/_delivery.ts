@@ -1,4 +1,4 @@
-import type { Delivery, Entry } from "../../mailbox/engine.ts";
+import type { Delivery, Entry, MessageState } from "../../mailbox/engine.ts";
 
 /**
  * The head of a record. A record is `<sent at> <head>\n<body>`, one hash field, so that a receive needs one
@@ -9,6 +9,11 @@ import type { Delivery, Entry } from "../../mailbox/engine.ts";
  * the queue: workers of version 0.1 read the first four fields of format 2. They handle the message without
  * its headers, which they do not know, and their dead letter of it has none. So the marker in META stays 1:
  * with another one, version 0.1 would refuse to open the queue again after a rollback.
+ *
+ * The marker becomes 2 with the first message that has a key or a priority. Version 0.1 does not keep the
+ * lines of keys: its acknowledgement would leave a key blocked. With the marker it refuses to open the queue.
+ * Workers of version 0.1 that have the queue open by then do not notice, so they must be stopped before the
+ * first such message is sent.
  */
 type Head = readonly [
   id: string,
@@ -40,9 +45,26 @@ function replyToOf(meta: string): string | null {
   }
 }
 
-/** Returns an id that the sender chose with a prefix, so that it is never empty; otherwise "". */
-export function chosenIdOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): string {
-  return dedup ? `=${id}` : "";
+/**
+ * Returns the id of a message as it is in IDS. One that the sender chose has a prefix of its own, because only
+ * those have duplicates.
+ */
+export function indexOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): string {
+  return `${dedup ? "=" : "#"}${id}`;
+}
+
+/** Returns the options of a message as SEND expects them; most messages have none. */
+export function optionsOf(
+  { delayMs, dedupMs = 0, priority = 0, key = "" }: Entry<string>,
+): string | number {
+  const delay = microseconds(delayMs);
+  if (dedupMs === 0 && priority === 0 && key === "") return delay;
+  return `${delay} ${microseconds(dedupMs)} ${priority} ${key}`;
+}
+
+/** Rounds up, so that a lease or a delay is never shorter than requested. */
+export function microseconds(ms: number): number {
+  return Math.ceil(ms * 1_000);
 }
 
 /**
@@ -64,6 +86,8 @@ export class RedisDelivery implements Delivery<string> {
   readonly deliveryCount: number;
   readonly enqueuedAt: number;
   readonly checkpoint: string | undefined;
+  /** Where the message is, if it was not received but looked at. */
+  readonly state: MessageState | undefined;
   /** When the lease ends, in microseconds by the server's clock. */
   leaseEndsAtUs: number;
   /** The last call that failed; the server may have run it. */
@@ -76,6 +100,7 @@ export class RedisDelivery implements Delivery<string> {
     savedCheckpoint: string | null,
     receiveId: string,
     leaseEndsAtUs = 0,
+    state?: MessageState,
   ) {
     const sentAtEnd = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
@@ -91,6 +116,7 @@ export class RedisDelivery implements Delivery<string> {
     this.deliveryCount = deliveryCount;
     this.enqueuedAt = Number(record.slice(0, sentAtEnd));
     this.checkpoint = savedCheckpoint ?? checkpoint ?? undefined;
+    this.state = state;
     this.leaseEndsAtUs = leaseEndsAtUs;
   }
 
@@ -119,14 +145,10 @@ export function encodeHandles(deliveries: readonly Receipt[]): string {
   return JSON.stringify(receives);
 }
 
-/** Returns the script arguments of an acknowledgement: the handles, then number and id of each chosen id. */
+/** Returns the script arguments of an acknowledgement: the handles, then the ids. */
 export function ackArguments(deliveries: readonly RedisDelivery[]): string[] {
   if (deliveries.length === 0) return [];
-  const args = [encodeHandles(deliveries)];
-  for (const delivery of deliveries) {
-    if (delivery.dedup) args.push(delivery.seq, chosenIdOf(delivery));
-  }
-  return args;
+  return [encodeHandles(deliveries), ...deliveries.map(indexOf)];
 }
 
 /** The messages in the reply of RECEIVE. */
@@ -157,13 +179,18 @@ export function receivedDeliveries(
   });
 }
 
-/** Returns the messages in the reply of PEEK, which has four fields for each. */
+/** Returns the messages in the reply of PEEK or FIND, which has five fields for each. */
 export function peekedMessages(reply: readonly unknown[]): RedisDelivery[] {
   const messages: RedisDelivery[] = [];
-  for (let i = 2; i < reply.length; i += 4) {
-    const [seq, count] = [reply[i] as string, reply[i + 1] as number];
-    const [record, checkpoint] = [reply[i + 2] as string, reply[i + 3] as string | null];
-    messages.push(new RedisDelivery(seq, count, record, checkpoint, ""));
+  for (let i = 2; i < reply.length; i += 5) {
+    const [seq, count, record, checkpoint, state] = reply.slice(i, i + 5) as [
+      string,
+      number,
+      string,
+      string | null,
+      MessageState,
+    ];
+    messages.push(new RedisDelivery(seq, count, record, checkpoint, "", 0, state));
   }
   return messages;
 }

@@ -11,7 +11,7 @@ import {
   type RedisDelivery,
 } from "./_delivery.ts";
 import type { CallWindow, RedisLink, Values } from "./redis_link.ts";
-import { RECEIVE, RELEASE_LOST } from "./scripts/queue.ts";
+import { RECEIVE, RELEASE_LOST } from "./scripts/receive.ts";
 import type { Script } from "./scripts/script.ts";
 import type { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
 
@@ -24,7 +24,8 @@ const CLOSE_TIMEOUT_MS = 1_000;
 /** What a {@linkcode Receiver} needs of its engine. */
 export interface ReceiverOptions {
   readonly link: RedisLink;
-  readonly channel: string;
+  /** In how many seconds the server deletes the queue when it is not used; 0 means never. */
+  readonly expirySeconds: number;
   readonly memory: MemoryWatch;
   readonly storage: StorageWatch;
   run(verb: string, script: Script, values: Values): Promise<unknown[]>;
@@ -126,11 +127,11 @@ export class Receiver {
     visibilityUs: number,
     acks: readonly RedisDelivery[],
   ): Promise<Reply> {
-    const { link, run } = this.#options;
+    const { link, run, expirySeconds } = this.#options;
     const receiveId = `${this.#idPrefix}-${++this.#lastId}`;
     const { fromUs, untilUs } = link.window;
     try {
-      const values = [max, visibilityUs, receiveId, ...ackArguments(acks)];
+      const values = [max, visibilityUs, receiveId, expirySeconds, ...ackArguments(acks)];
       return await this.#read(await run("receive", RECEIVE, values), visibilityUs, receiveId);
     } catch (error) {
       // The estimate of the server's clock may have changed since: use both.
@@ -164,6 +165,7 @@ export class Receiver {
     const found = { seqs, records, redelivered };
     return {
       deliveries: receivedDeliveries(found, receiveId, nowUs + visibilityUs),
+      now: Math.floor(nowUs / 1_000),
       nextDueMs: Math.min(nextDueUs < 0 ? Infinity : nextDueUs / 1_000, this.#lost.nextLookMs),
       acknowledged,
       nowUs,
@@ -172,10 +174,10 @@ export class Receiver {
 
   /** Releases the messages of lost receives that are due for it, or of all. */
   async #releaseLost(all = false): Promise<void> {
-    const { channel, run } = this.#options;
+    const { run } = this.#options;
     await this.#lost.look(async (receives) => {
       for (const { receiveId, fromUs, untilUs } of receives) {
-        const values = [channel, receiveId, fromUs, untilUs];
+        const values = [receiveId, fromUs, untilUs];
         await run("release the messages of a lost receive", RELEASE_LOST, values);
       }
     }, all);

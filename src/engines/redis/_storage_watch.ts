@@ -2,14 +2,14 @@ import type { Log } from "../../log.ts";
 import type { Maybe } from "../../mailbox/engine.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { RedisLink } from "./redis_link.ts";
-import { queueScript, type Script } from "./scripts/script.ts";
+import { KEY_TYPES, queueScript, type Script } from "./scripts/script.ts";
 
 /**
  * Checks the types of the keys before another script uses them. Replies with the marker of the format (0: the
  * queue is new), or with -1 and the key that has another type.
  */
 const FORMAT: Script = queueScript(`
-local types = { 'hash', 'list', 'zset', 'zset', 'hash', 'hash', 'hash', 'hash' }
+local types = { ${KEY_TYPES.map((type) => `'${type}'`).join(", ")} }
 for i, key in ipairs(KEYS) do
   local type = redis.call('TYPE', key).ok
   if type ~= 'none' and type ~= types[i] then return { now, -1, key, type } end
@@ -56,10 +56,12 @@ export class StorageWatch {
   /** Throws when another program wrote the keys. Warns when the server may evict messages. */
   async checkFormat(action: string): Promise<void> {
     const [, format, key, type] = await this.#link.run(action, FORMAT, this.#keys, []);
-    if (format === 0 || format === 1) return await this.#checkPolicy();
+    if (format === 0 || format === 1 || format === 2) return await this.#checkPolicy();
     const found = format === -1
       ? `the key "${key}" is a ${type}, so another program wrote it. Choose another name`
-      : `its format is ${format === -2 ? "unknown" : format}, and this version reads format 1. ` +
+      : `its format is ${
+        format === -2 ? "unknown" : format
+      }, and this version reads formats 1 and 2. ` +
         "Update this program, or choose another name";
     throw new MailboxConnectionError(
       `Cannot open mailbox "${this.#name}": ${found}. Nothing was changed`,

@@ -4,8 +4,23 @@ import { type RedisClient, type RedisSubscriber, withoutCommand } from "./redis_
 /** By client, because mailboxes of one client have nothing but the client in common. */
 const shared = new WeakMap<RedisClient, WakeChannels>();
 
+/** Called with the text of a notification, or with undefined when notifications may have been lost. */
+export type ChannelListener = (text?: string) => void;
+
+interface Channel {
+  readonly listeners: Set<ChannelListener>;
+  /** What a failed subscription means. */
+  readonly warning: string;
+  /** True when the subscription failed. */
+  failed: boolean;
+}
+
+const NO_MESSAGES =
+  "cannot listen for messages on a Redis channel; receivers poll at their poll interval until it works " +
+  "again. Check that the user may SUBSCRIBE to it";
+
 /**
- * The channels on which mailboxes announce new messages. They use one connection per client, because a
+ * The channels on which mailboxes announce new and cancelled messages. They use one connection per client, because a
  * connection that subscribes cannot run other commands. It opens with the first listener and closes with
  * the last mailbox of the client.
  *
@@ -19,9 +34,7 @@ const shared = new WeakMap<RedisClient, WakeChannels>();
 export class WakeChannels {
   readonly #client: RedisClient;
   readonly #log: Log;
-  readonly #listeners = new Map<string, Set<() => void>>();
-  /** The channels whose subscription failed. */
-  readonly #failed = new Set<string>();
+  readonly #channels = new Map<string, Channel>();
   #users = 0;
   #subscriber: RedisSubscriber | undefined;
 
@@ -42,24 +55,26 @@ export class WakeChannels {
   release(): void {
     if (--this.#users > 0) return this.#unsubscribeUnused();
     shared.delete(this.#client);
-    this.#listeners.clear();
-    this.#failed.clear();
+    this.#channels.clear();
     this.#subscriber?.disconnect();
     this.#subscriber = undefined;
   }
 
-  /** Calls `listener` on every notification of the channel, and whenever one may have been lost. */
-  listen(channel: string, listener: () => void): () => void {
-    const own = () => listener();
-    const listeners = this.#listeners.get(channel);
-    if (listeners === undefined) {
-      this.#listeners.set(channel, new Set([own]));
+  /**
+   * Calls `listener` on every notification of the channel, and whenever one may have been lost. `warning` is
+   * logged when the subscription fails.
+   */
+  listen(channel: string, listener: ChannelListener, warning: string = NO_MESSAGES): () => void {
+    const own = (text?: string) => listener(text);
+    const known = this.#channels.get(channel);
+    if (known === undefined) {
+      this.#channels.set(channel, { listeners: new Set([own]), warning, failed: false });
       this.#subscribe([channel]);
     } else {
-      listeners.add(own);
-      if (this.#failed.has(channel)) this.#subscribe([channel]);
+      known.listeners.add(own);
+      if (known.failed) this.#subscribe([channel]);
     }
-    return () => void this.#listeners.get(channel)?.delete(own);
+    return () => void this.#channels.get(channel)?.listeners.delete(own);
   }
 
   /**
@@ -69,7 +84,7 @@ export class WakeChannels {
   #subscribe(channels: readonly string[]): void {
     for (const channel of channels) {
       this.#connect().subscribe(channel).then(
-        () => this.#failed.delete(channel),
+        () => this.#setFailed(channel, false),
         (error) => this.#onSubscribeFailed(channel, withoutCommand(error)),
       ).then(() => this.#wake(channel));
     }
@@ -77,23 +92,24 @@ export class WakeChannels {
 
   /** Warns once for each channel, until a subscription succeeds. */
   #onSubscribeFailed(channel: string, error: unknown): void {
-    if (!this.#listeners.has(channel) || this.#failed.has(channel)) return;
-    this.#failed.add(channel);
-    this.#log.warn(
-      "cannot listen for messages on a Redis channel; receivers poll at their poll interval until it " +
-        "works again. Check that the user may SUBSCRIBE to it",
-      { channel, error },
-    );
+    const warning = this.#channels.get(channel)?.warning;
+    if (warning === undefined || !this.#setFailed(channel, true)) return;
+    this.#log.warn(warning, { channel, error });
+  }
+
+  /** Returns true when that is new. */
+  #setFailed(name: string, failed: boolean): boolean {
+    const channel = this.#channels.get(name);
+    if (channel === undefined || channel.failed === failed) return false;
+    channel.failed = failed;
+    return true;
   }
 
   /** A later listener subscribes again. */
   #unsubscribeUnused(): void {
-    const unused = [...this.#listeners].filter(([, listeners]) => listeners.size === 0);
+    const unused = [...this.#channels].filter(([, { listeners }]) => listeners.size === 0);
     if (unused.length === 0) return;
-    for (const [channel] of unused) {
-      this.#listeners.delete(channel);
-      this.#failed.delete(channel);
-    }
+    for (const [channel] of unused) this.#channels.delete(channel);
     this.#connect().unsubscribe(...unused.map(([channel]) => channel)).catch((error) => {
       this.#log.debug("cannot unsubscribe from Redis channels", { error });
     });
@@ -108,20 +124,20 @@ export class WakeChannels {
         error: withoutCommand(error),
       });
     });
-    subscriber.on("message", (channel: string) => this.#wake(channel));
+    subscriber.on("message", (channel: string, text: string) => this.#wake(channel, text));
     // A waiting receiver then calls the server and reports the error, instead of waiting on.
     subscriber.on("close", () => this.#wakeAll());
     subscriber.on("ready", () => {
-      if (this.#subscriber === subscriber) this.#subscribe([...this.#listeners.keys()]);
+      if (this.#subscriber === subscriber) this.#subscribe([...this.#channels.keys()]);
     });
     return subscriber;
   }
 
   #wakeAll(): void {
-    for (const channel of [...this.#listeners.keys()]) this.#wake(channel);
+    for (const channel of [...this.#channels.keys()]) this.#wake(channel);
   }
 
-  #wake(channel: string): void {
-    for (const listener of this.#listeners.get(channel) ?? []) listener();
+  #wake(channel: string, text?: string): void {
+    for (const listener of this.#channels.get(channel)?.listeners ?? []) listener(text);
   }
 }

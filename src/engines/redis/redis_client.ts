@@ -19,6 +19,8 @@ export interface RedisClient {
   eval(script: string, numberOfKeys: number, ...args: (string | number)[]): Promise<unknown>;
   /** Creates another connection to the same server, with changed client options. */
   duplicate(options?: object): RedisSubscriber;
+  /** Returns a client of each primary node. Only clients of a cluster have it. */
+  nodes?(role: "master"): readonly Pick<RedisClient, "eval" | "evalsha">[];
 }
 
 /** A connection for notifications. */

@@ -8,29 +8,40 @@ import {
   type Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
-import { BASIC_CAPABILITIES, type Capabilities, MAX_BATCH } from "../../mailbox/mailbox.ts";
+import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import {
   ackArguments,
-  chosenIdOf,
   encodeHandles,
   type HandleResults,
   headOf,
+  indexOf,
   isSettled,
   markFailed,
+  microseconds,
+  optionsOf,
   peekedMessages,
   type RedisDelivery,
 } from "./_delivery.ts";
+import { Lookup, queueNames } from "./_lookup.ts";
 import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
 import type { RedisLink, Values } from "./redis_link.ts";
-import { COUNT, PEEK, PURGE, SEND } from "./scripts/queue.ts";
-import { channelOf, keysOf, type Script } from "./scripts/script.ts";
+import { COUNT, DROP, PAUSE, PEEK, PURGE, STATS } from "./scripts/control.ts";
+import { cancelChannelOf, cancelKeyOf, channelOf, keysOf, type Script } from "./scripts/script.ts";
+import { SEND } from "./scripts/send.ts";
 import { ACKNOWLEDGE, CHECKPOINT, DEAD_LETTER, EXTEND, NACK, RELEASE } from "./scripts/settle.ts";
 import { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
 
 /** A larger script call would block the other clients of the server. */
 const MAX_SEND = 10_000;
+
+/** When the server deletes a queue of replies that is not used. */
+const REPLIES_EXPIRY_SECONDS = 86_400;
+
+const NO_CANCELS =
+  "cannot listen for cancelled messages on a Redis channel; until it works again, the handlers of such " +
+  "messages run to their end. Check that the user may SUBSCRIBE to it";
 
 /** Options of {@linkcode RedisEngine}. */
 export interface RedisEngineOptions {
@@ -40,38 +51,49 @@ export interface RedisEngineOptions {
   readonly pollIntervalMs: number;
   /** Shared by a mailbox and its dead letters. */
   readonly memory?: MemoryWatch;
+  /**
+   * In how many seconds the server deletes the queue when it is not used. For the replies to a process: when
+   * it crashes, nothing must be left. @default {never}
+   */
+  readonly expirySeconds?: number;
 }
 
 /** One queue on a server. All times are by the server's clock, which its clients share. */
 export class RedisEngine implements Engine<string> {
-  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
+  readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, transactions: false };
   readonly label = "Redis";
   readonly #name: string;
   readonly #link: RedisLink;
   readonly #options: RedisEngineOptions;
   readonly #keys: readonly string[];
-  readonly #channel: string;
   readonly #memory: MemoryWatch;
   readonly #storage: StorageWatch;
   readonly #receiver: Receiver;
+  readonly #lookup: Lookup;
 
   constructor(name: string, link: RedisLink, options: RedisEngineOptions) {
     this.#name = name;
     this.#link = link;
     this.#options = options;
     this.#keys = keysOf(name);
-    this.#channel = channelOf(name);
     this.#memory = options.memory ?? new MemoryWatch(link.options.log);
     this.#storage = new StorageWatch(name, link, this.#keys);
     this.#receiver = new Receiver({
       link,
-      channel: this.#channel,
+      expirySeconds: options.expirySeconds ?? 0,
       memory: this.#memory,
       storage: this.#storage,
       run: (verb, script, values) => this.#run(verb, script, values),
       acknowledge: (deliveries) => {
         return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, ackArguments);
       },
+    });
+    this.#lookup = new Lookup({
+      run: (verb, script, values, moreKeys = []) => {
+        return this.#run(verb, script, values, [...this.#keys, ...moreKeys]);
+      },
+      callId: () => link.options.random.id(),
+      cancelKey: (callId) => cancelKeyOf(name, callId),
     });
   }
 
@@ -92,15 +114,15 @@ export class RedisEngine implements Engine<string> {
           "are allowed. Send them in several calls",
       );
     }
-    const { maxSize } = this.#options;
+    const { maxSize, expirySeconds = 0 } = this.#options;
     const values = entries.flatMap((entry) => [
-      chosenIdOf(entry),
-      microseconds(entry.delayMs),
+      indexOf(entry),
+      optionsOf(entry),
       headOf(entry),
       entry.body,
     ]);
     const room = Math.min(maxSize, Number.MAX_SAFE_INTEGER);
-    const reply = await this.#send([this.#channel, room, ...values]);
+    const reply = await this.#send([room, expirySeconds, ...values]);
     const [, stored, count, fresh, duplicates = []] = reply as [
       number,
       number,
@@ -148,23 +170,23 @@ export class RedisEngine implements Engine<string> {
     delayMs: number,
     countsAttempt: boolean,
   ): Promise<boolean[]> {
-    const values = withHandles(this.#channel, microseconds(delayMs), countsAttempt ? 0 : 1);
+    const values = withHandles(microseconds(delayMs), countsAttempt ? 0 : 1);
     return this.#settle("nack", NACK, deliveries, values);
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    const values = withHandles(this.#channel, FREE_RELEASES);
-    return this.#settle("release", RELEASE, deliveries, values);
+    return this.#settle("release", RELEASE, deliveries, withHandles(FREE_RELEASES));
   }
 
   async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
     const values = withHandles(
-      chosenIdOf(delivery as RedisDelivery),
-      channelOf(this.#deadName),
+      indexOf(delivery as RedisDelivery),
+      indexOf(letter),
       headOf(letter),
       letter.body,
     );
-    const keys = [...this.#keys, ...keysOf(this.#deadName)];
+    const [meta, ready, , , messages, , , ids] = keysOf(this.#deadName);
+    const keys = [...this.#keys, meta!, ready!, messages!, ids!];
     const results = this.#settle("dead-letter", DEAD_LETTER, [delivery], values, undefined, keys);
     return (await results)[0]!;
   }
@@ -184,7 +206,18 @@ export class RedisEngine implements Engine<string> {
   }
 
   async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+    const [, waiting, delayed, inFlight, paused, oldest] = await this.#run(
+      "count",
+      STATS,
+      [],
+    ) as number[];
+    return {
+      waiting: waiting!,
+      delayed,
+      inFlight,
+      paused: paused === 1,
+      ...(oldest! >= 0 && { oldestWaitingMs: oldest }),
+    };
   }
 
   async purge(): Promise<number> {
@@ -192,15 +225,50 @@ export class RedisEngine implements Engine<string> {
     return count as number;
   }
 
+  find(id: string): Promise<RedisDelivery | undefined> {
+    return this.#lookup.find(id);
+  }
+
+  cancel(id: string): Promise<boolean> {
+    return this.#lookup.cancel(id);
+  }
+
+  /** Cancels are missed while the connection is down. The handler then learns of it when it settles. */
+  onCancel(listener: (id: string) => void): () => void {
+    if (this.#link.closed) return () => {};
+    const onNotification = (id: string | undefined) => {
+      if (id !== undefined) listener(id);
+    };
+    return this.#link.channels.listen(cancelChannelOf(this.#name), onNotification, NO_CANCELS);
+  }
+
+  async pause(paused: boolean): Promise<void> {
+    await this.#run(paused ? "pause" : "resume", PAUSE, [paused ? 1 : 0]);
+  }
+
+  queues(): Promise<string[]> {
+    return queueNames(this.#link);
+  }
+
+  /** Only the mailbox itself opens its reply queues this way, so only those expire. */
+  queue(name: string): RedisEngine {
+    return this.#sibling(name, name.includes(".replies.") ? REPLIES_EXPIRY_SECONDS : 0);
+  }
+
+  /** Deletes the dead letters too. */
+  async drop(): Promise<void> {
+    await this.#run("drop", DROP, [], [...this.#keys, ...keysOf(this.#deadName)]);
+  }
+
   onWake(listener: () => void): () => void {
     if (this.#link.closed) return () => {};
-    const listen = (listener: () => void) => this.#link.channels.listen(this.#channel, listener);
+    const channel = channelOf(this.#name);
+    const listen = (listener: () => void) => this.#link.channels.listen(channel, () => listener());
     return wakeUps(listen, this.#link.options.clock, this.#options.pollIntervalMs, listener);
   }
 
   deadLetters(): RedisEngine {
-    const options = { ...this.#options, maxSize: Infinity, memory: this.#memory };
-    return new RedisEngine(this.#deadName, this.#link, options);
+    return this.#sibling(this.#deadName, 0);
   }
 
   /** Another thread needs the URL: it cannot share the client of the caller. */
@@ -214,6 +282,11 @@ export class RedisEngine implements Engine<string> {
     await this.#link.settled();
     await this.#receiver.close();
     await this.#link.close();
+  }
+
+  #sibling(name: string, expirySeconds: number): RedisEngine {
+    const options = { ...this.#options, maxSize: Infinity, memory: this.#memory, expirySeconds };
+    return new RedisEngine(name, this.#link, options);
   }
 
   get #deadName(): string {
@@ -267,9 +340,4 @@ export class RedisEngine implements Engine<string> {
 /** Returns the values of a settling script: the receipt handles, then `values`. */
 function withHandles(...values: Values): (batch: readonly RedisDelivery[]) => Values {
   return (batch) => [encodeHandles(batch), ...values];
-}
-
-/** Rounds up, so that a lease or a delay is never shorter than requested. */
-function microseconds(ms: number): number {
-  return Math.ceil(ms * 1_000);
 }

@@ -34,6 +34,9 @@ export type RedisLinkOptions = Omit<ConnectionOptions, "random"> & {
 /** The arguments of a script. */
 export type Values = readonly (string | number)[];
 
+/** The part of a client that runs scripts. */
+type ScriptClient = Pick<RedisClient, "eval" | "evalsha">;
+
 /** How long after the last call `settled` waits at most. A frozen server must not delay a shutdown. */
 const LINGER_MS = 1_000;
 
@@ -105,14 +108,20 @@ export class RedisLink {
     };
   }
 
+  /** The server, or the primary nodes of the cluster, as clients that run scripts without keys. */
+  get nodes(): readonly ScriptClient[] {
+    const { client } = this.#open;
+    return client.nodes?.("master") ?? [client];
+  }
+
   /** Runs a script and resolves with its reply. `action` completes "Redis failed to …" in an error. */
   async run(
     action: string,
     script: Script,
     keys: readonly string[],
     args: Values,
+    client: ScriptClient = this.#open.client,
   ): Promise<unknown[]> {
-    const { client } = this.#open;
     const call = this.#withTimeout(action, (endsAtUs) => {
       return this.#runUntilAccepted(client, action, script, keys, args, endsAtUs);
     });
@@ -159,7 +168,7 @@ export class RedisLink {
   }
 
   async #runUntilAccepted(
-    client: RedisClient,
+    client: ScriptClient,
     action: string,
     script: Script,
     keys: readonly string[],
@@ -202,7 +211,7 @@ export async function openRedisLink(
 }
 
 async function evaluate(
-  client: RedisClient,
+  client: ScriptClient,
   script: Script,
   keys: readonly string[],
   args: Values,

@@ -10,7 +10,7 @@ const requested = topic("requests", { requires: ["requests"] });
 
 /** The mailbox counts its messages by state. */
 export const stats: readonly MailboxCase[] = [
-  topic("stats", { requires: ["exactCount", "delay"], needs: ["deadLetters"] })(
+  topic("stats", { requires: ["exactStats", "delay"], needs: ["deadLetters"] })(
     "stats count messages by state",
     async (setup) => {
       const { mailbox } = setup;
@@ -25,7 +25,7 @@ export const stats: readonly MailboxCase[] = [
     },
   ),
 
-  topic("stats", { requires: ["exactCount"] })(
+  topic("stats", { requires: ["exactStats"] })(
     "stats tell how long the oldest message waits",
     async (setup) => {
       const { mailbox } = setup;
@@ -41,7 +41,7 @@ export const stats: readonly MailboxCase[] = [
     },
   ),
 
-  topic("stats", { requires: ["keys", "exactCount"] })(
+  topic("stats", { requires: ["keys", "exactStats"] })(
     "a message behind another one with its key counts as waiting",
     async (setup) => {
       await setup.mailbox.sendMany([1, 2, 3], () => ({ key: "a" }));
@@ -51,7 +51,7 @@ export const stats: readonly MailboxCase[] = [
     },
   ),
 
-  topic("stats", { requires: ["lookup"] })(
+  topic("stats", { requires: ["exactStats", "delay"] })(
     "a message whose delay or lease is over counts as waiting",
     async (setup) => {
       const { mailbox } = setup;

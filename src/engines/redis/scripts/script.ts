@@ -1,3 +1,5 @@
+import { LINES } from "./lines.ts";
+
 /**
  * The common start of all scripts. All times are in microseconds by the server's clock. A call that runs
  * after its expiry does nothing: it waited in a buffer while the server was frozen, its caller has timed
@@ -38,7 +40,16 @@ async function sha1(text: string): Promise<string> {
 }
 
 /** The parts of a queue that have a key, in the order in which the scripts expect the keys. */
-const PARTS = ["meta", "ready", "returned", "due", "messages", "state", "progress", "ids"] as const;
+const PARTS = [
+  ...["meta", "ready", "returned", "due", "messages", "state", "progress", "ids"],
+  ...["traits", "lines", "blocked", "delayed", "remembered", "cancelled"],
+] as const;
+
+/** The types of the keys, in the same order. */
+export const KEY_TYPES: readonly string[] = [
+  ...["hash", "list", "zset", "zset", "hash", "hash", "hash", "hash"],
+  ...["hash", "hash", "zset", "zset", "zset", "set"],
+];
 
 /**
  * Returns the keys of a queue. They share a hash tag, so that a cluster stores them in one slot. Dead
@@ -53,6 +64,16 @@ export function channelOf(name: string): string {
   return `${prefixOf(name)}:wake`;
 }
 
+/** Returns the channel on which a queue announces the ids of messages that were cancelled in flight. */
+export function cancelChannelOf(name: string): string {
+  return `${prefixOf(name)}:cancel`;
+}
+
+/** Returns the key that tells for a minute that a call of `cancel` was run, in case its answer is lost. */
+export function cancelKeyOf(name: string, callId: string): string {
+  return `${prefixOf(name)}:cancel:${callId}`;
+}
+
 function prefixOf(name: string): string {
   const [, base, dead] = /^(.*?)((?:\.dead)*)$/s.exec(name)!;
   return `{lastcall:${base}}${dead}`;
@@ -64,17 +85,29 @@ function prefixOf(name: string): string {
  *
  * | key | content |
  * |---|---|
- * | META | `seq`, the last number, and `format`, which is 1 |
+ * | META | `seq`, the last number; `format`, see `_delivery.ts`; `paused` while the queue is |
  * | READY | list of new messages in order; most messages are delivered once, from here |
- * | RETURNED | sorted set of messages that are ready again, and of delayed ones that became due |
+ * | RETURNED | sorted set of other messages that are ready, by rank: see `rankOf` |
  * | DUE | sorted set of delayed and leased messages by the time when they become ready |
  * | MESSAGES | records by number, see `_delivery.ts` |
  * | STATES | `<deliveries> <releases> <receive id>` of messages that were delivered; ready ones have no id |
  * | CHECKPOINTS | saved checkpoints by number |
- * | IDS | numbers by chosen id |
+ * | IDS | numbers by id, see `indexOf` in `_delivery.ts` |
+ * | TRAITS | `<priority> <key>` of messages that have one of them, by number |
+ * | LINES | the lines of keys, see `lines.ts` |
+ * | BLOCKED | sorted set of messages that wait behind another one with their key, by number |
+ * | DELAYED | the part of DUE that is not leased, for counting |
+ * | REMEMBERED | sorted set of ids by the end of their `dedupMs` |
+ * | CANCELLED | set of messages that were cancelled while in READY, where deleting one is slow |
  */
 const QUEUE = `
-local META, READY, RETURNED, DUE, MESSAGES, STATES, CHECKPOINTS, IDS = unpack(KEYS)
+local META, READY, RETURNED, DUE, MESSAGES, STATES, CHECKPOINTS, IDS, TRAITS, LINES, BLOCKED, DELAYED,
+  REMEMBERED, CANCELLED = unpack(KEYS)
+
+-- Announces that messages are ready. The channel has the name of META with another ending.
+local function announce(meta)
+  wake(string.sub(meta, 1, -5) .. 'wake')
+end
 
 -- A server without memory refuses the write commands of a script only until the script has written. A
 -- script that needs little memory calls this first, which deletes nothing, so that it is never refused.
@@ -113,79 +146,25 @@ local function reserveNumbers(meta, messages, count)
   return last - count
 end
 
+-- Deletes ids from REMEMBERED whose time is over, at most so many.
+local function forgetIds(limit)
+  local over = redis.call('ZCOUNT', REMEMBERED, '-inf', at(now))
+  if over > 0 then redis.call('ZREMRANGEBYRANK', REMEMBERED, 0, math.min(over, limit) - 1) end
+end
+
+-- Lets the server delete a queue of replies some time after its last use: its process may have crashed.
+local function expireUnused(seconds)
+  if seconds == '0' then return end
+  for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
+end
+
 local function parseState(state)
   local deliveries, releases = string.match(state, '^(%d+) (%d+) ')
   return deliveries, releases
 end
-
--- Finds the deliveries whose receipt handles are valid. The argument is JSON: a list of receives, each with
--- its id and the numbers of its messages. Only unexpired leases can settle, even when no other worker has
--- received the message since. Ready messages have no receive id, so the ends of the leases are read only
--- when some lease has expired.
---
--- The first result is 1 when all handles are valid, otherwise a list with 1 (valid), 0 (expired) or 2 (the
--- message is gone) for each. The other results are the numbers and the states of the valid ones.
-local function checkHandles(handles)
-  local seqs, receiveIds = {}, {}
-  for _, receive in ipairs(cjson.decode(handles)) do
-    for i = 2, #receive do
-      seqs[#seqs + 1] = receive[i]
-      receiveIds[#seqs] = receive[1]
-    end
-  end
-  local states = redis.call('HMGET', STATES, unpack(seqs))
-  local ends = #redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1') > 0
-    and redis.call('ZMSCORE', DUE, unpack(seqs))
-  local results, valid, validStates, seen = {}, {}, {}, {}
-  for i, seq in ipairs(seqs) do
-    local receiveId, state = receiveIds[i], states[i]
-    local matches = state and string.sub(state, -#receiveId - 1) == ' ' .. receiveId
-    if matches and not seen[seq] and (not ends or ends[i] and tonumber(ends[i]) > now) then
-      seen[seq] = true
-      valid[#valid + 1] = seq
-      validStates[#valid] = state
-      results[i] = 1
-    else
-      results[i] = redis.call('HEXISTS', MESSAGES, seq) == 1 and 0 or 2
-    end
-  end
-  return #valid == #seqs and 1 or results, valid, validStates
-end
-
-local function deleteMessages(seqs)
-  redis.call('ZREM', DUE, unpack(seqs))
-  redis.call('HDEL', STATES, unpack(seqs))
-  redis.call('HDEL', MESSAGES, unpack(seqs))
-  if redis.call('EXISTS', CHECKPOINTS) == 1 then redis.call('HDEL', CHECKPOINTS, unpack(seqs)) end
-end
-
--- Deletes the messages with valid handles and frees their ids: pairs of number and id from ARGV[first].
-local function acknowledge(handles, first)
-  local results, seqs = checkHandles(handles)
-  if #seqs > 0 then deleteMessages(seqs) end
-  if #ARGV >= first then
-    local deleted = {}
-    for _, seq in ipairs(seqs) do deleted[seq] = true end
-    for i = first, #ARGV, 2 do
-      if deleted[ARGV[i]] then redis.call('HDEL', IDS, ARGV[i + 1]) end
-    end
-  end
-  return results
-end
-
--- Makes messages ready again, in the order of their numbers.
-local function makeReady(seqs)
-  local places = {}
-  for _, seq in ipairs(seqs) do
-    places[#places + 1] = seq
-    places[#places + 1] = seq
-  end
-  redis.call('ZREM', DUE, unpack(seqs))
-  redis.call('ZADD', RETURNED, unpack(places))
-end
 `;
 
 /** Returns a script on the keys of a queue. */
-export function queueScript(text: string): Script {
-  return new Script(QUEUE, text);
+export function queueScript(...parts: readonly string[]): Script {
+  return new Script(QUEUE, LINES, ...parts);
 }

@@ -1,0 +1,104 @@
+/** The statements that look at a queue as a whole or find messages by their ids. */
+export interface ControlStatements {
+  readonly peek: string;
+  readonly find: string;
+  readonly cancel: string;
+  readonly count: string;
+  readonly stats: string;
+  readonly pause: string;
+  readonly resume: string;
+  readonly purge: string;
+  readonly queues: string;
+  readonly drop: string;
+}
+
+/** The columns of a message. Names of one word survive the name transforms of a client. */
+export const COLUMNS: string =
+  `id::text as number, message_id as id, body, envelope as meta, attempts as count,
+  (extract(epoch from enqueued_at) * 1000)::float8 as enqueued, checkpoint`;
+
+/** The state of a message; blocked messages have a `visible_at` of `infinity`. */
+const STATE = `case when visible_at <= clock_timestamp() or visible_at = 'infinity' then 'waiting'
+  when receipt is null then 'delayed' else 'inFlight' end`;
+
+/** Returns the statements for a schema. `inLine` is the order of the index `messages_line`. */
+export function controlStatements(schema: string, inLine: string): ControlStatements {
+  const messages = `"${schema}".messages`;
+  const controls = `"${schema}".controls`;
+  const remembered = `"${schema}".remembered`;
+
+  const byId = `(select * from ${messages}
+        where queue = $1::text and message_id = $2::text and chosen)
+      union all
+      (select * from ${messages}
+        where hashtextextended(message_id, 0) = hashtextextended($2::text, 0) and
+          message_id = $2::text and queue = $1::text and not chosen
+        order by id + 0 limit 1)`;
+
+  // The oldest messages that are ready or blocked: the index has them by priority.
+  const oldest = (visibleAt: string) =>
+    `select found.* from generate_series(-9, 0) as level cross join lateral (
+          select * from ${messages}
+          where queue = $1::text and visible_at = '${visibleAt}' and -priority = level
+          order by ${inLine} limit $2::text::bigint
+        ) as found`;
+
+  return {
+    // The index returns the oldest ready and blocked messages; only the hidden ones are sorted.
+    peek: `select ${COLUMNS}, ${STATE} as state from (
+        ${oldest("-infinity")}
+        union all
+        ${oldest("infinity")}
+        union all
+        (select * from ${messages}
+          where queue = $1::text and visible_at > '-infinity' and visible_at < 'infinity'
+          order by id + 0 limit $2::text::bigint)
+      ) as oldest order by oldest.id limit $2::text::bigint`,
+    find: `select ${COLUMNS}, ${STATE} as state from (${byId}) as found limit 1`,
+    cancel: `select cancelled, in_flight as held, advanced::int as advanced
+      from "${schema}".cancel($1::text, $2::text, $3::text, $4::text)`,
+    count: `select count(*)::float8 as count from ${messages} where queue = $1::text`,
+    stats: `select count(*) filter (where state = 'waiting')::float8 as waiting,
+        count(*) filter (where state = 'delayed')::float8 as delayed,
+        count(*) filter (where state = 'inFlight')::float8 as flying,
+        (extract(epoch from clock_timestamp() - min(enqueued_at) filter (where state = 'waiting'))
+          * 1000)::float8 as oldest,
+        exists (select from ${controls} where queue = $1::text and key is null) as paused
+      from (
+        select ${STATE} as state, enqueued_at from ${messages} where queue = $1::text
+      ) as message`,
+
+    pause: `insert into ${controls} (queue) select $1::text
+      where not exists (select from ${controls} where queue = $1::text and key is null)`,
+    resume: `delete from ${controls} where queue = $1::text and key is null`,
+
+    // A sender may store a message behind one that this deletes, so the keys are looked at again.
+    purge: `with removed as (
+        delete from ${messages} where queue = $1::text returning key
+      ), freed as (
+        insert into ${controls} (queue, key)
+        select distinct $1::text, key from removed where key is not null
+      ), forgotten as (
+        delete from ${remembered} where queue = $1::text
+      )
+      select count(*)::float8 as count from removed`,
+
+    // Goes from name to name in the index: a queue may have many messages.
+    queues: `with recursive names as (
+        (select queue from ${messages} order by queue limit 1)
+        union all
+        select (select queue from ${messages} where queue > names.queue order by queue limit 1)
+        from names where queue is not null
+      )
+      select distinct regexp_replace(queue, '(\\.dead)+$', '') as name from (
+        select queue from names where queue is not null union
+        select queue from ${controls} where key is null
+      ) as all_names order by 1`,
+    drop: `with dropped as (
+        delete from ${messages} where queue in ($1::text, $1::text || '.dead')
+      ), resumed as (
+        delete from ${controls} where queue = $1::text
+      )
+      delete from ${remembered} where queue = $1::text`,
+  };
+}

@@ -1,0 +1,135 @@
+import type { Clock } from "../../clock.ts";
+import type { Log } from "../../log.ts";
+import type { Received } from "../../mailbox/engine.ts";
+import type { Random } from "../../random.ts";
+import { LostCalls } from "../_kit/calls.ts";
+import type { SqlParameter, SqlRow } from "./client.ts";
+import { PostgresDelivery, type Row } from "./_settlements.ts";
+import { arrayLiteral, type Statements } from "./_statements.ts";
+
+/** The due row is locked by another worker: the receiver retries after this time. */
+const LOCKED_RETRY_MS = 5;
+
+/** When the next message is due, and what has to be done before a receive. */
+interface NextDue {
+  readonly ms: number;
+  /** True when messages have to join the lines of their keys, or keys have to be unblocked. */
+  readonly joins: boolean;
+}
+
+/** Runs a statement. `onLate` gets the rows that arrive after the timeout. */
+type Call = (
+  statement: keyof Statements,
+  action: string,
+  parameters: SqlParameter[],
+  onLate?: (rows: readonly SqlRow[]) => void,
+) => Promise<readonly SqlRow[]>;
+
+/** What {@linkcode Receives} needs of its mailbox. */
+interface ReceivesOptions {
+  readonly callTimeoutMs: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+/**
+ * Receives the messages of one queue. Most receives are one statement. Only one that finds nothing looks for
+ * messages that are due, and for keys that have to be unblocked, and tries again.
+ */
+export class Receives {
+  readonly #queue: string;
+  readonly #random: Random;
+  readonly #log: Log;
+  readonly #call: Call;
+  readonly #release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>;
+  /** The nonces of receives that failed: the server may have run them. */
+  readonly #lost: LostCalls<string>;
+
+  constructor(
+    queue: string,
+    options: ReceivesOptions,
+    call: Call,
+    release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>,
+  ) {
+    this.#queue = queue;
+    this.#random = options.random;
+    this.#log = options.log;
+    this.#call = call;
+    this.#release = release;
+    this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
+  }
+
+  /** Leases visible messages, at most `max`. */
+  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    if (this.#lost.nextLookMs === 0) await this.#releaseLost();
+    let received = await this.#receiveReady(max, visibilityMs, false);
+    if (received !== undefined) return received;
+    let due = await this.#nextDue();
+    if (due.ms <= 0 || due.joins) {
+      if (due.ms <= 0) await this.#call("makeDueReady", "receive", [this.#queue]);
+      if (due.joins) await this.#call("joinKeys", "receive", [this.#queue]);
+      received = await this.#receiveReady(max, visibilityMs, true);
+      if (received !== undefined) return received;
+      const { ms, joins } = await this.#nextDue();
+      due = { ms: joins ? LOCKED_RETRY_MS : Math.max(LOCKED_RETRY_MS, ms), joins };
+    }
+    return { deliveries: [], nextDueMs: Math.min(due.ms, this.#lost.nextLookMs) };
+  }
+
+  /** Leases ready messages. Unless `ignoreDue` is set, it leases none while a hidden message is due. */
+  async #receiveReady(
+    max: number,
+    visibilityMs: number,
+    ignoreDue: boolean,
+  ): Promise<Received<string> | undefined> {
+    const nonce = `${Math.floor(this.#random.number() * Number.MAX_SAFE_INTEGER)}`;
+    const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${ignoreDue}`];
+    try {
+      const late = (rows: readonly SqlRow[]) => this.#releaseLate(deliveriesOf(rows, nonce));
+      const rows = await this.#call("receive", "receive", parameters, late);
+      if (rows.length === 0) return undefined;
+      const now = Math.floor(Number(rows[0]!.now));
+      return { deliveries: deliveriesOf(rows, nonce), nextDueMs: 0, now };
+    } catch (error) {
+      this.#lost.add(nonce);
+      throw error;
+    }
+  }
+
+  async #releaseLate(deliveries: readonly PostgresDelivery[]): Promise<void> {
+    if (deliveries.length === 0) return;
+    try {
+      await this.#release(deliveries);
+    } catch (error) {
+      this.#log.warn(
+        "could not release late messages; they reappear when their visibility timeout passes",
+        { mailbox: this.#queue, error },
+      );
+    }
+  }
+
+  async #releaseLost(): Promise<void> {
+    await this.#lost.look(async (nonces) => {
+      await this.#call("releaseLost", "release the messages of a lost receive", [
+        this.#queue,
+        arrayLiteral(nonces),
+      ]);
+    });
+  }
+
+  async #nextDue(): Promise<NextDue> {
+    const [row] = await this.#call("nextDue", "receive", [this.#queue]);
+    const { ms = null, joins = false } = row ?? {};
+    return { ms: ms === null ? Infinity : Number(ms), joins: joins === true };
+  }
+}
+
+/** Returns the rows of a receive in the order of delivery: `returning` has none. */
+function deliveriesOf(rows: readonly SqlRow[], nonce: string): PostgresDelivery[] {
+  const found = rows as unknown as readonly Row[];
+  const sorted = found.toSorted((a, b) => {
+    return Number(b.priority) - Number(a.priority) || Number(a.number) - Number(b.number);
+  });
+  return sorted.map((row) => new PostgresDelivery(row, nonce));
+}

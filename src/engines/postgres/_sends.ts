@@ -1,0 +1,66 @@
+import { type Entry, freshnessOf } from "../../mailbox/engine.ts";
+import { fullError } from "../../mailbox/errors.ts";
+import type { SqlParameter, SqlRow } from "./client.ts";
+import { arrayLiteral } from "./_statements.ts";
+
+/** The row that a send returns. */
+interface Sent {
+  /** For a bounded queue: its size before the send, and how many messages were new. */
+  readonly size?: number | null;
+  readonly fresh?: number | null;
+  /** The stored ids that senders chose, as JSON. */
+  readonly ids: string | null;
+  /** The ids that were not stored because they are remembered, as JSON. */
+  readonly refused?: string | null;
+}
+
+/** Returns true when the entries need nothing but an insert. */
+export function isPlain(entries: readonly Entry<string>[]): boolean {
+  return entries.every(({ key, dedupMs }) => key === undefined && dedupMs === undefined);
+}
+
+/** Returns the parameters of `send`, and the first ones of `sendBounded` and `store`. */
+export function plainParameters(queue: string, entries: readonly Entry<string>[]): SqlParameter[] {
+  return [
+    queue,
+    arrayLiteral(entries.map(({ id }) => id)),
+    arrayLiteral(entries.map(({ dedup }) => dedup)),
+    arrayLiteral(entries.map(({ body }) => body)),
+    arrayLiteral(entries.map(({ delayMs }) => delayMs)),
+    arrayLiteral(entries.map(({ meta = null }) => meta)),
+    arrayLiteral(entries.map(({ checkpoint = null }) => checkpoint)),
+    arrayLiteral(entries.map(({ priority = 0 }) => priority)),
+  ];
+}
+
+/** Returns the parameters of `store`, and the first ones of `storeInTransaction`. */
+export function storeParameters(
+  queue: string,
+  entries: readonly Entry<string>[],
+  maxSize: number,
+): SqlParameter[] {
+  return [
+    ...plainParameters(queue, entries),
+    arrayLiteral(entries.map(({ key = null }) => key)),
+    arrayLiteral(entries.map(({ dedupMs = null }) => dedupMs)),
+    maxSize === Infinity ? null : `${maxSize}`,
+  ];
+}
+
+/** Returns for each entry whether it was stored. Throws when the queue was too full for them. */
+export function storedOf(
+  queue: string,
+  entries: readonly Entry<string>[],
+  maxSize: number,
+  rows: readonly SqlRow[],
+): boolean[] {
+  const { size, fresh, ids, refused } = rows[0] as unknown as Sent;
+  if (Number(size ?? 0) + Number(fresh ?? 0) > maxSize) {
+    throw fullError(queue, Number(size), maxSize, Number(fresh));
+  }
+  const stored = new Set<string>(JSON.parse(ids ?? "[]"));
+  const remembered = new Set<string>(JSON.parse(refused ?? "[]"));
+  return freshnessOf(entries, (id, dedupMs) => {
+    return !stored.has(id) || dedupMs !== undefined && remembered.has(id);
+  });
+}

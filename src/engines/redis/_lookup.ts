@@ -1,0 +1,95 @@
+import { indexOf, peekedMessages, type RedisDelivery } from "./_delivery.ts";
+import type { RedisLink, Values } from "./redis_link.ts";
+import { CANCEL, FIND, QUEUES, SEARCH } from "./scripts/control.ts";
+import type { Script } from "./scripts/script.ts";
+
+/** How many failed calls of `cancel` are kept, in case they are repeated. */
+const MAX_FAILED = 1_000;
+
+/** What a {@linkcode Lookup} needs of its engine. */
+export interface LookupOptions {
+  run(
+    verb: string,
+    script: Script,
+    values: Values,
+    moreKeys?: readonly string[],
+  ): Promise<unknown[]>;
+  /** Returns a text that no other call returns, in any process. */
+  callId(): string;
+  /** Returns the key that tells for a while that a call of `cancel` was run. */
+  cancelKey(callId: string): string;
+}
+
+/**
+ * Finds and cancels messages by id.
+ *
+ * IDS has the ids of all messages, except of those that version 0.1 sent, and of a second dead letter with the
+ * same id. Such messages are searched for in steps, and only while IDS has fewer entries than there are
+ * messages.
+ */
+export class Lookup {
+  readonly #options: LookupOptions;
+  /** The calls of `cancel` that failed, by message: the server may have run them. */
+  readonly #failed = new Map<string, string>();
+
+  constructor(options: LookupOptions) {
+    this.#options = options;
+  }
+
+  async find(id: string): Promise<RedisDelivery | undefined> {
+    const { run } = this.#options;
+    return peekedMessages(await this.#locate(id, (values) => run("find", FIND, values)))[0];
+  }
+
+  /** Returns whether this call deleted the message, or an earlier attempt whose answer was lost. */
+  async cancel(id: string): Promise<boolean> {
+    const { run, callId, cancelKey } = this.#options;
+    const call = this.#failed.get(id) ?? callId();
+    try {
+      const [, result] = await this.#locate(id, (values) => {
+        return run("cancel", CANCEL, values, [cancelKey(call)]);
+      });
+      this.#failed.delete(id);
+      return result === 1;
+    } catch (error) {
+      this.#failed.set(id, call);
+      if (this.#failed.size > MAX_FAILED) this.#failed.delete(this.#failed.keys().next().value!);
+      throw error;
+    }
+  }
+
+  /** Calls `act` with the arguments by which its script finds the message. */
+  async #locate(id: string, act: (values: Values) => Promise<unknown[]>): Promise<unknown[]> {
+    const head = `[${JSON.stringify(id)},`;
+    const indexes = [indexOf({ id, dedup: true }), indexOf({ id, dedup: false })];
+    const reply = await act([head, "", ...indexes]);
+    if (reply[1] !== -1) return reply;
+    const seq = await this.#search(head);
+    return seq === undefined ? [reply[0], 0] : await act([head, seq, ...indexes]);
+  }
+
+  async #search(head: string): Promise<string | undefined> {
+    let cursor = "0";
+    do {
+      const [, next, seq] = await this.#options.run("find", SEARCH, [head, cursor]);
+      if (seq !== undefined) return seq as string;
+      cursor = next as string;
+    } while (cursor !== "0");
+    return undefined;
+  }
+}
+
+/** Returns the names of all queues on the server or the cluster, without dead letters, in order. */
+export async function queueNames(link: RedisLink): Promise<string[]> {
+  const found = new Set<string>();
+  for (const node of link.nodes) {
+    let cursor = "0";
+    do {
+      const reply = await link.run("list the queues", QUEUES, [], [cursor], node);
+      const [, next, names] = reply as [number, string, string[]];
+      for (const name of names) found.add(name);
+      cursor = next;
+    } while (cursor !== "0");
+  }
+  return [...found].sort();
+}

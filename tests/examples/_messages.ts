@@ -1,0 +1,59 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { ended, everywhere, type Host, start } from "./_example.ts";
+
+/** Options of messages, requests, batches, codecs. */
+export function messages(it: Host): void {
+  it("18: the messages of a key are handled in order, and others pass", everywhere, async () => {
+    await using bank = start("18_messages");
+    const said = await ended(bank);
+    const lines = said.split("\n");
+    for (const account of ["ada", "grace", "edsger"]) {
+      const steps = lines.filter((line) => line.startsWith(`${account}: step`))
+        .map((line) => line.match(/step (\d)/)?.[1]);
+      assertEquals(steps, ["1", "2", "3"], said);
+    }
+    const [first] = lines.filter((line) => /^alarm|: step/.test(line));
+    assertEquals(first, "alarm: before all transfers", said);
+    assertStringIncludes(said, "ada: step 2, attempt 2");
+    assertStringIncludes(said, "transfer-7: stored true, then false");
+    assertStringIncludes(said, "after it was handled: stored false");
+    assertStringIncludes(said, "dead letter: donald, expired");
+    assert(!said.includes("barbara: step 1, attempt 2"), said);
+  });
+
+  it("21: a failed batch is retried, and one message fails alone", everywhere, async () => {
+    await using writer = start("21_batch");
+    const said = await ended(writer);
+    assertMatch(said, /250 rows by \d+ calls, [1-9]\d* retries/);
+    assertStringIncludes(said, "dead letter: TypeError: sensor 250 is broken");
+  });
+
+  it("22: each request gets its own reply, or times out", everywhere, async () => {
+    await using station = start("22_request");
+    const said = await ended(station);
+    for (const line of ["Oslo: -3 degrees", "Rome: 14 degrees", "Utopia: unknown city"]) {
+      assertStringIncludes(said, line);
+    }
+    assertStringIncludes(said, "Atlantis: no reply in 100 ms");
+  });
+
+  it("23: bodies are encrypted, and readable after a change of the key", everywhere, async () => {
+    await using letters = start("23_encrypted");
+    const said = await ended(letters);
+    assertMatch(said, /stored as 2026\.[\w-]+…/);
+    for (const who of ["ada", "grace"]) assertStringIncludes(said, `read a letter to ${who}`);
+    assertStringIncludes(said, "a foreign text was refused");
+  });
+
+  it(
+    "24: large bodies are stored elsewhere, and deleted after the acknowledgement or by age",
+    everywhere,
+    async () => {
+      await using photos = start("24_claim_check");
+      const said = await ended(photos);
+      assertStringIncludes(said, "large: 100000 pixels");
+      const stored = [...said.matchAll(/: (\d) stored/g)].map(([, count]) => Number(count));
+      assertEquals(stored, [1, 2, 1, 1, 0], said);
+    },
+  );
+}

@@ -1,0 +1,58 @@
+import { after, describe, it } from "node:test";
+import { assertEquals, assertMatch } from "@std/assert";
+import { InMemoryMailbox, MailboxLoop, silentLog } from "../../mod.ts";
+import { deferred } from "../../src/_promises.ts";
+import { FaultyMailbox } from "../../src/testing/mod.ts";
+import { findChromium, launchChromium } from "../../tools/chromium.ts";
+import { flaws, PageGroup, PageView } from "./_browser.ts";
+
+const path = findChromium();
+const skip = path === undefined ? "no Chromium found: set LASTCALL_CHROMIUM" : false;
+const browser = path === undefined ? undefined! : await launchChromium(path);
+after(async () => await browser?.close());
+
+describe("the mailboxes on the live page", { skip }, () => {
+  it("the live page shows the messages of a mailbox by state, and whether it is paused", async () => {
+    const mailbox = new InMemoryMailbox<string>("orders");
+    const go = deferred();
+    const loop = new MailboxLoop({ mailbox, handler: () => go.promise, log: silentLog });
+    await mailbox.sendMany(["tea", "cake", "soup"]);
+    await mailbox.send("pie", { delayMs: 3_600_000 });
+    await using served = await PageGroup.start([loop]);
+    {
+      await using view = await PageView.at(browser, served.url);
+      const row = view.row(/^Mailboxes/, "orders");
+      const cell = (label: string) => row.locator(`[data-label="${label}"]`).innerText();
+      assertEquals(await row.getByText("paused").count(), 0);
+      await mailbox.pause();
+      await row.getByText("paused", { exact: true }).waitFor();
+      const counts = ["Waiting", "Delayed", "In flight", "Dead letters"].map(cell);
+      assertEquals(await Promise.all(counts), ["2", "1", "1", "0"]);
+      assertMatch(await cell("Oldest waiting"), /^\d.* m?s$/);
+      for (const colorScheme of ["light", "dark"] as const) {
+        await view.page.emulateMedia({ colorScheme });
+        assertEquals(await flaws(view.page), [], colorScheme);
+      }
+      await mailbox.resume();
+      await row.getByText("paused").waitFor({ state: "detached" });
+    }
+    go.resolve();
+  });
+
+  it("the live page shows when an engine is unreachable, and when it is back", async () => {
+    const mailbox = new FaultyMailbox<string>("orders");
+    const loop = new MailboxLoop({ mailbox, handler: () => {}, log: silentLog });
+    await using served = await PageGroup.start([loop]);
+    await using view = await PageView.at(browser, served.url);
+    const row = view.row(/^Mailboxes/, "orders");
+    await row.getByText("reachable", { exact: true }).waitFor();
+    await row.getByText("memory").waitFor();
+    mailbox.loseConnection();
+    await row.getByText("unreachable", { exact: true }).waitFor();
+    await row.getByText("memory").waitFor();
+    await row.getByText("The connection is lost: no answer to stats").waitFor();
+    await view.page.getByText("1 unreachable").waitFor();
+    mailbox.restoreConnection();
+    await row.getByText("reachable", { exact: true }).waitFor();
+  });
+});
