@@ -60,6 +60,17 @@ export type Handler<T, R = unknown> = (
   context: HandlerContext,
 ) => Promise<unknown> | unknown;
 
+/**
+ * Runs around the handler of each message, for what all handlers of a program share: a log context, a metric,
+ * a tenant. `next` calls the handler. What this throws is a failure of the message; a message for which
+ * `next` is not called is acknowledged.
+ */
+export type Around<T, R = unknown> = (
+  message: Message<T, R>,
+  context: HandlerContext,
+  next: () => Promise<void>,
+) => Promise<unknown> | unknown;
+
 /** Called with a message that is about to be dead-lettered. */
 export type OnDeadLetter<T, R = unknown> = (
   message: Message<T, R>,
@@ -152,6 +163,7 @@ export type Decision =
 /** The options of a loop that decide how a message is handled. */
 export interface HandlerOptions<T, R> {
   readonly handler: Handler<T, R>;
+  readonly around: Around<T, R> | undefined;
   readonly schema: StandardSchema<T> | undefined;
   /** Undefined where messages are retried for ever. */
   readonly policy: DeadLetterPolicy | undefined;
@@ -178,7 +190,9 @@ export async function handle<T, R>(
       }
       input = withBody(message, result.value);
     }
-    await options.handler(input, context);
+    const { around, handler } = options;
+    if (around === undefined) await handler(input, context);
+    else await around(input, context, async () => void await handler(input, context));
     return { kind: "acknowledge" };
   } catch (error) {
     if (message.settling !== undefined) await message.settling;
