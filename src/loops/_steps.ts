@@ -1,6 +1,5 @@
 import { show } from "../_checks.ts";
 import type { Message, StepRecord } from "../mailbox/mailbox.ts";
-import { stepResult } from "../mailbox/_progress.ts";
 
 /**
  * The steps of one delivery. A step is identified by its name and by its place in the order of the calls, so
@@ -50,4 +49,23 @@ export class Steps {
     }
     return place;
   }
+}
+
+/** Returns the result of a step as JSON has it, so that all deliveries get the same value. */
+function stepResult(name: string, result: unknown): unknown {
+  if (result === undefined) return undefined;
+  let text: string | undefined;
+  let cause: unknown;
+  try {
+    text = JSON.stringify(result);
+  } catch (error) {
+    cause = error;
+  }
+  if (text !== undefined) return JSON.parse(text);
+  throw new TypeError(
+    `The result of step ${show(name)} cannot be written as JSON: got ${
+      show(result)
+    }. Return plain data`,
+    { cause },
+  );
 }

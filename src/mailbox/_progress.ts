@@ -1,4 +1,3 @@
-import { show } from "../_checks.ts";
 import type { Codec } from "./codec.ts";
 import type { Delivery, Engine } from "./engine.ts";
 
@@ -32,25 +31,6 @@ export function readProgress(stored: unknown): Progress {
 export function joinProgress({ checkpoint, steps }: Progress): unknown {
   if (steps.length === 0) return checkpoint;
   return { [STEPS]: steps, ...(checkpoint === undefined ? {} : { checkpoint }) };
-}
-
-/** Returns the result of a step as JSON has it, so that all deliveries get the same value. */
-export function stepResult(name: string, result: unknown): unknown {
-  if (result === undefined) return undefined;
-  let text: string | undefined;
-  let cause: unknown;
-  try {
-    text = JSON.stringify(result);
-  } catch (error) {
-    cause = error;
-  }
-  if (text !== undefined) return JSON.parse(text);
-  throw new TypeError(
-    `The result of step ${show(name)} cannot be written as JSON: got ${
-      show(result)
-    }. Return plain data`,
-    { cause },
-  );
 }
 
 /** What the progress of a message is stored with. */
