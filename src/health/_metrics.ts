@@ -4,6 +4,7 @@ import type { LeaseCounters } from "../lease/lease_extender.ts";
 import { PHASES } from "../lifecycle/group_events.ts";
 import { NO_COUNTS, type Runnable } from "../lifecycle/runnable.ts";
 import type { Log } from "../log.ts";
+import type { DurationHistogram } from "../telemetry/duration_histogram.ts";
 import {
   type Metric,
   metric,
@@ -52,6 +53,7 @@ export function groupMetrics(group: Inspectable): readonly Metric[] {
         return samplesBy("result", { ...leaseCounters(loop) }, { loop: loop.name });
       }),
     ),
+    metric("lastcall_message_duration_seconds", group.loops.flatMap(durationSamples)),
   ];
 }
 
@@ -59,6 +61,12 @@ export function groupMetrics(group: Inspectable): readonly Metric[] {
 export function leaseCounters(loop: Runnable | undefined): LeaseCounters | undefined {
   const { leases } = Object(loop) as { readonly leases?: { readonly counters?: LeaseCounters } };
   return leases?.counters;
+}
+
+/** Returns the durations of handler calls, where the loop has them. */
+function durationSamples(loop: Runnable): readonly MetricSample[] {
+  const { durations } = loop as Runnable & { readonly durations?: DurationHistogram };
+  return durations?.samples({ loop: loop.name }) ?? [];
 }
 
 function messageSamples({ name: loop, counts }: Runnable): readonly MetricSample[] {

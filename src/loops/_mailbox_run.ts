@@ -151,6 +151,7 @@ export class MailboxRun<T, R> {
   #take(messages: readonly Message<T, R>[]): void {
     const { policy } = this.#config;
     let suspects = false;
+    let now: number | undefined;
     for (const message of messages) {
       const { deliveryCount, maxDeliveries } = message;
       const isSuspect = policy?.suspects(deliveryCount, maxDeliveries) ?? false;
@@ -159,12 +160,13 @@ export class MailboxRun<T, R> {
       this.#settler.add(item);
       this.#waiting.push(item);
       suspects ||= isSuspect;
+      now = item.since;
     }
     if (suspects) this.#isolate();
     else if (messages.length > 0) this.#isolating = false;
     // The stop began during the receive: nothing has started.
     if (this.#context.stopping.aborted) this.#settler.releaseUnstarted(this.#waiting.splice(0));
-    else this.#startWaiting();
+    else this.#startWaiting(now ?? this.#config.clock.monotonic());
   }
 
   /**
@@ -181,7 +183,8 @@ export class MailboxRun<T, R> {
     else for (const item of suspects) this.#settler.releaseSuspect(item);
   }
 
-  #startWaiting(): void {
+  /** Starts waiting items. `now` was read in this turn: one reading serves all items that start in it. */
+  #startWaiting(now: number): void {
     while (!this.#yielding && !this.#alone && this.#running < this.#config.concurrency) {
       const next = this.#waiting[0];
       if (next === undefined || this.#running > 0 && next.isSuspect) return;
@@ -190,17 +193,17 @@ export class MailboxRun<T, R> {
         this.#yielding = true;
         nextTurn.then(() => {
           this.#yielding = false;
-          this.#startWaiting();
+          this.#startWaiting(this.#config.clock.monotonic());
         });
         return;
       }
       this.#waiting.shift();
-      this.#process(next);
+      this.#process(next, now);
     }
   }
 
-  /** Calls the handler, and settles the message. */
-  async #process(item: Item<T, R>): Promise<void> {
+  /** Calls the handler, records how long it takes, and settles the message. */
+  async #process(item: Item<T, R>, startedAt: number): Promise<void> {
     const { message, lease } = item;
     const config = this.#config;
     this.#running++;
@@ -213,8 +216,10 @@ export class MailboxRun<T, R> {
     item.context = undefined;
     this.#alone = false;
     this.#running--;
+    const endedAt = config.clock.monotonic();
+    config.durations.record(endedAt - startedAt);
     const nextStarted = this.#waiting.length > 0;
-    this.#startWaiting();
+    this.#startWaiting(endedAt);
     this.#beat(nextStarted);
     this.#onSlotFree();
     this.#settler.settle(item, decision);

@@ -3,6 +3,7 @@ import type { Lease, LeaseExtender } from "../lease/lease_extender.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
 import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
+import type { DurationHistogram } from "../telemetry/duration_histogram.ts";
 import type { HandlerOptions, MessageContext, OnDeadLetter } from "./handler.ts";
 
 /** A message from its receive until it is settled or lost. */
@@ -38,6 +39,8 @@ export interface RunConfig<T, R> extends HandlerOptions<T, R> {
   readonly waitTimeMs: number;
   readonly extender: LeaseExtender;
   readonly onDeadLetter: OnDeadLetter<T, R> | undefined;
+  /** Records how long each handler call takes. */
+  readonly durations: DurationHistogram;
   readonly clock: Clock;
   readonly heartbeat: Heartbeat;
   /** Undefined while the loop may receive; otherwise resolves when it may. */

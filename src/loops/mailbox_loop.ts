@@ -15,6 +15,7 @@ import {
   MAX_BATCH,
   MAX_DELAY_MS,
 } from "../mailbox/mailbox.ts";
+import { DurationHistogram } from "../telemetry/duration_histogram.ts";
 import type { Around, Handler, OnDeadLetter } from "./handler.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
 import type { StandardSchema } from "./schema.ts";
@@ -145,6 +146,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       onDeadLetter,
       schema,
       backoff,
+      durations: new DurationHistogram(),
       clock: this.clock,
       heartbeat: this.heartbeat,
       log,
@@ -173,6 +175,11 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
   /** The lease extender and its counters. */
   get leases(): LeaseExtender {
     return this.#config.extender;
+  }
+
+  /** The durations of its handler calls in all its runs, for `/metrics`. */
+  get durations(): DurationHistogram {
+    return this.#config.durations;
   }
 
   /** Receives no messages until `resume`, and ends a waiting receive. Resolves when none is in flight. */

@@ -68,7 +68,8 @@ export function basics(it: Host): void {
     const ready = await ask("/health/ready?verbose");
     assertEquals(ready.status, 200, ready.text);
     assertStringIncludes(ready.text, "ok not too many letters");
-    assertMatch((await ask("/metrics")).text, /lastcall_mailbox_messages\{mailbox="letters"\}/);
+    const metrics = (await ask("/metrics")).text;
+    assertMatch(metrics, /lastcall_mailbox_messages\{mailbox="letters",state="waiting"\}/);
     assertEquals((await ask("/pause", { method: "POST" })).status, 401);
     const headers = { authorization: `Bearer ${token}` };
     assertEquals((await ask("/pause", { method: "POST", headers })).status, 202);

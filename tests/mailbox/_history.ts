@@ -269,7 +269,7 @@ export class History<B = unknown> {
     }
     const letters = dead.map(({ body }) => body.body!);
     same(letters, model.dead.map(({ serial }) => serial));
-    if (this.#mailbox.capabilities.lookup) await this.#compareStats();
+    if (this.#mailbox.capabilities.exactStats) await this.#compareStats();
     if (this.#clock !== undefined) same(this.#heard, this.#cancelled, "cancels are heard");
     const places = [
       ...stored.map(({ body }) => body),

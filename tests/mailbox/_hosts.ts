@@ -89,10 +89,7 @@ const LACKS: Readonly<Record<string, readonly Lack[]>> = {
   NATS: ["fifo", "fencedAck", "exactStats", ...BEYOND_BASIC.filter((it) => it !== "longDelays")],
   SQS: ["fifo", "dedup", "exactCount", "exactStats", "restoresAttempts", "peek", ...BEYOND_BASIC],
   memory: ["sibling", "sendRaw", "maxBodyBytes"],
-  SQLite: [],
-  Redis: [],
-  PostgreSQL: [],
-  "Deno KV": BEYOND_BASIC,
+  "Deno KV": ["lookup"],
 };
 
 /** Options of {@linkcode hostMailboxCases}. */

@@ -1,176 +1,62 @@
-// Leases: how messages are received, and how received messages are changed.
+// Leases: what a worker holds, and how it is changed.
 
-import type { KvAtomic, KvEntry } from "./kv.ts";
-import {
-  type Keys,
-  KvDelivery,
-  type KvMessage,
-  pack,
-  unpackAll,
-  weightOf,
-  withText,
-} from "./_record.ts";
+import type { Delivery } from "../../mailbox/engine.ts";
+import type { KvAtomic, KvKey } from "./kv.ts";
+import { Lines, type Next } from "./_lines.ts";
+import { type Keys, type KvMessage, weightOf } from "./_record.ts";
 import { chunksOf, type Store } from "./_store.ts";
 
-/** How many due messages a receive considers. Only when more are due, some may be delivered out of order. */
-const MAX_DUE = 1_000;
+/** What the block behind a message with a key weighs at most. */
+const NEXT_BYTES = 70_000;
 
-/** An entry of the store, and how many of its messages a receive takes. */
-interface Source {
-  readonly entry: KvEntry;
-  readonly messages: readonly KvMessage[];
-  taken: number;
-}
+/** A message that was received. The versionstamp of its entry is the proof of the lease. */
+export class KvDelivery implements Delivery<string> {
+  message: KvMessage;
+  key: KvKey;
+  versionstamp: string;
+  /** By the wall clock, in milliseconds. */
+  leaseEndsAt: number;
+  readonly receiptHandle: string;
+  readonly checkpoint: string | undefined;
+  /** Resolves when the last change is complete. Changes are serialized, as each makes a new versionstamp. */
+  lastChange: Promise<unknown> = Promise.resolve();
 
-/** The result of a receive. */
-export interface KvReceived {
-  readonly deliveries: readonly KvDelivery[];
-  readonly nextDueMs: number;
-}
-
-/** Leases messages, one receive at a time: parallel receives of this process would conflict. */
-export class Receiver {
-  readonly #name: string;
-  readonly #store: Store;
-  readonly #keys: Keys;
-  #last: Promise<unknown> = Promise.resolve();
-
-  constructor(name: string, store: Store, keys: Keys) {
-    this.#name = name;
-    this.#store = store;
-    this.#keys = keys;
+  constructor(
+    message: KvMessage,
+    key: KvKey,
+    versionstamp: string,
+    leaseEndsAt: number,
+    checkpoint: string | undefined,
+  ) {
+    this.message = message;
+    this.key = key;
+    this.versionstamp = versionstamp;
+    this.leaseEndsAt = leaseEndsAt;
+    this.receiptHandle = `${message.seq}-${message.nonce}-${versionstamp}`;
+    this.checkpoint = checkpoint;
   }
 
-  receive(max: number, visibilityMs: number): Promise<KvReceived> {
-    const attempt = () => this.#receive(max, visibilityMs);
-    const received = this.#last.then(() => this.#store.retryConflicts(this.#action, attempt));
-    this.#last = received.catch(() => {});
-    return received;
+  get id(): string {
+    return this.message.id;
   }
 
-  /** Returns the oldest messages, whatever their state. */
-  async peek(max: number): Promise<KvDelivery[]> {
-    const action = `peek ("${this.#name}")`;
-    const entries = (await Promise.all([
-      this.#store.list(action, { prefix: this.#keys.ready }, max),
-      this.#store.list(action, { prefix: this.#keys.hidden }),
-    ])).flat();
-    const messages = entries.flatMap(({ value }) => unpackAll(value))
-      .sort((a, b) => a.seq - b.seq).slice(0, max);
-    const texts = await this.#largeOf(messages);
-    return messages.map((it) => new KvDelivery(texts.get(it.seq) ?? it, [], "", 0, undefined));
+  get meta(): string | undefined {
+    const { text, metaLength } = this.message;
+    return metaLength === 0 ? undefined : text.slice(0, metaLength);
   }
 
-  get #action(): string {
-    return `receive ("${this.#name}")`;
+  get body(): string {
+    return this.message.text.slice(this.message.metaLength);
   }
 
-  /** Resolves with undefined when another process changed the entries first. */
-  async #receive(max: number, visibilityMs: number): Promise<KvReceived | undefined> {
-    const now = this.#store.clock.now();
-    const sources = await this.#sources(max, now);
-    if (sources.length === 0) return { deliveries: [], nextDueMs: await this.#nextDueMs(now) };
-    // Neither can change while no worker has the lease.
-    const taken = sources.flatMap(({ messages, taken }) => messages.slice(0, taken));
-    const [checkpoints, large] = await Promise.all([
-      this.#checkpointsOf(taken),
-      this.#largeOf(taken),
-    ]);
-    const dueAt = Math.ceil(now + visibilityMs);
-    const deliveries: KvDelivery[] = [];
-    const chunks = chunksOf(sources, ({ taken, messages }) => ({
-      keyBytes: this.#keys.bytes * (taken + 3),
-      bytes: messages.reduce((sum, message) => sum + weightOf(message), 0),
-    }));
-    for (const chunk of chunks) {
-      const versionstamp = await this.#take(chunk, dueAt);
-      if (versionstamp === undefined) return deliveries.length > 0 ? done(deliveries) : undefined;
-      for (const { messages, taken } of chunk) {
-        for (const message of messages.slice(0, taken)) {
-          const { seq } = message;
-          const whole = delivered(large.get(seq) ?? message);
-          const key = this.#keys.placeOf(message, dueAt);
-          deliveries.push(new KvDelivery(whole, key, versionstamp, dueAt, checkpoints.get(seq)));
-        }
-      }
-    }
-    return done(deliveries.sort((a, b) => a.message.seq - b.message.seq));
+  get deliveryCount(): number {
+    return this.message.deliveries;
   }
 
-  /** Returns the entries with the oldest visible messages, up to `max` messages. */
-  async #sources(max: number, now: number): Promise<Source[]> {
-    let count = 0;
-    const { hidden, ready } = this.#keys;
-    const due = { prefix: hidden, end: [...hidden, Math.floor(now) + 1] };
-    const entries = (await Promise.all([
-      this.#store.list(this.#action, due, MAX_DUE),
-      this.#store.list(this.#action, { prefix: ready }, max, ({ value }) => {
-        return (count += (value as readonly Uint8Array[]).length) >= max;
-      }),
-    ])).flat();
-    const sources = entries.map((entry) => ({
-      entry,
-      messages: unpackAll(entry.value),
-      taken: 0,
-    }));
-    const all = sources.flatMap((source) => source.messages.map(({ seq }) => ({ seq, source })));
-    all.sort((a, b) => a.seq - b.seq);
-    for (const { source } of all.slice(0, max)) source.taken++;
-    return sources.filter(({ taken }) => taken > 0);
-  }
-
-  #take(sources: readonly Source[], dueAt: number): Promise<string | undefined> {
-    return this.#store.commit(this.#action, (atomic) => {
-      for (const { entry: { key, versionstamp }, messages, taken } of sources) {
-        atomic.check({ key, versionstamp }).delete(key);
-        for (const message of messages.slice(0, taken)) {
-          atomic.set(this.#keys.placeOf(message, dueAt), [pack(delivered(message))]);
-        }
-        const [first, ...others] = messages.slice(taken);
-        if (first === undefined) continue;
-        atomic.set(this.#keys.placeOf(first), [first, ...others].map(pack));
-      }
-    });
-  }
-
-  /** Returns the checkpoints by message number. */
-  async #checkpointsOf(messages: readonly KvMessage[]): Promise<ReadonlyMap<number, string>> {
-    const saved = messages.filter(({ hasCheckpoint }) => hasCheckpoint);
-    const keys = saved.map((message) => this.#keys.checkpoint(message));
-    const entries = await this.#store.getAll(this.#action, keys);
-    const decoder = new TextDecoder();
-    return new Map(entries.flatMap(({ value }, i) => {
-      return value === null ? [] : [[saved[i]!.seq, decoder.decode(value as Uint8Array)]];
-    }));
-  }
-
-  /** Returns the large messages with their text, by message number. */
-  async #largeOf(messages: readonly KvMessage[]): Promise<ReadonlyMap<number, KvMessage>> {
-    const large = messages.filter(({ parts }) => parts > 0);
-    return new Map(
-      await Promise.all(large.map(async (message) => {
-        const entries = await this.#store.getAll(this.#action, this.#keys.parts(message));
-        const parts = entries.flatMap(({ value }) => value === null ? [] : [value as Uint8Array]);
-        return [message.seq, withText(message, parts)] as const;
-      })),
-    );
-  }
-
-  async #nextDueMs(now: number): Promise<number> {
-    const { hidden } = this.#keys;
-    const [next] = await this.#store.list(this.#action, { prefix: hidden }, 1);
-    return next === undefined ? Infinity : Math.max(0, Number(next.key[hidden.length]) - now);
+  get enqueuedAt(): number {
+    return this.message.enqueuedAt;
   }
 }
-
-function done(deliveries: readonly KvDelivery[]): KvReceived {
-  return { deliveries, nextDueMs: 0 };
-}
-
-function delivered(message: KvMessage): KvMessage {
-  return { ...message, deliveries: message.deliveries + 1 };
-}
-
 /** A change of deliveries. */
 export interface Change {
   /** The verb for errors. */
@@ -179,6 +65,8 @@ export interface Change {
   each(atomic: KvAtomic, delivery: KvDelivery): void;
   /** Adds the operations of the whole chunk. */
   all?(atomic: KvAtomic, count: number): void;
+  /** True when the messages leave the queue, so that others with their keys can follow. */
+  readonly removes?: boolean;
   /** Called after the commit, with its versionstamp. */
   done(delivery: KvDelivery, versionstamp: string): void;
 }
@@ -187,10 +75,12 @@ export interface Change {
 export class Settler {
   readonly #store: Store;
   readonly #keys: Keys;
+  readonly #lines: Lines;
 
   constructor(store: Store, keys: Keys) {
     this.#store = store;
     this.#keys = keys;
+    this.#lines = new Lines(store, keys);
   }
 
   /** Returns for each delivery whether its receipt handle was valid. */
@@ -207,8 +97,8 @@ export class Settler {
     const open = deliveries.filter(({ leaseEndsAt }) => leaseEndsAt > now);
     const chunks = chunksOf(open, ({ message }) => ({
       keyBytes: (4 + message.parts) * this.#keys.bytes +
-        (message.dedup ? 3 * message.id.length : 0),
-      bytes: weightOf(message),
+        (message.dedup ? 3 * message.id.length : 0) + 15 * (message.key?.length ?? 0),
+      bytes: weightOf(message) + (message.key === undefined ? 0 : NEXT_BYTES),
     }));
     const results = await Promise.all(chunks.map((chunk) => this.#changeChunk(chunk, change)));
     const valid = new Set(results.flat());
@@ -220,9 +110,12 @@ export class Settler {
     let open = chunk;
     return this.#store.retryConflicts(change.action, async () => {
       if (open.length === 0) return open;
+      const followers = await this.#followers(open, change);
       const versionstamp = await this.#store.commit(change.action, (atomic) => {
         for (const it of open) atomic.check({ key: it.key, versionstamp: it.versionstamp });
         for (const it of open) change.each(atomic, it);
+        const ready = followers.filter((next) => this.#lines.leave(atomic, next));
+        if (ready.length > 0) atomic.sum(this.#keys.wakes, 1n);
         change.all?.(atomic, open.length);
       });
       if (versionstamp !== undefined) {
@@ -233,5 +126,11 @@ export class Settler {
       open = open.filter((it, i) => entries[i]!.versionstamp === it.versionstamp);
       return open.length === 0 ? open : undefined;
     });
+  }
+
+  /** Reads which messages become ready when these leave. */
+  async #followers(open: readonly KvDelivery[], change: Change): Promise<readonly Next[]> {
+    if (change.removes !== true) return [];
+    return await this.#lines.next(change.action, open.map(({ message }) => message));
   }
 }

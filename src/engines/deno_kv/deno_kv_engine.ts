@@ -6,24 +6,16 @@ import {
   type Entry,
   FREE_RELEASES,
   type Received,
+  type StoredMessage,
 } from "../../mailbox/engine.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
-import { BASIC_CAPABILITIES, type Capabilities } from "../../mailbox/mailbox.ts";
-import { Receiver, Settler } from "./_leases.ts";
-import type { KvAtomic } from "./kv.ts";
-import {
-  Keys,
-  type KvDelivery,
-  type KvMessage,
-  MAX_VALUE_BYTES,
-  pack,
-  unpackAll,
-} from "./_record.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import { Administration, subtract } from "./_administration.ts";
+import { type KvDelivery, Settler } from "./_leases.ts";
+import { Receiver } from "./_receiver.ts";
+import { Keys, type KvMessage, MAX_VALUE_BYTES, pack } from "./_record.ts";
 import { Sender } from "./_sender.ts";
 import type { Store } from "./_store.ts";
-
-/** How many entries a purge deletes per commit. */
-const PURGE_STEP = 20;
 
 /** What a {@linkcode DenoKvEngine} works with. */
 export interface DenoKvEngineParts {
@@ -34,7 +26,11 @@ export interface DenoKvEngineParts {
 
 /** One queue in a store. All times are by the wall clock, on which its processes have to agree. */
 export class DenoKvEngine implements Engine<string> {
-  readonly capabilities: Capabilities = BASIC_CAPABILITIES;
+  readonly capabilities: Capabilities = {
+    ...FULL_CAPABILITIES,
+    lookup: false, // a key for each id would double what a send and an acknowledgement write
+    transactions: false, // Deno KV has no open transactions
+  };
   readonly label = "Deno KV";
   readonly #name: string;
   readonly #parts: DenoKvEngineParts;
@@ -43,6 +39,7 @@ export class DenoKvEngine implements Engine<string> {
   readonly #sender: Sender;
   readonly #receiver: Receiver;
   readonly #settler: Settler;
+  readonly #administration: Administration;
   /** The listeners, and what stops each. */
   readonly #wakeUps = new Map<() => void, () => void>();
   #dead: DenoKvEngine | undefined;
@@ -56,6 +53,7 @@ export class DenoKvEngine implements Engine<string> {
     this.#sender = new Sender(name, store, this.#keys, maxSize);
     this.#receiver = new Receiver(name, store, this.#keys);
     this.#settler = new Settler(store, this.#keys);
+    this.#administration = new Administration(name, store, this.#keys);
   }
 
   async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
@@ -68,13 +66,19 @@ export class DenoKvEngine implements Engine<string> {
     return this.#receiver.receive(max, visibilityMs);
   }
 
-  acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settler.change(deliveries as readonly KvDelivery[], {
+  async acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
+    const now = this.#store.clock.now();
+    const results = await this.#settler.change(deliveries as readonly KvDelivery[], {
       action: this.#action("acknowledge"),
-      each: (atomic, { key, message }) => this.#delete(atomic.delete(key), message),
-      all: (atomic, count) => void atomic.sum(this.#keys.count, minus(count)),
+      removes: true,
+      each: (atomic, { key, message }) => {
+        this.#keys.deleteExtras(atomic.delete(key), message, now);
+      },
+      all: (atomic, count) => subtract(atomic, this.#keys.count, count),
       done: settled,
     });
+    this.#wakeFollowers(deliveries);
+    return results;
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
@@ -113,15 +117,19 @@ export class DenoKvEngine implements Engine<string> {
   }
 
   async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
-    const store = this.deadLetters().#sender.plan([letter]);
+    const now = this.#store.clock.now();
+    const store = this.deadLetters().#sender.plan(letter);
     const [moved = false] = await this.#settler.change([delivery as KvDelivery], {
       action: this.#action("dead-letter"),
+      removes: true,
       each: (atomic, { key, message }) => {
-        this.#delete(atomic.delete(key), message).sum(this.#keys.count, minus(1));
+        this.#keys.deleteExtras(atomic.delete(key), message, now);
+        subtract(atomic, this.#keys.count, 1);
         store(atomic);
       },
       done: settled,
     });
+    this.#wakeFollowers([delivery]);
     return moved;
   }
 
@@ -146,8 +154,8 @@ export class DenoKvEngine implements Engine<string> {
     return saved;
   }
 
-  peek(max: number): Promise<readonly KvDelivery[]> {
-    return this.#receiver.peek(max);
+  peek(max: number): Promise<readonly StoredMessage<string>[]> {
+    return this.#administration.peek(max);
   }
 
   count(): Promise<number> {
@@ -155,30 +163,16 @@ export class DenoKvEngine implements Engine<string> {
   }
 
   async stats(): Promise<EngineStats> {
-    return { waiting: await this.count() };
+    return await this.#administration.stats(await this.count());
   }
 
-  /** Deletes in several commits, each with an exact count. It also deletes messages sent meanwhile. */
-  async purge(): Promise<number> {
-    let purged = 0;
-    for (const prefix of [this.#keys.ready, this.#keys.hidden]) {
-      for (let step = -1; step !== 0; purged += step) {
-        step = await this.#store.retryConflicts(this.#action("purge"), async () => {
-          const entries = await this.#store.list(this.#action("purge"), { prefix }, PURGE_STEP);
-          const messages = entries.flatMap(({ value }) => unpackAll(value));
-          if (messages.length === 0) return 0;
-          const done = await this.#store.commit(this.#action("purge"), (atomic) => {
-            for (const { key, versionstamp } of entries) {
-              atomic.check({ key, versionstamp }).delete(key);
-            }
-            for (const message of messages) this.#delete(atomic, message);
-            atomic.sum(this.#keys.count, minus(messages.length));
-          });
-          return done === undefined ? undefined : messages.length;
-        });
-      }
-    }
-    return purged;
+  purge(): Promise<number> {
+    return this.#administration.purge();
+  }
+
+  async pause(paused: boolean): Promise<void> {
+    await this.#administration.pause(paused);
+    this.#wake();
   }
 
   /**
@@ -196,10 +190,19 @@ export class DenoKvEngine implements Engine<string> {
   }
 
   deadLetters(): DenoKvEngine {
-    return this.#dead ??= new DenoKvEngine(`${this.#name}.dead`, {
-      ...this.#parts,
-      maxSize: Infinity,
-    });
+    return this.#dead ??= this.queue(`${this.#name}.dead`);
+  }
+
+  queue(name: string): DenoKvEngine {
+    return new DenoKvEngine(name, { ...this.#parts, maxSize: Infinity });
+  }
+
+  queues(): Promise<string[]> {
+    return this.#administration.queues();
+  }
+
+  drop(): Promise<void> {
+    return this.#administration.drop(this.#keys, this.deadLetters().#keys);
   }
 
   async close(): Promise<void> {
@@ -221,10 +224,9 @@ export class DenoKvEngine implements Engine<string> {
     return `${verb} ("${this.#name}")`;
   }
 
-  /** Deletes everything of a message besides its place. */
-  #delete(atomic: KvAtomic, message: KvMessage): KvAtomic {
-    for (const key of this.#keys.extras(message)) atomic.delete(key);
-    return atomic;
+  /** Wakes receivers for messages that waited behind these. Others are woken by the change of a key. */
+  #wakeFollowers(deliveries: readonly Delivery<string>[]): void {
+    if ((deliveries as readonly KvDelivery[]).some(({ message }) => message.key)) this.#wake();
   }
 
   async #requeue(
@@ -236,7 +238,8 @@ export class DenoKvEngine implements Engine<string> {
     const results = await this.#settler.change(deliveries as readonly KvDelivery[], {
       action: this.#action(verb),
       each: (atomic, { key, message }) => {
-        atomic.delete(key).set(this.#keys.placeOf(message, dueAt), [pack(change(message))]);
+        const returned = { ...change(message), leased: false };
+        atomic.delete(key).set(this.#keys.placeOf(message, dueAt), [pack(returned)]);
       },
       all: (atomic) => void atomic.sum(this.#keys.wakes, 1n),
       done: settled,
@@ -248,9 +251,4 @@ export class DenoKvEngine implements Engine<string> {
 
 function settled(delivery: KvDelivery): void {
   delivery.leaseEndsAt = -Infinity;
-}
-
-/** Deno KV adds modulo 2⁶⁴, so this summand subtracts. */
-function minus(count: number): bigint {
-  return BigInt.asUintN(64, BigInt(-count));
 }

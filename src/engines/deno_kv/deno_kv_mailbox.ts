@@ -32,12 +32,14 @@ export interface DenoKvMailboxOptions extends MailboxOptions {
 }
 
 /**
- * Stores messages in Deno KV, in a file or on Deno Deploy. It implements the whole mailbox contract and
- * needs Deno with `--unstable-kv`.
+ * Stores messages in Deno KV, in a file or on Deno Deploy. It implements the mailbox contract, except `get`,
+ * `cancel` and transactions, and needs Deno with `--unstable-kv`.
  *
  * Deno KV has no clock: leases and delays use the wall clock of the machine. If the clocks of machines that
  * share a store differ, leases end early or late by the difference. A body has at most 56 KiB, and all
- * bodies of one `sendMany` at most 700 KB.
+ * bodies of one `sendMany` at most 700 KB. The messages of one `sendMany` have at most 99 different ids and
+ * keys, and an id or a key has at most 512 bytes. Processes that share a file learn by polling that a
+ * message was sent, a key is free or a pause has ended.
  *
  * @example
  * ```ts ignore

@@ -25,8 +25,8 @@ export interface KvEntry {
 export interface KvAtomic {
   /** Makes the commit fail when one of these keys has another versionstamp. */
   check(...checks: { readonly key: KvKey; readonly versionstamp: string | null }[]): KvAtomic;
-  /** Stores a value. */
-  set(key: KvKey, value: unknown): KvAtomic;
+  /** Stores a value, until `expireIn` milliseconds have passed if given. */
+  set(key: KvKey, value: unknown, options?: { expireIn?: number }): KvAtomic;
   /** Deletes a key. */
   delete(key: KvKey): KvAtomic;
   /** Adds to a 64-bit counter. */
@@ -39,6 +39,8 @@ export interface KvAtomic {
 export interface KvSelector {
   /** Selects the keys that start with this. */
   readonly prefix: KvKey;
+  /** Selects only keys from this one on. */
+  readonly start?: KvKey;
   /** Selects only keys before this one. */
   readonly end?: KvKey;
 }

@@ -27,19 +27,30 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
   const controls = `"${schema}".controls`;
   const remembered = `"${schema}".remembered`;
 
+  // All messages of a queue, by both indexes. A message that is received meanwhile is in one of them.
+  const ofQueue = (columns: string, queue = "$1::text") =>
+    `select ${columns} from ${messages} where queue = ${queue} and receipt is null
+      union all
+      select ${columns} from ${messages} where queue = ${queue} and receipt is not null`;
+
   const byId = `(select * from ${messages}
         where queue = $1::text and message_id = $2::text and chosen)
       union all
       (select * from ${messages}
         where hashtextextended(message_id, 0) = hashtextextended($2::text, 0) and
-          message_id = $2::text and queue = $1::text and not chosen
+          message_id = $2::text and queue = $1::text and not chosen and receipt is null
+        order by id + 0 limit 1)
+      union all
+      (select * from ${messages}
+        where queue = $1::text and receipt is not null and message_id = $2::text and not chosen
         order by id + 0 limit 1)`;
 
   // The oldest messages that are ready or blocked: the index has them by priority.
   const oldest = (visibleAt: string) =>
     `select found.* from generate_series(-9, 0) as level cross join lateral (
           select * from ${messages}
-          where queue = $1::text and visible_at = '${visibleAt}' and -priority = level
+          where queue = $1::text and receipt is null and visible_at = '${visibleAt}' and
+            -priority = level
           order by ${inLine} limit $2::text::bigint
         ) as found`;
 
@@ -50,23 +61,24 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
         union all
         ${oldest("infinity")}
         union all
-        (select * from ${messages}
-          where queue = $1::text and visible_at > '-infinity' and visible_at < 'infinity'
+        (select * from ${messages} where queue = $1::text and receipt is null and
+            visible_at > '-infinity' and visible_at < 'infinity'
+          order by id + 0 limit $2::text::bigint)
+        union all
+        (select * from ${messages} where queue = $1::text and receipt is not null
           order by id + 0 limit $2::text::bigint)
       ) as oldest order by oldest.id limit $2::text::bigint`,
     find: `select ${COLUMNS}, ${STATE} as state from (${byId}) as found limit 1`,
     cancel: `select cancelled, in_flight as held, advanced::int as advanced
       from "${schema}".cancel($1::text, $2::text, $3::text, $4::text)`,
-    count: `select count(*)::float8 as count from ${messages} where queue = $1::text`,
+    count: `select count(*)::float8 as count from (${ofQueue("id")}) as message`,
     stats: `select count(*) filter (where state = 'waiting')::float8 as waiting,
         count(*) filter (where state = 'delayed')::float8 as delayed,
         count(*) filter (where state = 'inFlight')::float8 as flying,
         (extract(epoch from clock_timestamp() - min(enqueued_at) filter (where state = 'waiting'))
           * 1000)::float8 as oldest,
         exists (select from ${controls} where queue = $1::text and key is null) as paused
-      from (
-        select ${STATE} as state, enqueued_at from ${messages} where queue = $1::text
-      ) as message`,
+      from (${ofQueue(`${STATE} as state, enqueued_at`)}) as message`,
 
     pause: `insert into ${controls} (queue) select $1::text
       where not exists (select from ${controls} where queue = $1::text and key is null)`,
@@ -74,7 +86,7 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
 
     // A sender may store a message behind one that this deletes, so the keys are looked at again.
     purge: `with removed as (
-        delete from ${messages} where queue = $1::text returning key
+        delete from ${messages} where id = any(array(${ofQueue("id")})) returning key
       ), freed as (
         insert into ${controls} (queue, key)
         select distinct $1::text, key from removed where key is not null
@@ -85,17 +97,24 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
 
     // Goes from name to name in the index: a queue may have many messages.
     queues: `with recursive names as (
-        (select queue from ${messages} order by queue limit 1)
+        select '' as queue
         union all
-        select (select queue from ${messages} where queue > names.queue order by queue limit 1)
-        from names where queue is not null
+        select least((
+          select queue from ${messages} where receipt is null and queue > names.queue
+          order by queue limit 1
+        ), (
+          select queue from ${messages} where receipt is not null and queue > names.queue
+          order by queue limit 1
+        )) from names where queue is not null
       )
       select distinct regexp_replace(queue, '(\\.dead)+$', '') as name from (
-        select queue from names where queue is not null union
+        select queue from names where queue <> '' union
         select queue from ${controls} where key is null
       ) as all_names order by 1`,
     drop: `with dropped as (
-        delete from ${messages} where queue in ($1::text, $1::text || '.dead')
+        delete from ${messages} where id = any(array(
+          ${ofQueue("id")} union all ${ofQueue("id", "$1::text || '.dead'")}
+        ))
       ), resumed as (
         delete from ${controls} where queue = $1::text
       )

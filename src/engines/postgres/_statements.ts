@@ -51,7 +51,8 @@ export function statementsFor(schema: string): Statements {
   const controls = `"${schema}".controls`;
   const remembered = `"${schema}".remembered`;
 
-  // The order of the index `messages_line`. It contains no plain id, so that only the primary key finds ids.
+  // The order of the index `messages_line`, which has the messages without a lease; `messages_leased` has the
+  // others. They contain no plain id, so that only the primary key finds ids.
   const inLine = "visible_at, (-priority), (id + 0)";
 
   // Only unexpired leases can settle. `id = any(…)` finds the rows by their primary key whatever the
@@ -116,10 +117,14 @@ export function statementsFor(schema: string): Statements {
     // message. The update finds its rows by primary key: a join would depend on stale statistics.
     receive: `with oldest as materialized (
         select id from ${messages}
-        where queue = $1::text and visible_at <= '-infinity' and ($5::text::boolean or not exists (
-          select from ${messages}
-          where queue = $1::text and visible_at > '-infinity' and visible_at <= now()))
-          and not exists (
+        where queue = $1::text and receipt is null and visible_at <= '-infinity' and
+          ($5::text::boolean or not exists (
+            select from ${messages} where queue = $1::text and receipt is null and
+              visible_at > '-infinity' and visible_at <= now()
+          ) and not exists (
+            select from ${messages}
+            where queue = $1::text and receipt is not null and visible_at <= now()
+          )) and not exists (
             select from ${controls} where queue = $1::text and (key is null or not $5::text::boolean))
           and ${relaxed}
         order by ${inLine} limit $2::text::bigint for update skip locked
@@ -132,10 +137,16 @@ export function statementsFor(schema: string): Statements {
     // No row while the queue is paused. Without a time when the queue is empty; 0 when a message is ready
     // but another worker has locked it.
     nextDue: `select (
-        select case when visible_at > '-infinity'
-          then (extract(epoch from visible_at) - extract(epoch from clock_timestamp())) * 1000
+        select case when at > '-infinity'
+          then (extract(epoch from at) - extract(epoch from clock_timestamp())) * 1000
           else 0 end::float8
-        from ${messages} where queue = $1::text order by ${inLine} limit 1
+        from least((
+          select visible_at from ${messages} where queue = $1::text and receipt is null
+          order by ${inLine} limit 1
+        ), (
+          select visible_at from ${messages} where queue = $1::text and receipt is not null
+          order by visible_at, (id + 0) limit 1
+        )) as at
       ) as ms, exists (
         select from ${messages} where queue = $1::text and key is not null and place is null and
           visible_at <= clock_timestamp()
@@ -147,18 +158,22 @@ export function statementsFor(schema: string): Statements {
     // Messages that have not joined the line of their key are left to `joinKeys`.
     makeDueReady: `with due as materialized (
         select id from ${messages}
-        where queue = $1::text and visible_at > '-infinity' and visible_at <= now() and
-          (key is null or place is not null)
+        where queue = $1::text and receipt is null and visible_at > '-infinity' and
+          visible_at <= now() and (key is null or place is not null)
         order by ${inLine} limit 10000 for update skip locked
+      ), expired as materialized (
+        select id from ${messages}
+        where queue = $1::text and receipt is not null and visible_at <= now()
+        order by visible_at, (id + 0) limit 10000 for update skip locked
       )
       update ${messages} set visible_at = '-infinity', receipt = null
-      where id = any(array(select id from due))`,
+      where id = any(array(select id from due union all select id from expired))`,
     joinKeys: `select advanced::int as advanced from "${schema}".join_keys($1::text)`,
 
     // Releases the messages of receives whose reply was lost.
     releaseLost: `update ${messages} set visible_at = '-infinity', receipt = null,
         attempts = attempts - 1
-      where queue = $1::text and visible_at > now() and visible_at < 'infinity' and
+      where queue = $1::text and receipt is not null and visible_at > now() and
         receipt = any($2::text::bigint[])`,
 
     acknowledge: `delete from ${messages} where ${held} returning id::text as number`,

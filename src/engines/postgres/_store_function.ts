@@ -57,9 +57,7 @@ export function storeFunction(schema: string): string {
         if not in_transaction then
           perform pg_advisory_xact_lock(hashtextextended('lastcall room ${schema} ' || name, 0));
         end if;
-        select count(*) into size from (
-          select from "${schema}".messages where queue = name limit max_size + 1
-        ) as counted;
+        size := "${schema}".size_of(name, max_size);
         select count(distinct case when given.chosen then given.id end) +
             count(*) filter (where not given.chosen) into fresh
           from unnest(ids, chosen_ids, windows) as given (id, chosen, ms)

@@ -6,8 +6,10 @@ import { BODY, hasKey, storeFunction } from "./_store_function.ts";
  * The column `meta` gets another name, because a worker of an earlier version that is still connected must not
  * receive: it would acknowledge the first message of a key and leave the others blocked. It can still settle.
  *
- * The indexes use hashes of keys and generated ids, which may be longer than an index entry. They are partial,
- * so that the planner cannot use them for other statements.
+ * Leased messages have an index of their own. So a receive does not write to the index of generated ids, and
+ * a leased message is found among the few that are leased. The indexes use hashes of keys and generated ids,
+ * which may be longer than an index entry. They are partial, so that the planner cannot use them for other
+ * statements.
  */
 export function versionFour(schema: string): string {
   return `alter table "${schema}".messages rename column meta to envelope;
@@ -15,9 +17,11 @@ export function versionFour(schema: string): string {
       add column key text, add column place bigint;
     drop index "${schema}".messages_line;
     create index messages_line on "${schema}".messages
-      (queue, visible_at, (-priority), (id + 0));
+      (queue, visible_at, (-priority), (id + 0)) where receipt is null;
+    create index messages_leased on "${schema}".messages (queue, visible_at, (id + 0))
+      where receipt is not null;
     create index messages_generated on "${schema}".messages
-      (hashtextextended(message_id, 0)) where not chosen;
+      (hashtextextended(message_id, 0)) where not chosen and receipt is null;
     create index messages_key on "${schema}".messages
       (queue, hashtextextended(key, 0), place) where key is not null;
     create index messages_joining on "${schema}".messages (queue, visible_at, (id + 0))
@@ -42,12 +46,40 @@ export function versionFour(schema: string): string {
       autovacuum_vacuum_threshold = 1000
     );
     create index remembered_forget_at on "${schema}".remembered (forget_at);
+    ${room(schema)}
     ${lockKeys(schema)}
     ${advance(schema)}
     ${join(schema)}
     ${storeFunction(schema)}
     ${settle(schema)}
     ${cancel(schema)}`;
+}
+
+/** The function of version 1, with a count by the new indexes. */
+function room(schema: string): string {
+  return `create or replace function "${schema}".room(
+      name text, ids text[], chosen_ids boolean[], max_size bigint, out size bigint, out fresh bigint
+    ) language plpgsql volatile as $room$
+    begin
+      perform pg_advisory_xact_lock(hashtextextended('lastcall room ${schema} ' || name, 0));
+      size := "${schema}".size_of(name, max_size);
+      select count(distinct case when given.chosen then given.id end) +
+          count(*) filter (where not given.chosen) into fresh
+        from unnest(ids, chosen_ids) as given (id, chosen)
+        where not given.chosen or not exists (
+          select from "${schema}".messages as stored
+          where stored.queue = name and stored.message_id = given.id and stored.chosen
+        );
+    end $room$;
+    create function "${schema}".size_of(name text, max_size bigint) returns bigint
+    ${BODY} as $size_of$
+    begin
+      return (select count(*) from (
+        (select from "${schema}".messages where queue = name and receipt is null limit max_size + 1)
+        union all
+        (select from "${schema}".messages where queue = name and receipt is not null limit max_size + 1)
+      ) as counted);
+    end $size_of$;`;
 }
 
 /**
@@ -170,7 +202,11 @@ function cancel(schema: string): string {
           union all
           (select id, key from "${schema}".messages
             where hashtextextended(message_id, 0) = hashtextextended(wanted, 0) and
-              message_id = wanted and queue = name and not chosen
+              message_id = wanted and queue = name and not chosen and receipt is null
+            order by id + 0 limit 1)
+          union all
+          (select id, key from "${schema}".messages
+            where queue = name and receipt is not null and message_id = wanted and not chosen
             order by id + 0 limit 1)
         ) as matches limit 1;
         cancelled := found;

@@ -1,7 +1,8 @@
 import type { Clock } from "../../clock.ts";
 import type { Connection } from "./_connection.ts";
+import { findInTransaction } from "./_lookup.ts";
 import { BLOCKED } from "./_schema.ts";
-import { stateOf, type StoredRow } from "./_statements.ts";
+import { stateOf } from "./_statements.ts";
 import { addLocal, wakeLocal } from "./_wake_ups.ts";
 
 /** How long the file keeps the id of a message that was cancelled in flight, for the other processes. */
@@ -65,14 +66,11 @@ export class CancelledMessages {
   }
 
   #remove(id: string): CancelResult & { readonly wasInFlight: boolean } {
-    const { find, remove, unblock, addToCount, addCancelled, pruneCancelled } =
-      this.#connection.opened.statements;
+    const { opened } = this.#connection;
+    const { remove, unblock, addToCount, addCancelled, pruneCancelled } = opened.statements;
     const queue = this.#queue;
-    const row = find.get(queue, id, id, queue) as
-      | StoredRow & { readonly position: number | null }
-      | null
-      | undefined;
-    if (!row) return { found: false, unblocked: false, wasInFlight: false };
+    const row = findInTransaction(opened, queue, id);
+    if (row === undefined) return { found: false, unblocked: false, wasInFlight: false };
     const now = this.#clock.now();
     remove.run(row.seq);
     addToCount.run(queue, -1);

@@ -82,29 +82,7 @@ export function* store(
   const stored: boolean[] = [];
   let count = 0;
   for (const entry of entries) {
-    const { id, dedup, dedupMs, key, priority = 0, delayMs, meta, checkpoint, body } = entry;
-    let isStored = false;
-    if (dedupMs === undefined || !(yield query("isRemembered", queue, id, now))) {
-      const joins = key !== undefined && delayMs === 0;
-      const position = joins ? yield* nextPosition(queue, key) : null;
-      const readyAt = position ? BLOCKED : 0 - priority;
-      const changes = yield update(
-        "send",
-        queue,
-        delayMs === 0 ? readyAt : now + delayMs,
-        dedup ? 1 : 0,
-        id,
-        Math.floor(now),
-        meta ?? null,
-        checkpoint ?? null,
-        body,
-        priority,
-        key ?? null,
-        position,
-      );
-      isStored = (changes as number) > 0;
-      if (isStored && dedupMs !== undefined) yield update("remember", queue, id, now + dedupMs);
-    }
+    const isStored = yield* storeOne(queue, entry, now);
     stored.push(isStored);
     if (isStored) count++;
   }
@@ -112,7 +90,41 @@ export function* store(
   return stored;
 }
 
-/** Returns the position at the end of the line of a key; 0 for the first message. */
+function* storeOne(queue: string, entry: Entry<string>, now: number): Change<boolean> {
+  const { id, dedup, dedupMs, key, priority = 0, delayMs, meta, checkpoint, body } = entry;
+  if (dedupMs !== undefined && (yield query("isRemembered", queue, id, now))) return false;
+  const dueAt = delayMs === 0 ? 0 - priority : now + delayMs;
+  const sentAt = Math.floor(now);
+  const values = [
+    queue,
+    dueAt,
+    dedup ? 1 : 0,
+    id,
+    sentAt,
+    meta ?? null,
+    checkpoint ?? null,
+    body,
+  ];
+  let changes: unknown;
+  if (key === undefined && priority === 0) {
+    // Each bound value counts where most messages have neither a key nor a priority.
+    changes = yield { name: "send", values, isQuery: false };
+  } else if (key === undefined || delayMs > 0) {
+    changes = yield update("sendInOrder", ...values, priority, key ?? null, null);
+  } else {
+    changes = yield update("sendFirstOfKey", ...values, priority, key);
+    if (changes === 0) {
+      const position = yield* nextPosition(queue, key);
+      values[1] = position === 0 ? dueAt : BLOCKED;
+      changes = yield update("sendInOrder", ...values, priority, key, position);
+    }
+  }
+  if (changes === 0) return false;
+  if (dedupMs !== undefined) yield update("remember", queue, id, now + dedupMs);
+  return true;
+}
+
+/** Returns the position at the end of the line of a key; 0 when it has no message. */
 export function* nextPosition(queue: string, key: string): Change<number> {
   const position = firstValue(yield query("lastPosition", queue, key));
   return position === null ? 0 : Number(position) + 1;
@@ -138,15 +150,21 @@ export function* acknowledge(
   now: number,
 ): Change<Acknowledged> {
   const results: boolean[] = [];
+  const keys: string[] = [];
   let count = 0;
-  let unblocked = false;
   for (const { seq, nonce, key } of deliveries as readonly SqliteDelivery[]) {
-    const isHeld = ((yield update("acknowledge", seq, nonce, now)) as number) > 0;
+    const isHeld = (yield update("acknowledge", seq, nonce, now)) !== 0;
     results.push(isHeld);
     if (!isHeld) continue;
     count++;
-    if (key !== null && ((yield update("unblock", queue, key)) as number) > 0) unblocked = true;
+    if (key !== null) keys.push(key);
   }
   if (count > 0) yield update("addToCount", queue, -count);
+  let unblocked = false;
+  if (keys.length > 0 && (yield query("isAnyBlocked", queue))) {
+    for (const key of keys) {
+      if ((yield update("unblock", queue, key)) !== 0) unblocked = true;
+    }
+  }
   return { results, unblocked };
 }

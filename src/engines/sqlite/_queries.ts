@@ -23,17 +23,6 @@ export function peek(
   return rows.map((row) => SqliteDelivery.stored(row, now));
 }
 
-/** Returns the message with this id; undefined when there is none. */
-export function find(
-  statements: Statements,
-  queue: string,
-  id: string,
-  now: number,
-): SqliteDelivery | undefined {
-  const row = statements.find.get(queue, id, id, queue);
-  return row ? SqliteDelivery.stored(row as StoredRow, now) : undefined;
-}
-
 /** Counts the messages by state. It reads only those that are delayed or in flight. */
 export function stats(statements: Statements, queue: string, now: number): EngineStats {
   const { size, paused } = queueRow(statements, queue);

@@ -2,7 +2,14 @@ import type { Received } from "../../mailbox/engine.ts";
 import type { Random } from "../../random.ts";
 import { nextPosition, perform } from "./_changes.ts";
 import { BLOCKED } from "./_schema.ts";
-import { type Row, SqliteDelivery, type Statements } from "./_statements.ts";
+import {
+  ANY_DUE,
+  type OrderedRow,
+  PAUSED,
+  type Row,
+  SqliteDelivery,
+  type Statements,
+} from "./_statements.ts";
 
 /**
  * How many due messages one receive makes ready. Only when more fall due between two receives, some may be
@@ -12,11 +19,8 @@ const MAX_DUE = 10_000;
 
 /** Returns the time until a message is visible: 0 when one is, `Infinity` when none is or will be. */
 export function nextDueMs({ nextDue }: Statements, queue: string, now: number): number {
-  const { due_at, paused } = nextDue.get(queue, queue) as {
-    readonly due_at: number | null;
-    readonly paused: number | null;
-  };
-  return due_at === null || paused === 1 ? Infinity : Math.max(0, due_at - now);
+  const { due_at } = nextDue.get(queue, queue) as { readonly due_at: number | null };
+  return due_at === null ? Infinity : Math.max(0, due_at - now);
 }
 
 /** Delivers the first ready messages, at most `max`. Runs in a transaction. */
@@ -28,19 +32,47 @@ export function lease(
   now: number,
   random: Random,
 ): Received<string> {
-  // Usually none is due, and this read is cheaper than an update of no rows.
-  if (statements.isAnyDue.get(queue, now)) showDue(statements, queue, now);
-  const rows = statements.firstReady.all(queue, queue, max) as Row[];
-  if (rows.length === 0) {
-    return { deliveries: [], nextDueMs: nextDueMs(statements, queue, now) };
-  }
+  const found = statements.special.get(queue, queue, now, queue, queue);
+  const what = (found as { readonly what: number } | null | undefined)?.what;
+  if (what === PAUSED) return { deliveries: [], nextDueMs: Infinity };
+  if (what === ANY_DUE) showDue(statements, queue, now);
   const nonce = Math.floor(random.number() * Number.MAX_SAFE_INTEGER);
   const until = now + visibilityMs;
-  for (const [i, { due_at, seq }] of rows.entries()) {
+  const deliveries = what === undefined
+    ? leasePlain(statements, queue, max, until, nonce)
+    : leaseInLines(statements, queue, max, until, nonce);
+  const nextMs = deliveries.length === 0 ? nextDueMs(statements, queue, now) : 0;
+  return { deliveries, nextDueMs: nextMs };
+}
+
+/** Leases messages of a queue without priorities and keys. */
+function leasePlain(
+  { firstPlain, lease }: Statements,
+  queue: string,
+  max: number,
+  until: number,
+  nonce: number,
+): SqliteDelivery[] {
+  const rows = firstPlain.all(queue, max) as Row[];
+  const last = rows.at(-1);
+  if (last !== undefined) lease.run(until, nonce, queue, 0, last.seq);
+  return rows.map((row) => new SqliteDelivery(row, nonce));
+}
+
+function leaseInLines(
+  { firstInLines, lease }: Statements,
+  queue: string,
+  max: number,
+  until: number,
+  nonce: number,
+): SqliteDelivery[] {
+  const rows = firstInLines.all(queue, max) as OrderedRow[];
+  return rows.map((row, i) => {
+    const { due_at, seq, key } = row;
     // Rows of one priority are next to each other and in the order of `seq`.
-    if (rows[i + 1]?.due_at !== due_at) statements.lease.run(until, nonce, queue, due_at, seq);
-  }
-  return { deliveries: rows.map((row) => new SqliteDelivery(row, nonce)), nextDueMs: 0 };
+    if (rows[i + 1]?.due_at !== due_at) lease.run(until, nonce, queue, due_at, seq);
+    return new SqliteDelivery(row, nonce, key);
+  });
 }
 
 /** Makes messages ready whose delay or lease is over, unless another message of their key is first. */

@@ -21,7 +21,7 @@ export const SHARED_PREFIX = "lastcall_";
  * finds the next ready message and the next due one, however many messages there are of either kind.
  *
  * The messages of a key that are not delayed by their sender have a `position` in the line of the key. The
- * one with the lowest position is the first; all others are blocked. A key without messages has no trace.
+ * first one has position 0; all others are blocked. A key without messages has no trace.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE queue (
@@ -99,10 +99,9 @@ export const SHARED_MIGRATIONS: readonly string[] = [
   ${memoryOf(SHARED_PREFIX)}`,
 ];
 
-/** The indexes of version 3, beside that of chosen ids. */
+/** The indexes of version 3, beside that of chosen ids. `_lookup.ts` adds one when it is needed. */
 function indexesOf(prefix: string): string {
   return `CREATE INDEX ${prefix}due ON ${prefix}message (queue, due_at);
-  CREATE INDEX ${prefix}generated_id ON ${prefix}message (id) WHERE chosen = 0;
   CREATE UNIQUE INDEX ${prefix}key_line ON ${prefix}message (queue, key, position)
     WHERE position IS NOT NULL;`;
 }

@@ -5,8 +5,6 @@ import { BLOCKED } from "./_schema.ts";
 /** A message as the file stores it. */
 export interface Row {
   readonly seq: number;
-  readonly due_at: number;
-  readonly key: string | null;
   readonly id: string;
   readonly body: string;
   readonly meta: string | null;
@@ -15,9 +13,16 @@ export interface Row {
   readonly checkpoint: string | null;
 }
 
+/** A message with its place in the order. */
+export interface OrderedRow extends Row {
+  readonly due_at: number;
+  readonly key: string | null;
+}
+
 /** A message with what tells its state. */
-export interface StoredRow extends Row {
+export interface StoredRow extends OrderedRow {
   readonly nonce: number | null;
+  readonly position: number | null;
 }
 
 /** A message that was read from the file. */
@@ -37,10 +42,15 @@ export class SqliteDelivery implements Delivery<string> {
    * `row` is the message before the delivery. All deliveries of one receive share a nonce. Without a nonce the
    * message was only looked at, and has a state.
    */
-  constructor(row: Row, nonce: number | undefined, state?: MessageState) {
+  constructor(
+    row: Row,
+    nonce: number | undefined,
+    key: string | null = null,
+    state?: MessageState,
+  ) {
     this.seq = row.seq;
     this.nonce = nonce ?? 0;
-    this.key = row.key;
+    this.key = key;
     this.id = row.id;
     this.body = row.body;
     this.meta = row.meta ?? undefined;
@@ -52,7 +62,7 @@ export class SqliteDelivery implements Delivery<string> {
 
   /** Returns a message that was not received. */
   static stored(row: StoredRow, now: number): SqliteDelivery {
-    return new SqliteDelivery(row, undefined, stateOf(row, now));
+    return new SqliteDelivery(row, undefined, row.key, stateOf(row, now));
   }
 
   get receiptHandle(): string {
@@ -69,7 +79,21 @@ export function stateOf(
   return nonce === null ? "delayed" : "inFlight";
 }
 
-const COLUMNS = "seq, due_at, key, id, body, meta, deliveries, enqueued_at, checkpoint";
+/** What `special` reports of a queue: the first that applies. */
+export const PAUSED = 1;
+/** The delay or lease of a message is over. */
+export const ANY_DUE = 2;
+/** Messages have priorities or keys. */
+export const IN_LINES = 3;
+
+const COLUMNS = "seq, id, body, meta, deliveries, enqueued_at, checkpoint";
+
+const STORED = `${COLUMNS}, due_at, key, nonce, position`;
+
+const SENT = "queue, due_at, chosen, id, enqueued_at, meta, checkpoint, body";
+
+/** The target is named, so that a conflict of positions is an error and not taken for a duplicate. */
+const UNLESS_STORED = "ON CONFLICT (queue, id) WHERE chosen = 1 DO NOTHING";
 
 /** Only unexpired leases can settle. */
 const HELD = "seq = ? AND nonce = ? AND due_at > ?";
@@ -94,17 +118,19 @@ function sqlOf(prefix: string) {
     ranges.map((range) =>
       `SELECT seq FROM (SELECT seq FROM ${byDue} WHERE queue = ? AND ${range} ORDER BY seq LIMIT ?)`
     ).join(" UNION ALL ");
-  const isPaused = `SELECT paused FROM ${queue} WHERE name = ?`;
+  const isNotPaused = `(SELECT paused FROM ${queue} WHERE name = ?) IS NOT 1`;
 
   return {
     begin: "BEGIN IMMEDIATE",
     commit: "COMMIT",
     rollback: "ROLLBACK",
 
-    send: `INSERT INTO ${message}
-      (queue, due_at, chosen, id, enqueued_at, meta, checkpoint, body, priority, key, position)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      ON CONFLICT (queue, id) WHERE chosen = 1 DO NOTHING`,
+    send: `INSERT INTO ${message} (${SENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_STORED}`,
+    sendInOrder: `INSERT INTO ${message} (${SENT}, priority, key, position)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_STORED}`,
+    // Changes nothing for a duplicate, and when the key has a message: the first one has position 0.
+    sendFirstOfKey: `INSERT INTO ${message} (${SENT}, priority, key, position)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`,
     isStored: `SELECT 1 FROM ${message} WHERE queue = ? AND id = ? AND chosen = 1`,
     isRemembered: `SELECT 1 FROM ${remembered} WHERE queue = ? AND id = ? AND until > ?`,
     remember: `INSERT INTO ${remembered} (queue, id, until) VALUES (?, ?, ?)
@@ -113,13 +139,20 @@ function sqlOf(prefix: string) {
         SELECT queue, id FROM ${remembered} WHERE until <= ? ORDER BY until LIMIT ?)`,
     lastPosition: `SELECT max(position) AS position FROM ${byKey}
       WHERE queue = ? AND key = ? AND position IS NOT NULL`,
-    unblock: `UPDATE ${message} SET due_at = 0 - priority WHERE due_at = ${BLOCKED} AND seq = (
-        SELECT seq FROM ${byKey}
+    isAnyBlocked: `SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at = ${BLOCKED} LIMIT 1`,
+    unblock: `UPDATE ${message} SET due_at = 0 - priority, position = 0
+      WHERE due_at = ${BLOCKED} AND seq = (SELECT seq FROM ${byKey}
         WHERE queue = ? AND key = ? AND position IS NOT NULL ORDER BY position LIMIT 1)`,
 
-    nextDue: `SELECT (SELECT min(due_at) FROM ${byDue} WHERE queue = ?) AS due_at,
-      (${isPaused}) AS paused`,
-    isAnyDue: `SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ? LIMIT 1`,
+    nextDue: `SELECT min(due_at) AS due_at FROM ${byDue} WHERE queue = ? AND ${isNotPaused}`,
+    // Most queues have nothing of this most of the time: then it returns no row, which is cheap.
+    special: `SELECT ${PAUSED} AS what FROM ${queue} WHERE name = ? AND paused = 1
+      UNION ALL SELECT ${ANY_DUE} FROM (
+        SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ? LIMIT 1)
+      UNION ALL SELECT ${IN_LINES} FROM (
+        SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at < 0 LIMIT 1)
+      UNION ALL SELECT ${IN_LINES} FROM (
+        SELECT 1 FROM ${byKey} WHERE queue = ? AND position IS NOT NULL LIMIT 1)`,
     dueToJoin: `SELECT seq, key, priority FROM ${byDue}
       WHERE queue = ? AND due_at > 0 AND due_at <= ? AND key IS NOT NULL AND position IS NULL
       ORDER BY due_at, seq LIMIT ?`,
@@ -127,8 +160,10 @@ function sqlOf(prefix: string) {
     makeDueReady: `UPDATE ${message} SET due_at = 0 - priority, nonce = NULL WHERE seq IN (
         SELECT seq FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ?
           AND (key IS NULL OR position IS NOT NULL) ORDER BY due_at, seq LIMIT ?)`,
-    firstReady: `SELECT ${COLUMNS} FROM ${byDue}
-      WHERE queue = ? AND due_at <= 0 AND (${isPaused}) IS NOT 1 ORDER BY due_at, seq LIMIT ?`,
+    firstPlain: `SELECT ${COLUMNS} FROM ${byDue}
+      WHERE queue = ? AND due_at = 0 ORDER BY seq LIMIT ?`,
+    firstInLines: `SELECT ${COLUMNS}, due_at, key FROM ${byDue}
+      WHERE queue = ? AND due_at <= 0 ORDER BY due_at, seq LIMIT ?`,
     lease: `UPDATE ${byDue} SET due_at = ?, nonce = ?, deliveries = deliveries + 1
       WHERE queue = ? AND due_at = ? AND seq <= ?`,
 
@@ -140,10 +175,14 @@ function sqlOf(prefix: string) {
         deliveries = deliveries - (releases < ?) WHERE ${HELD}`,
     checkpoint: `UPDATE ${message} SET checkpoint = ? WHERE ${HELD}`,
 
-    find: `SELECT ${COLUMNS}, nonce, position FROM ${message} WHERE seq IN (
-        SELECT seq FROM ${message} WHERE queue = ? AND id = ? AND chosen = 1
-        UNION ALL SELECT seq FROM ${message} WHERE id = ? AND queue = ? AND chosen = 0)
-      ORDER BY chosen DESC, seq LIMIT 1`,
+    findChosen: `SELECT ${STORED} FROM ${message} WHERE queue = ? AND id = ? AND chosen = 1`,
+    scanGenerated: `SELECT ${STORED} FROM ${byDue} WHERE queue = ? AND id = ? AND chosen = 0
+      ORDER BY seq LIMIT 1`,
+    // The sign keeps SQLite from using the index of queues.
+    findGenerated: `SELECT ${STORED} FROM ${message} WHERE id = ? AND +queue = ? AND chosen = 0
+      ORDER BY seq LIMIT 1`,
+    hasIdIndex:
+      `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = '${prefix}generated_id'`,
     remove: `DELETE FROM ${message} WHERE seq = ?`,
     addCancelled: `INSERT INTO ${cancelled} (queue, id, at) VALUES (?, ?, ?)`,
     pruneCancelled: `DELETE FROM ${cancelled} WHERE number IN (
@@ -152,7 +191,7 @@ function sqlOf(prefix: string) {
     cancelledSince: `SELECT number, id FROM ${cancelled}
       WHERE number > ? AND queue = ? ORDER BY number`,
 
-    peek: `SELECT ${COLUMNS}, nonce FROM ${message}
+    peek: `SELECT ${STORED} FROM ${message}
       WHERE seq IN (${oldestOf(...IN_ORDER, `due_at > 0 AND due_at < ${BLOCKED}`)})
       ORDER BY seq LIMIT ?`,
     hidden: `SELECT count(*) AS hidden, count(nonce) AS leased FROM ${byDue}

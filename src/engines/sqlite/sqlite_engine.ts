@@ -17,9 +17,10 @@ import { acknowledge, type Change, checkRoom, perform, store } from "./_changes.
 import type { Connection } from "./_connection.ts";
 import type { SqliteValue } from "./drivers.ts";
 import type { Durability } from "./_file.ts";
-import { find, peek, queueRow, queues, stats } from "./_queries.ts";
+import { findById } from "./_lookup.ts";
+import { peek, queueRow, queues, stats } from "./_queries.ts";
 import { lease, nextDueMs } from "./_receive.ts";
-import type { SqliteDelivery, Statements } from "./_statements.ts";
+import { SqliteDelivery, type Statements, type StoredRow } from "./_statements.ts";
 import { callerTransaction } from "./_transaction.ts";
 import { addLocal, wakeLocal } from "./_wake_ups.ts";
 
@@ -160,7 +161,9 @@ export class SqliteEngine implements Engine<string> {
   }
 
   find(id: string): Maybe<SqliteDelivery | undefined> {
-    return this.#read((statements) => find(statements, this.#queue, id, this.#now));
+    const found = findById(this.#connection, this.#queue, id);
+    const stored = (row: StoredRow | undefined) => row && SqliteDelivery.stored(row, this.#now);
+    return found instanceof Promise ? found.then(stored) : stored(found);
   }
 
   async cancel(id: string): Promise<boolean> {

@@ -38,7 +38,8 @@ const make: MakeMailbox = async (options) => {
 describe("DenoKvMailbox", gate, () => {
   hostMailboxCases(make, { engine: "Deno KV", together: 16 });
 
-  it("Deno KV skips no case", async () => {
-    assertEquals(await skippedMailboxCases(make), []);
+  it("Deno KV skips only the cases of messages that are found by their id", async () => {
+    const reasons = new Set((await skippedMailboxCases(make)).map(({ why }) => why));
+    assertEquals([...reasons], ["the engine has no lookup"]);
   });
 });

@@ -25,8 +25,23 @@ interface Step {
   readonly "Plans"?: readonly Step[];
 }
 
+/** The indexes of the messages, and by what each may be used. */
+const CONDITIONS: Readonly<Record<string, RegExp>> = {
+  messages_pkey: /^\(id = ANY/,
+  messages_line: /queue = \$1/,
+  messages_leased: /queue = \$1/,
+  messages_joining: /queue = \$1/,
+  messages_chosen: /queue = \$1.*message_id = \$2/,
+  messages_generated: /hashtextextended\(message_id, .* = hashtextextended\(\$2/,
+};
+
 function stepsOf(plan: Step): readonly Step[] {
   return [plan, ...(plan.Plans ?? []).flatMap(stepsOf)];
+}
+
+/** How many pages a statement has read. */
+function blocksOf([plan]: readonly Step[]): number {
+  return plan!["Shared Hit Blocks"] + plan!["Shared Read Blocks"];
 }
 
 describe(
@@ -54,8 +69,9 @@ describe(
       // Each message dies twice: when it is taken, and when it is removed.
       await foreign.unsafe(`
       alter table ${SCHEMA}.messages set (autovacuum_enabled = false);
-      insert into ${SCHEMA}.messages (queue, message_id, chosen, body, visible_at)
-        select 'jobs', 'old ' || i, false, '1', '-infinity'
+      insert into ${SCHEMA}.messages (queue, message_id, chosen, body, visible_at, key, place)
+        select 'jobs', 'old ' || i, false, '1', '-infinity', case when i % 2 = 0 then 'key ' || i end,
+          case when i % 2 = 0 then 1 end
         from generate_series(1, ${DEAD_ROWS / 2}) as i;
       update ${SCHEMA}.messages set visible_at = now() + interval '1 second', receipt = 1;
       delete from ${SCHEMA}.messages`);
@@ -79,6 +95,7 @@ describe(
       const [row] = await sql.unsafe(
         `explain (analyze, buffers, format json) execute "${name}" (${parameters})`,
       );
+      await sql.unsafe(`deallocate "${name}"`);
       const [{ Plan }] = row!["QUERY PLAN"] as readonly [{ readonly Plan: Step }];
       return stepsOf(Plan);
     }
@@ -113,6 +130,7 @@ describe(
           const keys = `{${rows.map(({ id }) => id)}}`;
           const nonces = `{${rows.map(() => nonce)}}`;
           await explain("extend", keys, nonces, "60000");
+          await explain("extendUnlocked", keys, nonces, "60000");
           await explain("checkpoint", keys, nonces, "1");
           await explain("nonces", keys);
           await explain("nack", keys, nonces, "60000", "0");
@@ -123,6 +141,9 @@ describe(
           );
           await explain("acknowledge", keys, nonces);
         });
+        await mailbox.send(1, { id: "chosen" });
+        await explain("find", "jobs", "chosen");
+        await mailbox.cancel("chosen");
         for (const name of ["nextDue", "makeDueReady"] as const) await explain(name, "jobs");
         await explain("peek", "jobs", "10");
 
@@ -134,16 +155,16 @@ describe(
           assert(scans.length > 0, plan);
           for (const scan of scans) {
             const cond = scan["Index Cond"] ?? "";
-            const index = /^\(id = ANY/.test(cond) ? "messages_pkey" : "messages_line";
-            assertEquals(scan["Index Name"], index, plan);
-            if (index === "messages_line") assert(/queue = \$1/.test(cond), plan);
-            assertEquals(scan["Rows Removed by Filter"] ?? 0, 0, plan);
+            const index = scan["Index Name"] ?? "";
+            const expected = CONDITIONS[index];
+            assert(expected?.test(cond), `${index}: ${cond}\n${plan}`);
+            // A leased message is looked for among the leased ones.
+            if (name !== "find") assertEquals(scan["Rows Removed by Filter"] ?? 0, 0, plan);
           }
-          const byKey = !steps.some((step) => step["Index Name"] === "messages_line");
-          const { "Shared Hit Blocks": hit, "Shared Read Blocks": read } = steps[0]!;
-          if (byKey) assertLess(hit + read, 30 * BATCH, plan);
+          const byKey = scans.every((step) => step["Index Name"] === "messages_pkey");
+          if (byKey) assertLess(blocksOf(steps), 30 * BATCH, plan);
         }
-        assertEquals(plans.length, 10);
+        assertEquals(plans.length, 12);
 
         // And as the mailbox itself does it.
         await mailbox.sendMany(Array.from({ length: BATCH }, (_, i) => i));
@@ -152,6 +173,50 @@ describe(
         assertEquals(await mailbox.extendMany(messages, 60_000), messages.map(() => true));
         assertEquals(await mailbox.acknowledgeMany(messages), messages.map(() => true));
         assertEquals(await mailbox.approximateCount(), 0);
+        await mailbox.close();
+        await sql.end();
+      });
+
+      it(`statements find the messages of a key by its index, on connections ${who}`, async () => {
+        const sql = observer(server.url, { ...settings, plan_cache_mode: "force_generic_plan" });
+        const mailbox = await PostgresMailbox.open<number>(server.url, { name: "jobs" });
+        const bodies = Array.from({ length: BATCH }, (_, i) => i);
+        const list = (value: (i: number) => unknown) => `{${bodies.map((i) => `"${value(i)}"`)}}`;
+        const keys = list((i) => `key ${i}`);
+        await sql.begin(async (transaction) => {
+          const inside = transaction as unknown as postgres.Sql;
+          const explain = async (name: keyof Statements, ...values: readonly string[]) => {
+            const steps = await run(inside, name, ...values);
+            assertLess(blocksOf(steps), 150 * BATCH, `${name}: ${JSON.stringify(steps[0])}`);
+          };
+          // Two messages of each key.
+          for (const turn of ["a", "b"]) {
+            await explain(
+              ...[
+                "store",
+                "jobs",
+                list((i) => `${turn}${i}`),
+                list(() => false),
+                list(() => 1),
+              ] as const,
+              ...[list(() => 0), list(() => 1), list(() => 1), list(() => 0), keys],
+              ...[`{${bodies.map(() => "null")}}`, "10000"],
+            );
+          }
+          await inside.unsafe(statements.receive, ["jobs", "1000", "60000", "77", "true"]);
+          const rows = await inside.unsafe(`select id from ${SCHEMA}.messages where receipt = 77`);
+          assertEquals(rows.length, BATCH, "the first of each key");
+          const numbers = `{${rows.map(({ id }) => id)}}`;
+          await explain("acknowledgeKeyed", numbers, `{${rows.map(() => 77)}}`, "jobs", keys);
+          await inside.unsafe(`update ${SCHEMA}.messages set place = null, visible_at = now()`);
+          await explain("joinKeys", "jobs");
+          const ready = await inside.unsafe(
+            `select from ${SCHEMA}.messages where visible_at = '-infinity'`,
+          );
+          assertEquals(ready.length, BATCH, "the second of each key");
+          await explain("cancel", "jobs", "b7", "channel", "sender");
+          await inside.unsafe(`delete from ${SCHEMA}.messages`);
+        });
         await mailbox.close();
         await sql.end();
       });

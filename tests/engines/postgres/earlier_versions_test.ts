@@ -20,6 +20,9 @@ async function restore(sql: postgres.Sql, version: number, schema: string): Prom
   await sql.unsafe(`update "${schema}".messages
     set visible_at = visible_at + (now() - '${DUMPED_AT}'::timestamptz)
     where visible_at > '-infinity'`);
+  if (version < 4) return;
+  await sql.unsafe(`update "${schema}".remembered
+    set forget_at = forget_at + (now() - '${DUMPED_AT}'::timestamptz)`);
 }
 
 describe("PostgreSQL schemas of earlier versions", server, () => {
@@ -37,13 +40,50 @@ describe("PostgreSQL schemas of earlier versions", server, () => {
         where schemaname = ${schema} and indexname = 'messages_line'`;
       const columns = await sql`select column_name from information_schema.columns
         where table_schema = ${schema} and table_name = 'messages'
-          and column_name in ('meta', 'reply_to')`;
+          and column_name in ('envelope', 'meta', 'reply_to')`;
       await sql.end();
-      assertStringIncludes(index!.indexdef, "(queue, visible_at, ((id + 0)))");
-      assertEquals(columns.map(({ column_name }) => column_name), ["meta"]);
+      assertStringIncludes(index!.indexdef, "(queue, visible_at, ((- priority)), ((id + 0)))");
+      assertEquals(columns.map(({ column_name }) => column_name), ["envelope"]);
       await workOff(orders, systemClock);
     });
   }
+
+  for (let version = 4; version <= SCHEMA_VERSION; version++) {
+    it(`the keys of a schema of version ${version} are worked off in order`, async () => {
+      const schema = ownSchema();
+      const sql = observer();
+      await restore(sql, version, schema);
+      await sql.end();
+      await using keyed = await PostgresMailbox.open<string>(url!, { name: "keyed", schema });
+      assertEquals((await keyed.send("again", { id: "remembered", dedupMs: 1 })).stored, false);
+      assertEquals(await keyed.receive(), [], "it is paused");
+      await keyed.resume();
+      const received: string[][] = [];
+      for (;;) {
+        const messages = await keyed.receive({ maxMessages: 10 });
+        if (messages.length === 0) break;
+        received.push(messages.map(({ body }) => body));
+        await keyed.acknowledgeMany(messages);
+      }
+      assertEquals(received, [["a1", "b2", "c1"], ["a2", "b3"], ["a3"]]);
+    });
+  }
+
+  it("a worker of version 3 that is connected can settle after the migration, but not receive", async () => {
+    const schema = ownSchema();
+    const sql = observer();
+    await restore(sql, 3, schema);
+    const receive = () =>
+      sql`update ${sql(schema)}.messages set attempts = attempts + 1
+        where queue = 'orders' returning id, meta`;
+    await receive();
+    await (await PostgresMailbox.open(url!, { name: "orders", schema })).close();
+    await assertRejects(async () => await receive(), Error, "meta");
+    const acknowledged = await sql`delete from ${sql(schema)}.messages
+      where message_id = 'own-1' and receipt is not null returning id`;
+    assertEquals(acknowledged.length, 1);
+    await sql.end();
+  });
 
   it("a worker of 0.1 that is connected can settle after the migration, but not send or receive", async () => {
     const schema = ownSchema();

@@ -14,20 +14,20 @@ import { hostMailboxCases } from "../../mailbox/_hosts.ts";
 import { runtimeName } from "../../signals/_child.ts";
 import { TempFolder } from "./_folder.ts";
 
-const make = (driver: SqliteDriver): MakeMailbox => async (options) => {
+const make = (driver: SqliteDriver, sharedFile = false): MakeMailbox => async (options) => {
   const folder = new TempFolder();
   const clock = new VirtualClock();
   const path = folder.file();
   const maxBodyBytes = 4_096;
-  const open = () =>
-    SqliteMailbox.open<unknown>(path, { ...options, name: "orders", clock, driver, maxBodyBytes });
+  const own = { name: "orders", clock, driver, maxBodyBytes, sharedFile };
+  const open = () => SqliteMailbox.open<unknown>(path, { ...options, ...own });
   return {
     mailbox: await open(),
     tickMs: 1_000,
     pass: (ms) => clock.advance(ms),
     sibling: open,
     async sendRaw(body) {
-      const fileOptions = { driver, durability: "normal", clock } as const;
+      const fileOptions = { driver, durability: "normal", clock, sharedFile } as const;
       const connection = new Connection(path, fileOptions, 50);
       await connection.open();
       const engine = new SqliteEngine("orders", connection, {
@@ -59,3 +59,7 @@ for (const [name, driver] of Object.entries(drivers)) {
     });
   });
 }
+
+describe("SqliteMailbox in a database of another program", () => {
+  hostMailboxCases(make(nodeSqlite, true), { lacks: [] });
+});

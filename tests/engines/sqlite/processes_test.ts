@@ -119,6 +119,17 @@ describe("processes on one SQLite file", () => {
     assertEquals(await site.jobs.approximateCount(), 0);
   });
 
+  it("a process that holds a message hears that another process has cancelled it", async () => {
+    using folder = new TempFolder();
+    await using jobs = await SqliteMailbox.open<string>(folder.file(), { name: "jobs" });
+    const { id } = await jobs.send("work");
+    await using holder = start("holder", folder.file());
+    await holder.line(`holding ${id}`);
+    assertEquals(await jobs.cancel(id), true);
+    await holder.line(`cancelled ${id}`);
+    assertEquals((await holder.exit()).code, 0);
+  });
+
   it("processes on one file wake one another", async () => {
     using folder = new TempFolder();
     {

@@ -34,7 +34,7 @@ for i = 4, #ARGV, 4 do
   if string.byte(id) == 61 then -- "=": the sender chose it
     local _, remember = parseOptions(ARGV[i + 1])
     isDuplicate = chosen[id] or isStored(id) or remember > 0 and isRemembered(id)
-    chosen[id] = true
+    chosen[id] = chosen[id] or not isDuplicate
     isRemembering = isRemembering or remember > 0
   end
   if isDuplicate then duplicates[#duplicates + 1] = i / 4 - 1 else fresh[#fresh + 1] = i end
