@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import { isMailboxError, type Mailbox } from "../../mod.ts";
-import { countAll } from "../../src/health/_mailbox_answer.ts";
+import { countAll } from "../../src/health/mailbox_answer.ts";
 import type { MailboxStats, QueueStats } from "../../src/mailbox/mailbox.ts";
 import { CliError } from "../_errors.ts";
 import type { Io } from "../_io.ts";

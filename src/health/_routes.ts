@@ -10,7 +10,7 @@ import type { Log } from "../log.ts";
 import { redrive } from "../loops/redrive.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { Broadcast } from "./_broadcast.ts";
-import { readDeadLetters } from "./_mailbox_answer.ts";
+import { readDeadLetters } from "./mailbox_answer.ts";
 import {
   groupMetrics,
   PROMETHEUS_TYPE,

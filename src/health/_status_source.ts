@@ -12,7 +12,7 @@ import {
   mailboxMetrics,
   mailboxStatus,
   readMailbox,
-} from "./_mailbox_answer.ts";
+} from "./mailbox_answer.ts";
 import { leaseCounters } from "./_metrics.ts";
 import type { HealthOptions, Inspectable, WatchedMailbox } from "./health_options.ts";
 import type { AgentStatusLine, LoopStatus, Status, Totals } from "./status.ts";

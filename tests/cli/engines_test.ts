@@ -1,10 +1,16 @@
+import process from "node:process";
 import { describe, it } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { openMailbox } from "../../mod.ts";
 import { freePort } from "../engines/_servers.ts";
 import * as postgres from "../engines/postgres/_shared.ts";
 import * as redis from "../engines/redis/_redis.ts";
+import { noServer, SqsServer } from "../engines/sqs/_server.ts";
 import { lastcall } from "./_io.ts";
+
+function queueOf(url: string): string {
+  return new URL(url).searchParams.get("queue")!;
+}
 
 /** Calls all mailbox commands, with the results that SQLite has. */
 async function useAllCommands(url: string): Promise<void> {
@@ -25,7 +31,12 @@ async function useAllCommands(url: string): Promise<void> {
   assertEquals((await lastcall(["dlq", "show", url, "first", "--json"])).json[0].id, "first");
   assertEquals((await lastcall(["dlq", "redrive", url, "--json"])).json, [{ redriven: 1 }]);
   assertEquals((await lastcall(["dlq", "purge", url, "--yes", "--json"])).json, [{ deleted: 0 }]);
-  assertEquals((await lastcall(["purge", url, "--yes", "--json"])).json, [{ deleted: 3 }]);
+  assertEquals((await lastcall(["peek", url, "--id", "first", "--json"])).json[0].state, "waiting");
+  const queues = (await lastcall(["queues", url, "--json"])).json;
+  assertEquals(queues.find(({ name }) => name === queueOf(url))?.waiting, 3);
+  assertEquals((await lastcall(["cancel", url, "first"])).out, "cancelled first\n");
+  assertEquals((await lastcall(["cancel", url, "first"])).out, "not found first\n");
+  assertEquals((await lastcall(["purge", url, "--yes", "--json"])).json, [{ deleted: 2 }]);
 }
 
 describe("mailbox commands on Redis", redis.gate, () => {
@@ -43,6 +54,33 @@ describe("mailbox commands on PostgreSQL", postgres.options, () => {
   const schema = postgres.ownSchema();
   it("mailbox commands on PostgreSQL work as on SQLite", async () => {
     await useAllCommands(`${postgres.url}?queue=orders&schema=${schema}`);
+  });
+});
+
+describe("mailbox commands on SQS", { skip: noServer }, () => {
+  it("mailbox commands on SQS say what the engine cannot do, and exit 1", async () => {
+    await using server = await SqsServer.start();
+    const keys = { AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "very-secret" };
+    const place = `region=us-east-1&create=true&endpoint=${server.endpoint}`;
+    Object.assign(process.env, keys);
+    try {
+      const url = `sqs:orders?${place}`;
+      const said = async (...args: string[]) => {
+        const { code, out, err } = await lastcall(args);
+        return { code, out, err: err.replace(/^error: /, "").trimEnd() };
+      };
+      const lacks = (what: string) => ({
+        ...{ code: 1, out: "" },
+        err: `The engine of mailbox "orders" cannot ${what}`,
+      });
+      assertEquals(await said("peek", url, "--id", "a"), lacks("find messages by id"));
+      assertEquals(await said("cancel", url, "a"), lacks("cancel messages by id"));
+      assertEquals(await said("queues", url), lacks("list its queues"));
+      assertMatch((await said("send", url, "1", "--priority", "5")).err, /^Cannot use priority on/);
+      assertMatch((await said("count", url)).out, /^0 messages, 0 dead letters\n$/);
+    } finally {
+      for (const name of Object.keys(keys)) delete process.env[name];
+    }
   });
 });
 

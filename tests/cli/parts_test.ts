@@ -8,9 +8,9 @@ import { ageText } from "../../cli/_print.ts";
 import { batches } from "../../cli/commands/send.ts";
 
 test("parseDuration reads units, and milliseconds without a unit", () => {
-  const read = ["500ms", "30s", "2m", "1.5h", "250", "0"].map(parseDuration);
-  assertEquals(read, [500, 30_000, 120_000, 5_400_000, 250, 0]);
-  for (const text of ["", "s", "-1s", "1 s", "1d", "1e3", "Infinity"]) {
+  const read = ["500ms", "30s", "2m", "1.5h", "7d", "250", "0"].map(parseDuration);
+  assertEquals(read, [500, 30_000, 120_000, 5_400_000, 604_800_000, 250, 0]);
+  for (const text of ["", "s", "-1s", "1 s", "1w", "1e3", "Infinity"]) {
     assertThrows(() => parseDuration(text), Error, "Write 500ms", text);
   }
 });

@@ -32,7 +32,7 @@ export class NatsEngine implements Engine<string> {
     ...FULL_CAPABILITIES,
     fencedAck: false, // the server accepts an ack from an expired lease
     fifo: false, // released messages return in the order of their release
-    exactStats: false, // see `Inspection`
+    exactStats: false, // the server does not tell a delayed message from one in flight
     keys: false, // a consumer delivers in the order of its stream
     priorities: false, // as with keys
     dedupWindow: false, // the server has one window for all messages of a stream

@@ -57,7 +57,7 @@ export function capabilitiesOf(
     delay: !fifo, // a FIFO queue has one delay for all messages
     dedup: false, // SQS finds no message by its id
     exactCount: false, // the attributes of a queue are approximate
-    exactStats: false,
+    exactStats: false, // the same
     keys: keyed && !isDeadLetters, // a group is the line of a key
     priorities: false, // a queue has one order
     longDelays: false, // SQS hides a message for at most 12 hours and stores it for at most 14 days

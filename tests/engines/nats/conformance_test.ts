@@ -25,18 +25,13 @@ const make: MakeMailbox = async (options) => {
   };
 };
 
-/** What a server can do only by a convention of its clients, so that a flag is false. */
-type Emulated = "fencedAck" | "exactCount";
+/** What NATS has of what the cases of fenced acknowledgements need besides. */
+const HAS = ["fencedAck", "perReceiveVisibility", "restoresAttempts", "delay", "dedup"];
 
-/** What NATS has of what these cases need besides. */
-const HAS = ["perReceiveVisibility", "restoresAttempts", "delay", "dedup", "longDelays"];
-
-/** The cases that need this capability, and nothing else that NATS does not have. */
-const casesOf = (capability: Emulated) =>
-  mailboxCases.filter(({ topic, requires = [] }) => {
-    const isOwn = requires.some((it) => it === capability) && topic !== "stats";
-    return isOwn && requires.every((it) => it === capability || HAS.includes(it));
-  });
+/** The cases that need fenced acknowledgements, and nothing else that NATS does not have. */
+const fencedCases = mailboxCases.filter(({ requires = [] }) => {
+  return requires.includes("fencedAck") && requires.every((it) => HAS.includes(it));
+});
 
 describe("NatsMailbox", gate, () => {
   hostMailboxCases(make, { engine: "NATS", together: 4 });
@@ -45,7 +40,7 @@ describe("NatsMailbox", gate, () => {
     const reasons = new Set((await skippedMailboxCases(make)).map(({ why }) => why));
     assertEquals([...reasons].sort(), [
       "the engine has no dedupWindow",
-      "the engine has no exactCount",
+      "the engine has no exactStats",
       "the engine has no fencedAck",
       "the engine has no fifo",
       "the engine has no keys",
@@ -55,22 +50,20 @@ describe("NatsMailbox", gate, () => {
       "the engine has no requests",
       "there is no queues",
     ]);
-    assertEquals([casesOf("fencedAck").length, casesOf("exactCount").length], [20, 1]);
+    assertEquals(fencedCases.length, 20);
   });
 });
 
 // The server accepts an ack from an expired lease, but each process refuses its own expired receipt
-// handles. While all clocks run, these cases pass. The count is exact; only the stats are not.
-for (const capability of ["fencedAck", "exactCount"] as const) {
-  describe(`NatsMailbox, as if it had ${capability}`, gate, () => {
-    const asIf: MakeMailbox = async (options) => {
-      const fixture = await make(options);
-      const capabilities = { ...fixture.mailbox.capabilities, [capability]: true };
-      Object.defineProperty(fixture.mailbox, "capabilities", { value: capabilities });
-      return fixture;
-    };
-    for (const { topic, name, run } of casesOf(capability)) {
-      it(`${topic}: ${name}`, () => run(asIf));
-    }
-  });
-}
+// handles. While all clocks run, these cases pass.
+describe("NatsMailbox, as if the server refused expired receipt handles", gate, () => {
+  const asIfFenced: MakeMailbox = async (options) => {
+    const fixture = await make(options);
+    const capabilities = { ...fixture.mailbox.capabilities, fencedAck: true };
+    Object.defineProperty(fixture.mailbox, "capabilities", { value: capabilities });
+    return fixture;
+  };
+  for (const { topic, name, run } of fencedCases) {
+    it(`${topic}: ${name}`, () => run(asIfFenced));
+  }
+});

@@ -57,6 +57,7 @@ describe("SqsMailbox", gate, () => {
     assertEquals(await lacksOf(make), [
       "the engine has no dedup",
       "the engine has no exactCount",
+      "the engine has no exactStats",
       "the engine has no fifo",
       "the engine has no keys",
       "the engine has no longDelays",
@@ -76,7 +77,7 @@ describe("SqsMailbox on a FIFO queue with keys", gate, () => {
   useServer();
 
   const lacks = [
-    ...["fifo", "delay", "dedup", "exactCount", "restoresAttempts", "peek"] as const,
+    ...["fifo", "delay", "dedup", "exactCount", "exactStats", "restoresAttempts", "peek"] as const,
     ...BEYOND_BASIC.filter((what) => what !== "keys"),
   ];
   hostMailboxCases(make, { lacks, together: TOGETHER });
