@@ -43,6 +43,7 @@ export type {
   StallEvent,
 } from "./lifecycle/group_events.ts";
 export type { BaseGroupOptions, FailurePolicy, RestartOptions } from "./lifecycle/group_options.ts";
+export type { RecycleOptions } from "./lifecycle/recycle.ts";
 export type {
   HealthSnapshot,
   LoopHealth,

@@ -171,7 +171,9 @@ export class DirectoryEngine implements Engine<string> {
 
   async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
     const [saved = false] = await this.#settle([delivery], async (delivery) => {
-      if (!await this.#rename(delivery, { ...delivery.file, hasExtras: true })) return false;
+      if (!await this.#rename(delivery, { ...delivery.file, hasExtras: true, releases: 0 })) {
+        return false;
+      }
       const extras = await this.#folder.extras(delivery.file);
       await this.#folder.saveExtras(delivery.file, { ...extras, checkpoint });
       return true;

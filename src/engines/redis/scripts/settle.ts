@@ -97,7 +97,10 @@ return { now, results }
 /** Saves a checkpoint. ARGV: valid until, receipt handle, checkpoint. */
 export const CHECKPOINT: QueueScript = new QueueScript(`
 allowWithoutMemory()
-local results, seqs = checkHandles(ARGV[2])
-if #seqs > 0 then redis.call('HSET', CHECKPOINTS, seqs[1], ARGV[3]) end
+local results, seqs, states = checkHandles(ARGV[2])
+if #seqs == 0 then return { now, results } end
+redis.call('HSET', CHECKPOINTS, seqs[1], ARGV[3])
+local deliveries, releases, rest = string.match(states[1], '^(%d+) (%d+) (.*)$')
+if releases ~= '0' then redis.call('HSET', STATES, seqs[1], deliveries .. ' 0 ' .. rest) end
 return { now, results }
 `);
