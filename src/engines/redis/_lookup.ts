@@ -1,19 +1,13 @@
 import { indexOf, peekedMessages, type RedisDelivery } from "./_delivery.ts";
-import type { RedisLink, Values } from "./redis_link.ts";
+import type { RedisLink, RunScript, Values } from "./redis_link.ts";
 import { CANCEL, FIND, QUEUES, SEARCH } from "./scripts/control.ts";
-import type { QueueScript } from "./scripts/script.ts";
 
 /** How many failed calls of `cancel` are kept, in case they are repeated. */
 const MAX_FAILED = 1_000;
 
 /** What a {@linkcode Lookup} needs of its engine. */
 export interface LookupOptions {
-  run(
-    verb: string,
-    script: QueueScript,
-    values: Values,
-    moreKeys?: readonly string[],
-  ): Promise<unknown[]>;
+  readonly run: RunScript;
   /** Returns a text that no other call returns, in any process. */
   callId(): string;
   /** Returns the key that tells for a while that a call of `cancel` was run. */

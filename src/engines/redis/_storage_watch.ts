@@ -31,7 +31,7 @@ export interface StorageNotes {
   readonly orphaned: number;
   /** The number of the last message sent, if the reply has it. */
   readonly last?: number | undefined;
-  /** The highest number among the received messages; that of the last message sent may be higher. */
+  /** The number of a received message; that of the last message sent may be higher. */
   readonly highest?: number | undefined;
 }
 
@@ -43,14 +43,17 @@ export class StorageWatch {
   readonly #name: string;
   readonly #link: RedisLink;
   readonly #keys: readonly string[];
+  readonly #expires: boolean;
   /** The last known message number, and its time by the server's clock. */
   #last = { number: 0, atUs: 0 };
   #policy = "";
 
-  constructor(name: string, link: RedisLink, keys: readonly string[]) {
+  /** `expires` tells that the server deletes the queue in time: its numbers then start again. */
+  constructor(name: string, link: RedisLink, keys: readonly string[], expires: boolean) {
     this.#name = name;
     this.#link = link;
     this.#keys = keys;
+    this.#expires = expires;
   }
 
   /** Throws when another program wrote the keys. Warns when the server may evict messages. */
@@ -84,7 +87,7 @@ export class StorageWatch {
       ]);
     }
     const before = this.#last.number;
-    if (nowUs > this.#last.atUs && (last !== undefined || highest > before)) {
+    if (!this.#expires && nowUs > this.#last.atUs && (last !== undefined || highest > before)) {
       this.#last = { number: last ?? highest, atUs: nowUs };
     }
     if (this.#last.number < before) {

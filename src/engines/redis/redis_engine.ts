@@ -3,40 +3,21 @@ import {
   type Engine,
   type EngineStats,
   type Entry,
-  FREE_RELEASES,
   type OffThreadPlan,
   type Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
-import {
-  ackArguments,
-  encodeHandles,
-  type HandleResults,
-  headOf,
-  indexOf,
-  isSettled,
-  markFailed,
-  microseconds,
-  peekedMessages,
-  type RedisDelivery,
-  sendArguments,
-} from "./_delivery.ts";
+import { microseconds, peekedMessages, type RedisDelivery, sendArguments } from "./_delivery.ts";
 import { Lookup, queueNames } from "./_lookup.ts";
 import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
-import type { RedisLink, Values } from "./redis_link.ts";
+import type { RedisLink, RunScript, Values } from "./redis_link.ts";
 import { COUNT, DROP, PAUSE, PEEK, PURGE, STATS } from "./scripts/control.ts";
-import {
-  cancelChannelOf,
-  cancelKeyOf,
-  channelOf,
-  keysOf,
-  type QueueScript,
-} from "./scripts/script.ts";
+import { cancelChannelOf, cancelKeyOf, channelOf, keysOf } from "./scripts/script.ts";
 import { SEND } from "./scripts/send.ts";
-import { ACKNOWLEDGE, CHECKPOINT, DEAD_LETTER, EXTEND, NACK, RELEASE } from "./scripts/settle.ts";
+import { Settler } from "./_settler.ts";
 import { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
 
 /** A larger script call would block the other clients of the server. */
@@ -74,6 +55,7 @@ export class RedisEngine implements Engine<string> {
   readonly #keys: readonly string[];
   readonly #memory: MemoryWatch;
   readonly #storage: StorageWatch;
+  readonly #settler: Settler;
   readonly #receiver: Receiver;
   readonly #lookup: Lookup;
 
@@ -83,21 +65,18 @@ export class RedisEngine implements Engine<string> {
     this.#options = options;
     this.#keys = keysOf(name);
     this.#memory = options.memory ?? new MemoryWatch(link.options.log);
-    this.#storage = new StorageWatch(name, link, this.#keys);
+    const { expirySeconds = 0 } = options;
+    this.#storage = new StorageWatch(name, link, this.#keys, expirySeconds > 0);
+    const common = { run: this.#run, memory: this.#memory, expirySeconds };
+    this.#settler = new Settler({ ...common, deadKeys: keysOf(this.#deadName) });
     this.#receiver = new Receiver({
+      ...common,
       link,
-      expirySeconds: options.expirySeconds ?? 0,
-      memory: this.#memory,
       storage: this.#storage,
-      run: (verb, script, values) => this.#run(verb, script, values),
-      acknowledge: (deliveries) => {
-        return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, ackArguments);
-      },
+      acknowledge: (deliveries) => this.#settler.acknowledge(deliveries),
     });
     this.#lookup = new Lookup({
-      run: (verb, script, values, moreKeys = []) => {
-        return this.#run(verb, script, values, moreKeys);
-      },
+      run: this.#run,
       callId: () => link.options.random.id(),
       cancelKey: (callId) => cancelKeyOf(name, callId),
     });
@@ -157,12 +136,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    const visibilityUs = microseconds(visibilityMs);
-    const onExtended = (it: RedisDelivery, nowUs: number) => {
-      it.leaseEndsAtUs = Math.max(it.leaseEndsAtUs, nowUs + visibilityUs);
-    };
-    const values = withHandles(visibilityUs);
-    return this.#settle("extend", EXTEND, deliveries, values, onExtended);
+    return this.#settler.extend(deliveries, visibilityMs);
   }
 
   nack(
@@ -170,37 +144,19 @@ export class RedisEngine implements Engine<string> {
     delayMs: number,
     countsAttempt: boolean,
   ): Promise<boolean[]> {
-    const values = withHandles(microseconds(delayMs), countsAttempt ? 0 : 1);
-    return this.#settle("nack", NACK, deliveries, values);
+    return this.#settler.nack(deliveries, delayMs, countsAttempt);
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("release", RELEASE, deliveries, withHandles(FREE_RELEASES));
+    return this.#settler.release(deliveries);
   }
 
-  async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
-    const values = withHandles(
-      indexOf(delivery as RedisDelivery),
-      indexOf(letter),
-      headOf(letter),
-      letter.body,
-      this.#options.expirySeconds ?? 0,
-    );
-    const deadKeys = keysOf(this.#deadName);
-    const results = this.#settle(
-      "dead-letter",
-      DEAD_LETTER,
-      [delivery],
-      values,
-      undefined,
-      deadKeys,
-    );
-    return (await results)[0]!;
+  deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
+    return this.#settler.deadLetter(delivery, letter);
   }
 
-  async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
-    const values = withHandles(checkpoint);
-    return (await this.#settle("checkpoint", CHECKPOINT, [delivery], values))[0]!;
+  checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
+    return this.#settler.checkpoint(delivery, checkpoint);
   }
 
   async peek(max: number): Promise<RedisDelivery[]> {
@@ -305,49 +261,8 @@ export class RedisEngine implements Engine<string> {
     return `${verb} ("${this.#name}")`;
   }
 
-  /** Runs a script on its keys of the queue, and on further ones. */
-  #run(
-    verb: string,
-    script: QueueScript,
-    values: Values,
-    moreKeys: readonly string[] = [],
-  ): Promise<unknown[]> {
+  readonly #run: RunScript = (verb, script, values, moreKeys = []) => {
     const keys = script.keys.map((index) => this.#keys[index]!);
     return this.#link.run(this.#action(verb), script, [...keys, ...moreKeys], values);
-  }
-
-  /** Returns for each delivery whether its receipt handle was valid. Calls `onSettled` for the valid ones. */
-  async #settle(
-    verb: string,
-    script: QueueScript,
-    deliveries: readonly Delivery<string>[],
-    values: (batch: readonly RedisDelivery[]) => Values,
-    onSettled?: (delivery: RedisDelivery, nowUs: number) => void,
-    moreKeys?: readonly string[],
-  ): Promise<boolean[]> {
-    const own = deliveries as readonly RedisDelivery[];
-    const results: boolean[] = [];
-    try {
-      for (let i = 0; i < own.length; i += MAX_BATCH) {
-        const batch = own.slice(i, i + MAX_BATCH);
-        const reply = await this.#run(verb, script, values(batch), moreKeys);
-        const [nowUs, handles, full] = reply as [number, HandleResults, number?];
-        if (full !== undefined) this.#memory.update(full === 1);
-        for (const [n, delivery] of batch.entries()) {
-          const settled = isSettled(verb, handles, n, delivery, nowUs);
-          if (settled) onSettled?.(delivery, nowUs);
-          results.push(settled);
-        }
-      }
-    } catch (error) {
-      markFailed(verb, own);
-      throw error;
-    }
-    return results;
-  }
-}
-
-/** Returns the values of a settling script: the receipt handles, then `values`. */
-function withHandles(...values: Values): (batch: readonly RedisDelivery[]) => Values {
-  return (batch) => [encodeHandles(batch), ...values];
+  };
 }
