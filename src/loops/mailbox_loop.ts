@@ -16,6 +16,7 @@ import {
   MAX_DELAY_MS,
 } from "../mailbox/mailbox.ts";
 import { DurationHistogram } from "../telemetry/duration_histogram.ts";
+import type { MetricSample } from "../telemetry/metrics.ts";
 import type { Around, Handler, OnDeadLetter } from "./handler.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
 import type { StandardSchema } from "./schema.ts";
@@ -177,9 +178,9 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     return this.#config.extender;
   }
 
-  /** The durations of its handler calls in all its runs, for `/metrics`. */
-  get durations(): DurationHistogram {
-    return this.#config.durations;
+  /** The durations of its handler calls in all its runs, as the samples of a histogram in seconds. */
+  get durations(): readonly MetricSample[] {
+    return this.#config.durations.samples({ loop: this.name });
   }
 
   /** Receives no messages until `resume`, and ends a waiting receive. Resolves when none is in flight. */

@@ -12,8 +12,8 @@ import {
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import {
+  BASIC_CAPABILITIES,
   type Capabilities,
-  FULL_CAPABILITIES,
   type MailboxOptions,
 } from "../../mailbox/mailbox.ts";
 import { type FileName, fitsInName, orderOf, stateOf, toVisible } from "./_file_names.ts";
