@@ -106,10 +106,10 @@ export function statementsFor(schema: string): Statements {
       select *, pg_notify($12::text, '${TRANSACTION} ' || $1::text)::text as woken from stored`,
 
     // In small batches, without waiting for other processes that do the same.
-    forgetIds: `delete from ${remembered} where (queue, message_id) in (
-        select queue, message_id from ${remembered} where forget_at <= now()
-        order by forget_at limit 1000 for update skip locked
-      ) and ${relaxed}`,
+    forgetIds: `delete from ${remembered} where ctid = any(array(
+        select ctid from ${remembered} where forget_at <= now() and ${relaxed}
+        order by forget_at limit $1::text::bigint for update skip locked
+      ))`,
 
     // The range instead of an equality makes `messages_line` the only index that gives the order. The
     // statement receives nothing while a hidden message is due, because that one may be older: `makeDueReady`
