@@ -84,6 +84,19 @@ describe("keys on Redis", gate, () => {
     }
   });
 
+  it("cancelling a delayed message does not unblock its key", async () => {
+    await using it = await openForTest(url);
+    const { mailbox } = it;
+    const { id } = await mailbox.send("late", { key: "a", delayMs: 600_000 });
+    await sendKeyed(mailbox, "a1", "a2");
+    const [a1] = await mailbox.receive();
+    assertEquals(await mailbox.cancel(id), true);
+    await sendKeyed(mailbox, "a3");
+    assertEquals(await mailbox.receive(), []);
+    await a1!.acknowledge();
+    assertEquals(await workOff(mailbox), ["a2", "a3"]);
+  });
+
   for (const part of ["ready", "returned", "due", "traits", "blocked"]) {
     it(`messages with keys are delivered after ${part} was deleted`, async () => {
       await using it = await openForTest(url, { log: silentLog });
