@@ -84,7 +84,8 @@ export function statementsFor(schema: string): Statements {
     `select size::float8 as size, fresh::float8 as fresh, stored as ids, refused
       from "${schema}".store($1::text, $2::text::text[], $3::text::boolean[], $4::text::text[],
         $5::text::float8[], $6::text::text[], $7::text::text[], $8::text::smallint[],
-        $9::text::text[], $10::text::float8[], $11::text::bigint, ${inTransaction})`;
+        $9::text::text[], $10::text::bigint[], $11::text::float8[], $12::text::bigint,
+        ${inTransaction})`;
 
   // Joined rows of `settle` have the number of unblocked messages each.
   const settle = (letter: string) =>
@@ -103,7 +104,7 @@ export function statementsFor(schema: string): Statements {
 
     store: store(false),
     storeInTransaction: `with stored as materialized (${store(true)})
-      select *, pg_notify($12::text, '${TRANSACTION} ' || $1::text)::text as woken from stored`,
+      select *, pg_notify($13::text, '${TRANSACTION} ' || $1::text)::text as woken from stored`,
 
     // In small batches, without waiting for other processes that do the same.
     forgetIds: `delete from ${remembered} where ctid = any(array(
