@@ -1,6 +1,10 @@
-/** The settings make a function use the indexes on connections of the caller too. */
+/**
+ * The settings make a function use the indexes on connections of the caller too, and keep its plans. Without
+ * statistics the server overestimates the costs, and would compile the plans of a long queue each time.
+ */
 export const BODY: string = `language plpgsql volatile
-      set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan`;
+      set enable_seqscan = off set enable_bitmapscan = off
+      set plan_cache_mode = force_generic_plan set jit = off`;
 
 /** The expression of the index `messages_key`. One number is compared faster than two texts. */
 export const keyHash = (queue: string, key: string): string =>
@@ -93,9 +97,9 @@ export function storeFunction(schema: string): string {
           select case
             when last.id is null then 0
             when last.place is not null then last.place
-            when not (
-              select bool_or(visible_at <= at) from "${schema}".messages
-              where ${hasKey("given.key")} and place is null
+            when not exists (
+              select from "${schema}".messages
+              where ${hasKey("given.key")} and place is null and visible_at <= at
             ) then coalesce((
               select max(place) from "${schema}".messages
               where ${hasKey("given.key")} and place is not null

@@ -28,7 +28,8 @@ export function versionFour(schema: string): string {
       where key is not null and place is null;
 
     -- With a key: the first message of the key was removed without unblocking the next one, because the
-    -- transaction was one of the caller. Without a key: the queue is paused.
+    -- transaction was one of the caller. With an empty key: the queue was purged, which concerns all keys.
+    -- Without a key: the queue is paused.
     create table "${schema}".controls (queue text not null, key text) with (
       autovacuum_vacuum_scale_factor = 0.01,
       autovacuum_vacuum_threshold = 1000,
@@ -130,6 +131,16 @@ function join(schema: string): string {
       keys text[];
       places bigint[];
     begin
+      if exists (select from "${schema}".controls where queue = name and key = '') then
+        -- A sender that stores a message behind a purged one has the lock of its key until its commit.
+        perform pg_advisory_xact_lock(hashtext('lastcall keys ${schema} ' || name), lock)
+          from generate_series(0, 63) as lock;
+        delete from "${schema}".controls where queue = name and key = '';
+        perform "${schema}".advance(name, array(
+          select distinct key from "${schema}".messages
+          where queue = name and receipt is null and visible_at = 'infinity'
+        ));
+      end if;
       select array_agg(due.id), array_agg(distinct due.key) into ids, keys from (
         select id, key from "${schema}".messages
         where queue = name and key is not null and place is null and visible_at <= clock_timestamp()

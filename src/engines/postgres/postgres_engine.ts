@@ -173,6 +173,8 @@ export class PostgresEngine implements Engine<string> {
 
   async purge(): Promise<number> {
     const [row] = await this.#call("purge", "purge", [this.#queue]);
+    // If this fails, the next receive does it.
+    if (row!.joins === true) await this.#call("joinKeys", "purge", [this.#queue]).catch(() => {});
     return Number(row!.count);
   }
 
@@ -185,9 +187,8 @@ export class PostgresEngine implements Engine<string> {
     const { wakeUps, channel } = this.#link;
     const parameters = [this.#queue, id, channel, wakeUps.sender];
     const rows = this.#wakeNext(await this.#call("cancel", "cancel", parameters));
-    const { cancelled, held } = rows[0]!;
-    if (held === true) wakeUps.cancelled(this.#queue, id);
-    return cancelled === true;
+    if (rows[0]!.held === true) wakeUps.cancelled(this.#queue, id);
+    return rows[0]!.cancelled === true;
   }
 
   onCancel(listener: (id: string) => void): () => void {

@@ -38,11 +38,10 @@ describe("what a PostgresMailbox stores beside its messages", options, () => {
     assertEquals(await rowsOf("idle"), nothing);
   });
 
-  it("a purge of messages with keys leaves nothing after the next receive", async () => {
+  it("a purge of messages with keys leaves nothing", async () => {
     await using mailbox = await PostgresMailbox.open<number>(url!, { schema, name: "purged" });
     await mailbox.sendMany(numbers(10), (body) => ({ id: `${body}`, key: "k", dedupMs: 60_000 }));
     assertEquals(await mailbox.purge(), 10);
-    assertEquals(await mailbox.receive(), []);
     assertEquals(await rowsOf("purged"), nothing);
   });
 
