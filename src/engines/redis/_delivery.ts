@@ -20,13 +20,17 @@ type Head = readonly [
   dedup: 0 | 1,
   replyTo?: string | null,
   checkpoint?: string | null,
-  meta?: string,
+  meta?: string | null,
+  key?: string | null,
+  priority?: number,
 ];
 
 /** Returns the stored head of a message. */
-export function headOf({ id, dedup, meta, checkpoint }: Entry<string>): string {
+export function headOf({ id, dedup, meta, checkpoint, key, priority = 0 }: Entry<string>): string {
   const start = [id, dedup ? 1 : 0] as const;
-  const head: Head = meta !== undefined
+  const head: Head = key !== undefined || priority > 0
+    ? [...start, replyToOf(meta ?? ""), checkpoint ?? null, meta ?? null, key ?? null, priority]
+    : meta !== undefined
     ? [...start, replyToOf(meta), checkpoint ?? null, meta]
     : checkpoint !== undefined
     ? [...start, null, checkpoint]
@@ -99,9 +103,11 @@ class Groups {
 function optionsOf(
   { delayMs, dedupMs = 0, priority = 0, key = "" }: Entry<string>,
 ): string | number {
-  const delay = microseconds(delayMs);
-  if (dedupMs === 0 && priority === 0 && key === "") return delay;
-  return `${delay} ${microseconds(dedupMs)} ${priority} ${key}`;
+  const line = key === "" ? "" : `k${key}`;
+  if (dedupMs > 0 || priority > 0 || line !== "" && delayMs > 0) {
+    return `${microseconds(delayMs)} ${microseconds(dedupMs)} ${priority} ${line}`;
+  }
+  return line === "" ? microseconds(delayMs) : line;
 }
 
 /** Rounds up, so that a lease or a delay is never shorter than requested. */
@@ -125,6 +131,8 @@ export class RedisDelivery implements Delivery<string> {
   readonly dedup: boolean;
   readonly body: string;
   readonly meta: string | undefined;
+  /** What is special of the message, if anything: `p` for a priority, and the line of its key. */
+  readonly special: string | undefined;
   readonly deliveryCount: number;
   readonly enqueuedAt: number;
   readonly checkpoint: string | undefined;
@@ -147,7 +155,7 @@ export class RedisDelivery implements Delivery<string> {
     const sentAtEnd = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
     const head = JSON.parse(record.slice(sentAtEnd + 1, headEnd)) as Head;
-    const [id, dedup, replyTo, checkpoint, meta] = head;
+    const [id, dedup, replyTo, checkpoint, meta, key, priority] = head;
     this.seq = seq;
     this.receiveId = receiveId;
     this.id = id;
@@ -155,6 +163,9 @@ export class RedisDelivery implements Delivery<string> {
     this.body = record.slice(headEnd + 1);
     // Without meta, a reply address is one of version 0.1.
     this.meta = meta ?? (typeof replyTo === "string" ? JSON.stringify({ replyTo }) : undefined);
+    if (priority !== undefined) {
+      this.special = `${priority > 0 ? "p" : ""}${typeof key === "string" ? `k${key}` : ""}`;
+    }
     this.deliveryCount = deliveryCount;
     this.enqueuedAt = Number(record.slice(0, sentAtEnd));
     this.checkpoint = savedCheckpoint ?? checkpoint ?? undefined;
@@ -187,19 +198,24 @@ export function encodeHandles(deliveries: readonly Receipt[]): string {
   return JSON.stringify(receives);
 }
 
-/** Returns the script arguments of an acknowledgement: the handles, then each index and how often it follows. */
+/** Returns the script arguments of an acknowledgement, see `acknowledge` in `scripts/handles.ts`. */
 export function ackArguments(deliveries: readonly RedisDelivery[]): (string | number)[] {
   if (deliveries.length === 0) return [];
-  const args: (string | number)[] = [encodeHandles(deliveries)];
+  const args: (string | number)[] = [encodeHandles(deliveries), 0];
+  const special: (string | number)[] = [];
   const groups = new Groups();
   let wasChosen = true;
-  for (const { id, dedup } of deliveries) {
+  for (let i = 0; i < deliveries.length; i++) {
+    const delivery = deliveries[i]!;
+    const { id, dedup } = delivery;
     if (dedup) args.push(`=${id}`, 1);
     else if (groups.isSame(id) && !wasChosen) (args[args.length - 1] as number)++;
     else args.push(groups.index, 1);
     wasChosen = dedup;
+    if (delivery.special !== undefined) special.push(i + 1, delivery.special);
   }
-  return args;
+  args[1] = args.length / 2 - 1;
+  return special.length === 0 ? args : [...args, ...special];
 }
 
 /** The messages in the reply of RECEIVE. */

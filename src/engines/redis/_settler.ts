@@ -61,8 +61,10 @@ export class Settler {
 
   async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
     const { deadKeys, expirySeconds } = this.#options;
-    const indexes = [indexOf(delivery as RedisDelivery), indexOf(letter)];
-    const values = withHandles(...indexes, headOf(letter), letter.body, expirySeconds);
+    const own = delivery as RedisDelivery;
+    const special = own.special === undefined ? [] : [own.special];
+    const indexes = [indexOf(own), indexOf(letter)];
+    const values = withHandles(...indexes, headOf(letter), letter.body, expirySeconds, ...special);
     const more = { moreKeys: deadKeys };
     return (await this.#settle("dead-letter", DEAD_LETTER, [delivery], values, more))[0]!;
   }

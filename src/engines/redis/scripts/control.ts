@@ -60,7 +60,7 @@ end
 
 const OLDEST = `
 -- Returns the numbers of messages among which the oldest waiting ones are, at least max of them if there are
--- so many. READY may have cancelled messages.
+-- so many. READY and BLOCKED may have cancelled messages.
 local function oldestWaiting(max)
   local seqs = {}
   local function add(more)
@@ -74,7 +74,7 @@ local function oldestWaiting(max)
     local first, last = at(-priority * step), '(' .. at((1 - priority) * step)
     add(redis.call('ZRANGEBYSCORE', RETURNED, first, last, 'LIMIT', '0', max))
   end
-  add(redis.call('ZRANGE', BLOCKED, 0, max - 1))
+  add(redis.call('ZRANGE', BLOCKED, 0, cancelled + max - 1))
   return seqs
 end
 
@@ -113,8 +113,7 @@ local over = redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '10
 local ended = redis.call('ZCOUNT', DUE, '-inf', at(now))
 local hidden = redis.call('ZCARD', DUE) - ended
 local delayed = math.min(hidden, redis.call('ZCOUNT', TIMES, '-inf', '(-' .. at(now)))
-local waiting = redis.call('LLEN', READY) - (redis.call('HGET', TRAITS, 'c') or 0)
-  + redis.call('ZCARD', RETURNED) + redis.call('ZCARD', BLOCKED) + ended
+local waiting = math.max(0, redis.call('HLEN', MESSAGES) - hidden)
 local oldest = -1
 if waiting > 0 then
   local seqs = oldestWaiting(1)
@@ -206,30 +205,31 @@ export const CANCEL: QueueScript = new QueueScript(`
 ${DESCRIBE}${LOCATE}
 allowWithoutMemory()
 local marker, id = KEYS[#KEYS], string.sub(ARGV[4], 2)
-local seq, _, isChosen = locate()
+local seq, record, isChosen = locate()
 if not seq then return { now, redis.call('EXISTS', marker) == 1 and 1 or missing() } end
 local state = redis.call('HGET', STATES, seq)
 local isHeld = placeOf(seq, state) == 'inFlight'
 local noneReady = isNoneReady()
-local isFirst = true -- of its key, if it has one
+local priority, line = readHead(record)
+local isFirst, isMarked = line, false
 if redis.call('ZREM', DUE, seq) == 1 then
   redis.call('ZREM', TIMES, seq)
-  isFirst = state
-elseif redis.call('ZREM', BLOCKED, seq) == 1 then
-  isFirst = false
-elseif redis.call('ZREM', RETURNED, seq) == 0 and redis.call('EXISTS', READY) == 1 then
-  redis.call('HSET', TRAITS, 'c' .. seq, '')
-  redis.call('HINCRBY', TRAITS, 'c', 1)
+  isFirst = line and state
+elseif redis.call('ZSCORE', BLOCKED, seq) then
+  isFirst, isMarked = false, true
+else
+  isMarked = redis.call('ZREM', RETURNED, seq) == 0 and redis.call('EXISTS', READY) == 1
 end
 redis.call('HDEL', MESSAGES, seq)
 redis.call('HDEL', STATES, seq)
 redis.call('HDEL', CHECKPOINTS, seq)
+redis.call('HDEL', TRAITS, 't' .. seq)
 deleteIds(isChosen and ARGV[4] or ARGV[5], 1)
-if isFirst then
-  if deleteTraits({ seq }) > 0 and noneReady then announce(META) end
-else
-  redis.call('HDEL', TRAITS, 't' .. seq)
+if isMarked then
+  redis.call('HSET', TRAITS, 'c' .. seq, '')
+  redis.call('HINCRBY', TRAITS, 'c', 1)
 end
+if isFirst and leaveLines({ seq }, { line }) > 0 and noneReady then announce(META) end
 if isHeld then redis.pcall('PUBLISH', string.sub(META, 1, -5) .. 'cancel', id) end
 redis.call('SET', marker, '', 'PX', '60000')
 return { now, 1 }

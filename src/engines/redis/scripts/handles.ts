@@ -6,7 +6,8 @@ export const HANDLES = `
 -- when some lease has expired.
 --
 -- The first result is 1 when all handles are valid, otherwise a list with 1 (valid), 0 (expired) or 2 (the
--- message is gone) for each. The other results are the numbers and the states of the valid ones.
+-- message is gone) for each. The other results are the numbers and the states of the valid ones, and all
+-- numbers.
 local function checkHandles(handles)
   local seqs, receiveIds = {}, {}
   for _, receive in ipairs(cjson.decode(handles)) do
@@ -31,41 +32,61 @@ local function checkHandles(handles)
       results[i] = redis.call('HEXISTS', MESSAGES, seq) == 1 and 0 or 2
     end
   end
-  return #valid == #seqs and 1 or results, valid, validStates
+  return #valid == #seqs and 1 or results, valid, validStates, seqs
 end
 
--- Deletes leased messages. Returns true when messages with their keys became ready and need a notification.
-local function deleteLeased(seqs)
+-- Deletes leased messages and what TRAITS has of them. Special ones have a priority or a key, see the class
+-- RedisDelivery. Returns true when messages with their keys became ready and need a notification.
+local function deleteLeased(seqs, special, specialSeqs)
   redis.call('ZREM', DUE, unpack(seqs))
   redis.call('HDEL', STATES, unpack(seqs))
   redis.call('HDEL', MESSAGES, unpack(seqs))
   if redis.call('EXISTS', CHECKPOINTS) == 1 then redis.call('HDEL', CHECKPOINTS, unpack(seqs)) end
-  if redis.call('EXISTS', TRAITS) == 1 then
-    -- rarely {
-    local noneReady = redis.call('EXISTS', READY, RETURNED) == 0
-    return deleteTraits(seqs) > 0 and noneReady
-    -- }
+  if #special == 0 then return false end
+  -- rarely {
+  local fields, keyed, lines = {}, {}, {}
+  for i, text in ipairs(special) do
+    if string.byte(text) == 112 then -- "p"
+      fields[#fields + 1] = 't' .. specialSeqs[i]
+      text = string.sub(text, 2)
+    end
+    if text ~= '' then
+      keyed[#keyed + 1] = specialSeqs[i]
+      lines[#keyed] = text
+    end
   end
-  return false
+  if #fields > 0 then redis.call('HDEL', TRAITS, unpack(fields)) end
+  local noneReady = #keyed > 0 and redis.call('EXISTS', READY, RETURNED) == 0
+  return #keyed > 0 and leaveLines(keyed, lines) > 0 and noneReady
+  -- }
 end
 
--- Deletes the messages with valid handles and their ids. ARGV has pairs from first on: the index of a message,
--- as SEND gets it, and how many messages in a row have the same. The second result is that of deleteLeased.
+-- Deletes the messages with valid handles and their ids. ARGV has from first on: the number of pairs, pairs of
+-- an index, as SEND gets it, and how many messages in a row have it, and then pairs of the position of a special
+-- message and what is special. The second result is that of deleteLeased.
 local function acknowledge(handles, first)
-  local results, seqs = checkHandles(handles)
+  local results, seqs, _, all = checkHandles(handles)
   if #seqs == 0 then return results, false end
-  local notify, index = deleteLeased(seqs), 0
-  for i = first, #ARGV, 2 do
+  local lastPair, position = first + 2 * tonumber(ARGV[first]), 0
+  for i = first + 1, lastPair, 2 do
     local count = tonumber(ARGV[i + 1])
     local valid = results == 1 and count or 0
     if results ~= 1 then
-      for n = index + 1, index + count do
+      for n = position + 1, position + count do
         if results[n] == 1 then valid = valid + 1 end
       end
     end
     if valid > 0 then deleteIds(ARGV[i], valid) end
-    index = index + count
+    position = position + count
   end
-  return results, notify
+  local special, specialSeqs = {}, {}
+  for i = lastPair + 1, #ARGV, 2 do
+    local n = tonumber(ARGV[i])
+    if results == 1 or results[n] == 1 then
+      special[#special + 1] = ARGV[i + 1]
+      specialSeqs[#special] = all[n]
+    end
+  end
+  return results, deleteLeased(seqs, special, specialSeqs)
 end
 `;

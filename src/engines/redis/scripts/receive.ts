@@ -10,20 +10,22 @@ for _ = 1, 10 do
   if #seqs == 0 then break end
   redis.call('ZREM', DUE, unpack(seqs))
   redis.call('ZREM', TIMES, unpack(seqs))
-  local traits, states, joining, keys = readTraits(seqs), {}, {}, {}
+  local traits, states, joining, lines, ended = readTraits(seqs), {}, {}, {}, {}
   for i, state in ipairs(redis.call('HMGET', STATES, unpack(seqs))) do
     local deliveries, releases = parseState(state or '')
-    local key = keyOf(traits[i])
+    local line = traits[i] and #traits[i] > 2 and string.sub(traits[i], 3)
     if deliveries then
       states[#states + 1] = seqs[i]
       states[#states + 1] = deliveries .. ' ' .. releases .. ' '
-    elseif key then
+    elseif line then
       joining[#joining + 1] = seqs[i]
-      keys[#joining] = key
+      lines[#joining] = line
+      if string.byte(traits[i]) == 48 then ended[#ended + 1] = 't' .. seqs[i] end -- "0"
     end
   end
   if #states > 0 then redis.call('HSET', STATES, unpack(states)) end
-  local isBlocked, ready = #joining > 0 and joinLines(joining, keys) or {}, {}
+  if #ended > 0 then redis.call('HDEL', TRAITS, unpack(ended)) end
+  local isBlocked, ready = #joining > 0 and joinLines(joining, lines) or {}, {}
   for _, seq in ipairs(seqs) do
     if not isBlocked[seq] then ready[#ready + 1] = seq end
   end
@@ -33,86 +35,85 @@ end
 
 /** Forgets popped messages without a record, those in `bodiless`: they were cancelled, or their body was lost. */
 const FORGET_BODILESS = `
-local function fieldsOf(seqs)
+local function areCancelled(seqs)
   local fields = {}
   for i, seq in ipairs(seqs) do fields[i] = 'c' .. seq end
-  return fields
+  return ipairs(redis.call('HMGET', TRAITS, unpack(fields)))
 end
-local function forgetCancelled(seqs)
-  local deleted = redis.call('HDEL', TRAITS, unpack(fieldsOf(seqs)))
-  if deleted > 0 and redis.call('HINCRBY', TRAITS, 'c', -deleted) <= 0 then
-    redis.call('HDEL', TRAITS, 'c')
+local missing, fields = {}, {}
+for i, isCancelled in areCancelled(bodiless) do
+  if not isCancelled then
+    missing[#missing + 1] = bodiless[i]
+    fields[#fields + 1] = 't' .. bodiless[i]
   end
 end
-local missing = {}
-for i, isCancelled in ipairs(redis.call('HMGET', TRAITS, unpack(fieldsOf(bodiless)))) do
-  if not isCancelled then missing[#missing + 1] = bodiless[i] end
-end
-forgetCancelled(bodiless)
+unmark(bodiless)
 if #missing > 0 then
   redis.call('HDEL', STATES, unpack(missing))
   redis.call('HDEL', CHECKPOINTS, unpack(missing))
-  deleteTraits(missing)
+  redis.call('HDEL', TRAITS, unpack(fields))
   lost = lost + #missing
 end
 -- Skips more cancelled messages at the start of READY, many at a time.
 while redis.call('HEXISTS', TRAITS, 'c') == 1 do
   local seqs, count = redis.call('LRANGE', READY, 0, 999), 0
   if #seqs == 0 then break end
-  for _, isCancelled in ipairs(redis.call('HMGET', TRAITS, unpack(fieldsOf(seqs)))) do
+  for _, isCancelled in areCancelled(seqs) do
     if not isCancelled then break end
     count = count + 1
   end
   if count == 0 then break end
   redis.call('LPOP', READY, count)
-  forgetCancelled({ unpack(seqs, 1, count) })
+  unmark({ unpack(seqs, 1, count) })
 end
 `;
 
 /**
- * Makes orphaned messages ready again, and sets `orphaned` to their number. Deletes and builds the lines again:
- * first the messages that were delivered, each the first of its key, and then the others in order.
+ * Makes all messages ready or blocked that are not in DUE, and sets `orphaned` to their number. Builds the lines
+ * again: first the messages that were delivered, each the first of its key, and then the others in order.
  */
 const RECOVER = `
+redis.call('UNLINK', READY, RETURNED, TRAITS, BLOCKED)
 local seqs = redis.call('HKEYS', MESSAGES)
 table.sort(seqs, function (a, b) return tonumber(a) < tonumber(b) end)
--- Calls act with at most 1 000 numbers at a time, and the due time of each or false.
+local lineOf = {}
+-- Calls act with some numbers at a time, and the due time of each or false.
 local function forEachMessage(act)
-  for first = 1, #seqs, 1000 do
-    local some = { unpack(seqs, first, math.min(first + 999, #seqs)) }
+  for first = 1, #seqs, 100 do
+    local some = { unpack(seqs, first, math.min(first + 99, #seqs)) }
     act(some, redis.call('ZMSCORE', DUE, unpack(some)))
   end
 end
-local traitsOf = {}
-forEachMessage(function (some)
-  for i, traits in ipairs(readTraits(some)) do traitsOf[some[i]] = traits or nil end
-end)
-redis.call('UNLINK', TRAITS, BLOCKED)
-for seq, traits in pairs(traitsOf) do redis.call('HSET', TRAITS, 't' .. seq, traits) end
 forEachMessage(function (some, dues)
-  for i, state in ipairs(redis.call('HMGET', STATES, unpack(some))) do
-    local key = dues[i] and state and keyOf(traitsOf[some[i]])
-    if key then redis.call('HSET', TRAITS, 'k' .. key, some[i]) end
+  local states = redis.call('HMGET', STATES, unpack(some))
+  for i, record in ipairs(redis.call('HMGET', MESSAGES, unpack(some))) do
+    local priority, line = readHead(record)
+    local isDelayed = dues[i] and not states[i]
+    if priority ~= '0' or line and isDelayed then
+      redis.call('HSET', TRAITS, 't' .. some[i], priority .. ' ' .. (line or ''))
+    end
+    if line and dues[i] and states[i] then redis.call('HSET', TRAITS, line, some[i]) end
+    lineOf[some[i]] = line
   end
 end)
 forEachMessage(function (some, dues)
-  local others, joining, keys = {}, {}, {}
+  local others, joining, lines = {}, {}, {}
   for i, seq in ipairs(some) do
-    if not dues[i] then others[#others + 1] = seq end
-    local key = not dues[i] and keyOf(traitsOf[seq])
-    if key then
-      joining[#joining + 1] = seq
-      keys[#joining] = key
+    if not dues[i] then
+      others[#others + 1] = seq
+      if lineOf[seq] then
+        joining[#joining + 1] = seq
+        lines[#joining] = lineOf[seq]
+      end
     end
   end
-  local isBlocked, ready = #joining > 0 and joinLines(joining, keys) or {}, {}
+  local isBlocked, ready = #joining > 0 and joinLines(joining, lines) or {}, {}
   for _, seq in ipairs(others) do
     if not isBlocked[seq] then ready[#ready + 1] = seq end
   end
   if #ready > 0 then putBack(ready) end
-  orphaned = orphaned + #ready
+  orphaned = orphaned + #others
 end)
-orphaned = orphaned + math.max(0, redis.call('ZCARD', BLOCKED) - blocked)
 `;
 
 /**
@@ -228,20 +229,29 @@ local function lease()
 end
 
 local orphaned = 0
-if lease() then
-  -- Every message has a due time now or is blocked, and the message before each blocked one has a due time.
-  -- Otherwise another program or an eviction has deleted a key. Each blocked message and the first one of its
-  -- key have two fields in TRAITS.
+local drained = lease()
+if lost > 0 and redis.call('EXISTS', TRAITS) == 1 then
+  -- rarely {
+  -- A message that was the first of its key is lost, and with its record its key.
+  ${RECOVER}
+  orphaned = 0
+  drained = lease()
+  -- }
+end
+if drained then
+  -- Every message has a due time now or is blocked, and the first message of its key has a due time. Otherwise
+  -- another program or an eviction has deleted a key. Each key and each blocked message has a field in TRAITS.
   local count, due, blocked =
     redis.call('HLEN', MESSAGES), redis.call('ZCARD', DUE), redis.call('ZCARD', BLOCKED)
   if count > due + blocked
-    or blocked > 0 and (due == 0 or redis.call('HLEN', TRAITS) < 2 * blocked + 2) then
+    or blocked > 0 and (due == 0 or redis.call('HLEN', TRAITS) <= blocked) then
     -- rarely {
     ${RECOVER}
+    orphaned = math.max(0, orphaned - blocked)
     lease()
     -- }
   elseif count == 0 then
-    redis.call('UNLINK', IDS, TRAITS) -- what another version has left there
+    redis.call('UNLINK', IDS, TRAITS, BLOCKED) -- what another version has left there
     if redis.call('EXISTS', META) == 1 then redis.call('HSETNX', META, 'indexed', 1) end
   end
 end

@@ -138,6 +138,13 @@ local function formatRecord(head, body)
   return string.format('%.0f ', math.floor(now / 1000)) .. head .. '\\n' .. body
 end
 
+-- Returns the priority of a message and the line of its key, if it has one, by its record.
+local function readHead(record)
+  local first, last = string.find(record, ' ', 1, true), string.find(record, '\\n', 1, true)
+  local head = cjson.decode(string.sub(record, first + 1, last - 1))
+  return tostring(head[7] or 0), type(head[6]) == 'string' and 'k' .. head[6] or nil
+end
+
 -- Reserves numbers for new messages, and returns the last number before them.
 local function reserveNumbers(meta, messages, count)
   local last = redis.call('HINCRBY', meta, 'seq', count)
@@ -155,13 +162,13 @@ local function reserveNumbers(meta, messages, count)
   return last - count
 end
 
--- Parses the options of a message to send. Returns its delay, how long its id is remembered, its traits and
--- its key.
+-- Parses the options of a message to send. Returns its delay, how long its id is remembered, its priority and
+-- the line of its key.
 local function parseOptions(options)
-  local delay, remember, traits, key = string.match(options, '^(%d+) (%d+) (%d (.*))$')
-  if not delay then return tonumber(options), 0 end
-  if traits == '0 ' then traits = nil end
-  return tonumber(delay), tonumber(remember), traits, key ~= '' and key or nil
+  if string.byte(options) == 107 then return 0, 0, '0', options end -- "k"
+  local delay, remember, priority, line = string.match(options, '^(%d+) (%d+) (%d) (.*)$')
+  if not delay then return tonumber(options), 0, '0' end
+  return tonumber(delay), tonumber(remember), priority, line ~= '' and line or nil
 end
 
 -- Deletes remembered ids whose time is over, at most so many.

@@ -3,8 +3,8 @@ import { QueueScript } from "./script.ts";
 /**
  * Stores messages. ARGV: valid until, maximum size, seconds until an unused queue is deleted (0: never), and
  * for each message: its index, options, head, body. The index is `=<id>` for a chosen id, otherwise `#<group>`,
- * or "" for the same group as the one before. The options are `<delay>` or
- * `<delay> <time to remember the id> <priority> <key>`.
+ * or "" for the same group as the one before. The options are `<delay>`,
+ * `k<key>`, or `<delay> <time to remember the id> <priority> k<key>` with or without the key.
  *
  * When they do not fit, it stores nothing and replies with 0, the count and the number of new messages.
  * Otherwise it replies with 1, the count, the number of stored messages, the indexes of the duplicates, and
@@ -41,33 +41,33 @@ if #fresh == 0 then return { now, 1, count, 0, duplicates } end
 local noneReady, notify = isNoneReady(), false
 local seq = reserveNumbers(META, MESSAGES, #fresh)
 local records, ready, due, times = {}, {}, {}, {}
--- What messages with a key or a priority need, while there are some.
-local traitsOf, traitList, joining, keys
+-- What messages with a priority or a key need, while there are some.
+local returned, traits, joining, lines
 
 -- Writes what the loop below has collected.
 local function store()
   redis.call('HSET', MESSAGES, unpack(records))
-  if traitsOf then
+  if traits then
     -- rarely {
-    -- Joins the lines. Removes blocked messages from ready, and puts those with a priority into RETURNED.
-    redis.call('HSET', TRAITS, unpack(traitList))
     redis.call('HSET', META, 'format', 2) -- version 0.1 refuses to open the queue then
-    local isBlocked = #joining > 0 and joinLines(joining, keys) or {}
-    local plain, returned = {}, {}
-    for _, seq in ipairs(ready) do
-      local rank = rankOf(seq, traitsOf[seq])
-      if isBlocked[seq] then
-        -- It is in BLOCKED.
-      elseif rank == seq then
-        plain[#plain + 1] = seq
-      else
-        returned[#returned + 1] = rank
-        returned[#returned + 1] = seq
+    if #traits > 0 then redis.call('HSET', TRAITS, unpack(traits)) end
+    local isBlocked = #joining > 0 and joinLines(joining, lines)
+    if isBlocked then
+      local free, places = {}, {}
+      for _, seq in ipairs(ready) do
+        if not isBlocked[seq] then free[#free + 1] = seq end
       end
+      for i = 1, #returned, 2 do
+        if not isBlocked[returned[i + 1]] then
+          places[#places + 1] = returned[i]
+          places[#places + 1] = returned[i + 1]
+        end
+      end
+      ready, returned = free, places
     end
     if #returned > 0 then redis.call('ZADD', RETURNED, unpack(returned)) end
     notify = notify or noneReady and #returned > 0
-    ready, traitsOf = plain, nil
+    traits = nil
     -- }
   end
   if #ready > 0 then
@@ -84,7 +84,7 @@ end
 
 local group, groupFirst, groupCount
 for n, i in ipairs(fresh) do
-  local id, options, delay = ARGV[i], ARGV[i + 1], 0
+  local id, options, delay, priority = ARGV[i], ARGV[i + 1], 0, '0'
   seq = seq + 1
   if id == '' then
     groupCount = groupCount + 1
@@ -97,31 +97,35 @@ for n, i in ipairs(fresh) do
   records[#records + 1] = seq
   records[#records + 1] = formatRecord(ARGV[i + 2], ARGV[i + 3])
   if options ~= '0' then
-    local remember, traits, key
-    delay, remember, traits, key = parseOptions(options)
+    local remember, line
+    delay, remember, priority, line = parseOptions(options)
     if remember > 0 then
       forgetIds(2)
       redis.call('ZADD', TIMES, at(now + remember), id)
     end
-    if traits then
-      if not traitsOf then traitsOf, traitList, joining, keys = {}, {}, {}, {} end
-      traitsOf[seq] = traits
-      traitList[#traitList + 1] = 't' .. seq
-      traitList[#traitList + 1] = traits
+    if not traits and (line or priority ~= '0') then
+      returned, traits, joining, lines = {}, {}, {}, {}
     end
-    if key and delay == 0 then
+    if priority ~= '0' or line and delay > 0 then
+      traits[#traits + 1] = 't' .. seq
+      traits[#traits + 1] = priority .. ' ' .. (line or '')
+    end
+    if line and delay == 0 then
       joining[#joining + 1] = seq
-      keys[#joining] = key
+      lines[#joining] = line
     end
   end
-  if delay == 0 then
-    ready[#ready + 1] = seq
-  else
+  if delay > 0 then
     local dueAt = at(now + delay)
     due[#due + 1] = dueAt
     due[#due + 1] = seq
     times[#times + 1] = '-' .. dueAt
     times[#times + 1] = seq
+  elseif priority == '0' then
+    ready[#ready + 1] = seq
+  else
+    returned[#returned + 1] = rankOf(seq, priority)
+    returned[#returned + 1] = seq
   end
   -- The number of arguments of one call is limited.
   if n % 1000 == 0 or n == #fresh then store() end

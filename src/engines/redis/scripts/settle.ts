@@ -2,7 +2,7 @@ import { QueueScript } from "./script.ts";
 
 // The first results of each script are those of `checkHandles`.
 
-/** Deletes messages. ARGV: valid until, receipt handles, and pairs as `acknowledge` expects them. */
+/** Deletes messages. ARGV: valid until, receipt handles, and what `acknowledge` expects. */
 export const ACKNOWLEDGE: QueueScript = new QueueScript(`
 local results, notify = acknowledge(ARGV[2], 3)
 if notify then announce(META) end
@@ -76,13 +76,14 @@ return { now, results }
 /**
  * Deletes a message and stores its dead letter. All keys of the dead letters follow those of the mailbox.
  * ARGV: valid until, receipt handle, the indexes of the message and of the dead letter, as SEND gets them, head
- * and body of the dead letter, seconds until an unused queue is deleted (0: never).
+ * and body of the dead letter, seconds until an unused queue is deleted (0: never), and what is special of the
+ * message, if anything.
  */
 export const DEAD_LETTER: QueueScript = new QueueScript(`
 allowWithoutMemory()
 local results, seqs = checkHandles(ARGV[2])
 if #seqs == 0 then return { now, results } end
-if deleteLeased(seqs) then announce(META) end
+if deleteLeased(seqs, { ARGV[8] }, seqs) then announce(META) end
 deleteIds(ARGV[3], 1)
 local deadMeta, deadReady, _, _, deadMessages, _, _, deadIds = unpack(KEYS, #KEYS - 10)
 local seq = reserveNumbers(deadMeta, deadMessages, 1) + 1
