@@ -202,7 +202,7 @@ export function encodeHandles(deliveries: readonly Receipt[]): string {
 export function ackArguments(deliveries: readonly RedisDelivery[]): (string | number)[] {
   if (deliveries.length === 0) return [];
   const args: (string | number)[] = [encodeHandles(deliveries), 0];
-  const special: (string | number)[] = [];
+  const special: string[] = [];
   const groups = new Groups();
   let wasChosen = true;
   for (let i = 0; i < deliveries.length; i++) {
@@ -212,7 +212,10 @@ export function ackArguments(deliveries: readonly RedisDelivery[]): (string | nu
     else if (groups.isSame(id) && !wasChosen) (args[args.length - 1] as number)++;
     else args.push(groups.index, 1);
     wasChosen = dedup;
-    if (delivery.special !== undefined) special.push(i + 1, delivery.special);
+    if (delivery.special !== undefined) {
+      while (special.length < i) special.push("");
+      special.push(delivery.special);
+    }
   }
   args[1] = args.length / 2 - 1;
   return special.length === 0 ? args : [...args, ...special];

@@ -15,7 +15,13 @@ import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
 import type { RedisLink, RunScript, Values } from "./redis_link.ts";
 import { COUNT, DROP, PAUSE, PEEK, PURGE, STATS } from "./scripts/control.ts";
-import { cancelChannelOf, cancelKeyOf, channelOf, keysOf } from "./scripts/script.ts";
+import {
+  cancelChannelOf,
+  cancelKeyOf,
+  channelOf,
+  keysOf,
+  type QueueScript,
+} from "./scripts/script.ts";
 import { SEND } from "./scripts/send.ts";
 import { Settler } from "./_settler.ts";
 import { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
@@ -53,6 +59,8 @@ export class RedisEngine implements Engine<string> {
   readonly #link: RedisLink;
   readonly #options: RedisEngineOptions;
   readonly #keys: readonly string[];
+  /** The keys that each script uses. */
+  readonly #scriptKeys = new Map<QueueScript, readonly string[]>();
   readonly #memory: MemoryWatch;
   readonly #storage: StorageWatch;
   readonly #settler: Settler;
@@ -261,8 +269,13 @@ export class RedisEngine implements Engine<string> {
     return `${verb} ("${this.#name}")`;
   }
 
-  readonly #run: RunScript = (verb, script, values, moreKeys = []) => {
-    const keys = script.keys.map((index) => this.#keys[index]!);
-    return this.#link.run(this.#action(verb), script, [...keys, ...moreKeys], values);
+  readonly #run: RunScript = (verb, script, values, moreKeys) => {
+    let keys = this.#scriptKeys.get(script);
+    if (keys === undefined) {
+      keys = script.keys.map((index) => this.#keys[index]!);
+      this.#scriptKeys.set(script, keys);
+    }
+    const all = moreKeys === undefined ? keys : [...keys, ...moreKeys];
+    return this.#link.run(this.#action(verb), script, all, values);
   };
 }

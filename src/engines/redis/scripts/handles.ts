@@ -62,8 +62,8 @@ local function deleteLeased(seqs, special, specialSeqs)
 end
 
 -- Deletes the messages with valid handles and their ids. ARGV has from first on: the number of pairs, pairs of
--- an index, as SEND gets it, and how many messages in a row have it, and then pairs of the position of a special
--- message and what is special. The second result is that of deleteLeased.
+-- an index, as SEND gets it, and how many messages in a row have it, and then what is special of each message
+-- up to the last special one, or "". The second result is that of deleteLeased.
 local function acknowledge(handles, first)
   local results, seqs, _, all = checkHandles(handles)
   if #seqs == 0 then return results, false end
@@ -80,10 +80,10 @@ local function acknowledge(handles, first)
     position = position + count
   end
   local special, specialSeqs = {}, {}
-  for i = lastPair + 1, #ARGV, 2 do
-    local n = tonumber(ARGV[i])
-    if results == 1 or results[n] == 1 then
-      special[#special + 1] = ARGV[i + 1]
+  for i = lastPair + 1, #ARGV do
+    local n = i - lastPair
+    if ARGV[i] ~= '' and (results == 1 or results[n] == 1) then
+      special[#special + 1] = ARGV[i]
       specialSeqs[#special] = all[n]
     end
   end

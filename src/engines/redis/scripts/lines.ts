@@ -52,25 +52,27 @@ end
 
 -- Appends messages to the lines of their keys. Returns a set of those that wait behind another one, or nil.
 local function joinLines(seqs, lines)
-  local latest, links, waiting, isBlocked = {}, {}, {}, nil
-  local stored = redis.call('HMGET', TRAITS, unpack(lines))
+  local lasts, fields = redis.call('HMGET', TRAITS, unpack(lines)), {}
+  for i, line in ipairs(lines) do
+    fields[2 * i - 1] = line
+    fields[2 * i] = seqs[i]
+  end
+  if redis.call('HSET', TRAITS, unpack(fields)) == #lines then return nil end -- all lines are new
+  local latest, links, waiting, isBlocked = {}, {}, {}, {}
   for i, seq in ipairs(seqs) do
     local line = lines[i]
-    local last = latest[line] or stored[i]
+    local last = latest[line] or lasts[i]
     if last then
       links[#links + 1] = 'n' .. last
       links[#links + 1] = seq
       waiting[#waiting + 1] = seq
       waiting[#waiting + 1] = seq
-      isBlocked = isBlocked or {}
       isBlocked[seq] = true
     end
     latest[line] = seq
-    links[#links + 1] = line
-    links[#links + 1] = seq
   end
   redis.call('HSET', TRAITS, unpack(links))
-  if isBlocked then redis.call('ZADD', BLOCKED, unpack(waiting)) end
+  redis.call('ZADD', BLOCKED, unpack(waiting))
   return isBlocked
 end
 

@@ -134,8 +134,9 @@ local function isNoneReady()
   return redis.call('EXISTS', READY, RETURNED) == 0
 end
 
-local function formatRecord(head, body)
-  return string.format('%.0f ', math.floor(now / 1000)) .. head .. '\\n' .. body
+-- Returns how the records of new messages begin: the time in milliseconds.
+local function recordStart()
+  return at(math.floor(now / 1000)) .. ' '
 end
 
 -- Returns the priority of a message and the line of its key, if it has one, by its record.

@@ -39,7 +39,7 @@ if count + #fresh > tonumber(ARGV[2]) then return { now, 0, count, #fresh } end
 if #fresh == 0 then return { now, 1, count, 0, duplicates } end
 
 local noneReady, notify = isNoneReady(), false
-local seq = reserveNumbers(META, MESSAGES, #fresh)
+local number, start = reserveNumbers(META, MESSAGES, #fresh), recordStart()
 local records, ready, due, times = {}, {}, {}, {}
 -- What messages with a priority or a key need, while there are some.
 local returned, traits, joining, lines
@@ -85,20 +85,23 @@ end
 local group, groupFirst, groupCount
 for n, i in ipairs(fresh) do
   local id, options, delay, priority = ARGV[i], ARGV[i + 1], 0, '0'
-  seq = seq + 1
+  number = number + 1
+  local seq = number .. '' -- a text once, and not in each command
   if id == '' then
     groupCount = groupCount + 1
   elseif chosen[id] then
     redis.call('HSET', IDS, id, seq)
   else
-    if group then addToGroup(IDS, group, groupFirst, seq - 1, groupCount) end
-    group, groupFirst, groupCount = id, seq, 1
+    if group then addToGroup(IDS, group, groupFirst, number - 1, groupCount) end
+    group, groupFirst, groupCount = id, number, 1
   end
   records[#records + 1] = seq
-  records[#records + 1] = formatRecord(ARGV[i + 2], ARGV[i + 3])
+  records[#records + 1] = start .. ARGV[i + 2] .. '\\n' .. ARGV[i + 3]
   if options ~= '0' then
-    local remember, line
-    delay, remember, priority, line = parseOptions(options)
+    local remember, line = 0, options
+    if string.byte(options) ~= 107 then -- "k"
+      delay, remember, priority, line = parseOptions(options)
+    end
     if remember > 0 then
       forgetIds(2)
       redis.call('ZADD', TIMES, at(now + remember), id)
@@ -130,8 +133,8 @@ for n, i in ipairs(fresh) do
   -- The number of arguments of one call is limited.
   if n % 1000 == 0 or n == #fresh then store() end
 end
-if group then addToGroup(IDS, group, groupFirst, seq, groupCount) end
+if group then addToGroup(IDS, group, groupFirst, number, groupCount) end
 if ARGV[3] ~= '0' then expireUnused(ARGV[3]) end
 if notify then announce(META) end
-return { now, 1, count, #fresh, duplicates, seq }
+return { now, 1, count, #fresh, duplicates, number }
 `);

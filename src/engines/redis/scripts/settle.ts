@@ -87,7 +87,7 @@ if deleteLeased(seqs, { ARGV[8] }, seqs) then announce(META) end
 deleteIds(ARGV[3], 1)
 local deadMeta, deadReady, _, _, deadMessages, _, _, deadIds = unpack(KEYS, #KEYS - 10)
 local seq = reserveNumbers(deadMeta, deadMessages, 1) + 1
-redis.call('HSET', deadMessages, seq, formatRecord(ARGV[5], ARGV[6]))
+redis.call('HSET', deadMessages, seq, recordStart() .. ARGV[5] .. '\\n' .. ARGV[6])
 addToGroup(deadIds, ARGV[4], seq, seq, 1)
 redis.call('RPUSH', deadReady, seq)
 if ARGV[7] ~= '0' then expireUnused(ARGV[7]) end
