@@ -4,6 +4,7 @@ import { QueueScript } from "./script.ts";
 
 /** Deletes messages. ARGV: valid until, receipt handles, and what `acknowledge` expects. */
 export const ACKNOWLEDGE: QueueScript = new QueueScript(`
+allowWithoutMemory()
 local results, notify = acknowledge(ARGV[2], 3)
 if notify then announce(META) end
 return { now, results }
