@@ -124,8 +124,7 @@ export class MailboxRun<T, R> {
       if (answer === undefined) continue;
       const { messages, cancelled } = answer;
       received++;
-      this.#take(messages);
-      for (const id of cancelled) this.#onCancelled(id);
+      this.#take(messages, cancelled);
       if (untilEmpty && messages.length === 0) {
         if (allSettled) return;
         if (open.size > 0) await (this.#slotFree = deferred()).promise;
@@ -148,7 +147,7 @@ export class MailboxRun<T, R> {
     return Math.max(0, Math.min(slots, MAX_BATCH, concurrency + MAX_BATCH - unsettled, left));
   }
 
-  #take(messages: readonly Message<T, R>[]): void {
+  #take(messages: readonly Message<T, R>[], cancelled: readonly string[]): void {
     const { policy } = this.#config;
     let suspects = false;
     let now: number | undefined;
@@ -162,6 +161,7 @@ export class MailboxRun<T, R> {
       suspects ||= isSuspect;
       now = item.since;
     }
+    for (const id of cancelled) this.#onCancelled(id); // before a handler starts
     if (suspects) this.#isolate();
     else if (messages.length > 0) this.#isolating = false;
     // The stop began during the receive: nothing has started.
@@ -198,7 +198,9 @@ export class MailboxRun<T, R> {
         return;
       }
       this.#waiting.shift();
-      this.#process(next, now);
+      // Another worker may have received a message that waited here for too long.
+      if (next.lease.lost) this.#settler.settle(next, { kind: "release" });
+      else this.#process(next, now);
     }
   }
 

@@ -265,6 +265,29 @@ describe("trouble with the engine", () => {
     assert(clock.monotonic() < 5_000, `stopped after ${clock.monotonic()} ms`);
   });
 
+  it("a prefetched message whose lease was lost is not started", async () => {
+    const worker = new Worker();
+    const { mailbox, clock } = worker;
+    await worker.fill(2);
+    const handled: number[] = [];
+    const loop = worker.loop(async ({ body }) => {
+      handled.push(body);
+      await clock.sleep(100_000);
+    }, { prefetch: 1 });
+    const extendMany = mailbox.extendMany.bind(mailbox);
+    mailbox.extendMany = async (messages, ms) => {
+      const extended = await extendMany(messages, ms);
+      return messages.map(({ body }, i) => body === 1 && extended[i]!); // the other one is lost
+    };
+    const run = loop.run({ maxIterations: 2 });
+    await clock.advance(90_000);
+    assertEquals(handled, [1]);
+    await clock.advance(20_000);
+    await clock.until(loop.shutdown());
+    await run;
+    assertEquals([handled, loop.counts.acknowledged, loop.counts.leftToExpire], [[1], 1, 1]);
+  });
+
   it("a lease that was lost aborts the handler, and nothing is settled for it", async () => {
     const worker = new Worker();
     await worker.fill(1);

@@ -215,7 +215,7 @@ export function statementsFor(schema: string): Statements {
     release: `update ${messages} set visible_at = '-infinity', receipt = null,
         releases = releases + 1, attempts = attempts - (releases < ${FREE_RELEASES})::int
       where ${held} returning id::text as number`,
-    checkpoint: `update ${messages} set checkpoint = $3::text
+    checkpoint: `update ${messages} set checkpoint = $3::text, releases = 0
       where ${held} returning id::text as number`,
 
     deadLetter: `with removed as (

@@ -20,13 +20,17 @@ type Head = readonly [
   dedup: 0 | 1,
   replyTo?: string | null,
   checkpoint?: string | null,
-  meta?: string,
+  meta?: string | null,
+  key?: string | null,
+  priority?: number,
 ];
 
 /** Returns the stored head of a message. */
-export function headOf({ id, dedup, meta, checkpoint }: Entry<string>): string {
+export function headOf({ id, dedup, meta, checkpoint, key, priority = 0 }: Entry<string>): string {
   const start = [id, dedup ? 1 : 0] as const;
-  const head: Head = meta !== undefined
+  const head: Head = key !== undefined || priority > 0
+    ? [...start, replyToOf(meta ?? ""), checkpoint ?? null, meta ?? null, key ?? null, priority]
+    : meta !== undefined
     ? [...start, replyToOf(meta), checkpoint ?? null, meta]
     : checkpoint !== undefined
     ? [...start, null, checkpoint]
@@ -45,21 +49,65 @@ function replyToOf(meta: string): string | null {
   }
 }
 
-/**
- * Returns the id of a message as it is in IDS. One that the sender chose has a prefix of its own, because only
- * those have duplicates.
- */
+/** Returns the index of a message, see `scripts/ids.ts`. */
 export function indexOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): string {
-  return `${dedup ? "=" : "#"}${id}`;
+  if (dedup) return `=${id}`;
+  const groups = new Groups();
+  groups.isSame(id);
+  return groups.index;
+}
+
+/** Returns the script arguments of messages that are sent: for each its index, options, head and body. */
+export function sendArguments(entries: readonly Entry<string>[]): (string | number)[] {
+  const groups = new Groups();
+  const args: (string | number)[] = [];
+  for (const entry of entries) {
+    const { id, dedup, body } = entry;
+    // A message in the same group as the one before has "".
+    const index = dedup ? `=${id}` : groups.isSame(id) ? "" : groups.index;
+    args.push(index, optionsOf(entry), headOf(entry), body);
+  }
+  return args;
+}
+
+/** The groups of generated ids: those with the same start whose final number is in the same range of 64. */
+class Groups {
+  #start: string | undefined;
+  #range = 0;
+
+  /** Returns whether an id is in the same group as the one before. Costs little when it is. */
+  isSame(id: string): boolean {
+    let end = id.length;
+    let number = 0;
+    for (let factor = 1; end > 0 && factor < 1_000_000_000; factor *= 10) {
+      const digit = id.charCodeAt(end - 1) - 48;
+      if (digit < 0 || digit > 9) break;
+      number += digit * factor;
+      end--;
+    }
+    const range = number >> 6;
+    const start = this.#start;
+    if (range === this.#range && end === start?.length && id.startsWith(start)) return true;
+    this.#start = id.slice(0, end);
+    this.#range = range;
+    return false;
+  }
+
+  /** The index of the group of the last id. */
+  get index(): string {
+    return `#${this.#start}:${this.#range}`;
+  }
 }
 
 /** Returns the options of a message as SEND expects them; most messages have none. */
-export function optionsOf(
+function optionsOf(
   { delayMs, dedupMs = 0, priority = 0, key = "" }: Entry<string>,
 ): string | number {
-  const delay = microseconds(delayMs);
-  if (dedupMs === 0 && priority === 0 && key === "") return delay;
-  return `${delay} ${microseconds(dedupMs)} ${priority} ${key}`;
+  const line = key === "" ? "" : `k${key}`;
+  if (dedupMs > 0 || priority > 0 || line !== "" && delayMs > 0) {
+    return `${microseconds(delayMs)} ${microseconds(dedupMs)} ${priority} ${line}`;
+  }
+  return line === "" ? microseconds(delayMs) : line;
 }
 
 /** Rounds up, so that a lease or a delay is never shorter than requested. */
@@ -83,6 +131,8 @@ export class RedisDelivery implements Delivery<string> {
   readonly dedup: boolean;
   readonly body: string;
   readonly meta: string | undefined;
+  /** What is special of the message, if anything: `p` for a priority, and the line of its key. */
+  readonly special: string | undefined;
   readonly deliveryCount: number;
   readonly enqueuedAt: number;
   readonly checkpoint: string | undefined;
@@ -105,7 +155,7 @@ export class RedisDelivery implements Delivery<string> {
     const sentAtEnd = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
     const head = JSON.parse(record.slice(sentAtEnd + 1, headEnd)) as Head;
-    const [id, dedup, replyTo, checkpoint, meta] = head;
+    const [id, dedup, replyTo, checkpoint, meta, key, priority] = head;
     this.seq = seq;
     this.receiveId = receiveId;
     this.id = id;
@@ -113,6 +163,9 @@ export class RedisDelivery implements Delivery<string> {
     this.body = record.slice(headEnd + 1);
     // Without meta, a reply address is one of version 0.1.
     this.meta = meta ?? (typeof replyTo === "string" ? JSON.stringify({ replyTo }) : undefined);
+    if (priority !== undefined) {
+      this.special = `${priority > 0 ? "p" : ""}${typeof key === "string" ? `k${key}` : ""}`;
+    }
     this.deliveryCount = deliveryCount;
     this.enqueuedAt = Number(record.slice(0, sentAtEnd));
     this.checkpoint = savedCheckpoint ?? checkpoint ?? undefined;
@@ -145,10 +198,27 @@ export function encodeHandles(deliveries: readonly Receipt[]): string {
   return JSON.stringify(receives);
 }
 
-/** Returns the script arguments of an acknowledgement: the handles, then the ids. */
-export function ackArguments(deliveries: readonly RedisDelivery[]): string[] {
+/** Returns the script arguments of an acknowledgement, see `acknowledge` in `scripts/handles.ts`. */
+export function ackArguments(deliveries: readonly RedisDelivery[]): (string | number)[] {
   if (deliveries.length === 0) return [];
-  return [encodeHandles(deliveries), ...deliveries.map(indexOf)];
+  const args: (string | number)[] = [encodeHandles(deliveries), 0];
+  const special: string[] = [];
+  const groups = new Groups();
+  let wasChosen = true;
+  for (let i = 0; i < deliveries.length; i++) {
+    const delivery = deliveries[i]!;
+    const { id, dedup } = delivery;
+    if (dedup) args.push(`=${id}`, 1);
+    else if (groups.isSame(id) && !wasChosen) (args[args.length - 1] as number)++;
+    else args.push(groups.index, 1);
+    wasChosen = dedup;
+    if (delivery.special !== undefined) {
+      while (special.length < i) special.push("");
+      special.push(delivery.special);
+    }
+  }
+  args[1] = args.length / 2 - 1;
+  return special.length === 0 ? args : [...args, ...special];
 }
 
 /** The messages in the reply of RECEIVE. */

@@ -1,19 +1,13 @@
 import { indexOf, peekedMessages, type RedisDelivery } from "./_delivery.ts";
-import type { RedisLink, Values } from "./redis_link.ts";
+import type { RedisLink, RunScript, Values } from "./redis_link.ts";
 import { CANCEL, FIND, QUEUES, SEARCH } from "./scripts/control.ts";
-import type { Script } from "./scripts/script.ts";
 
 /** How many failed calls of `cancel` are kept, in case they are repeated. */
 const MAX_FAILED = 1_000;
 
 /** What a {@linkcode Lookup} needs of its engine. */
 export interface LookupOptions {
-  run(
-    verb: string,
-    script: Script,
-    values: Values,
-    moreKeys?: readonly string[],
-  ): Promise<unknown[]>;
+  readonly run: RunScript;
   /** Returns a text that no other call returns, in any process. */
   callId(): string;
   /** Returns the key that tells for a while that a call of `cancel` was run. */
@@ -23,9 +17,8 @@ export interface LookupOptions {
 /**
  * Finds and cancels messages by id.
  *
- * IDS has the ids of all messages, except of those that version 0.1 sent, and of a second dead letter with the
- * same id. Such messages are searched for in steps, and only while IDS has fewer entries than there are
- * messages.
+ * The server has an index of ids, without those that version 0.1 sent. While a queue may have such messages,
+ * an id that is not in the index is searched for in steps.
  */
 export class Lookup {
   readonly #options: LookupOptions;

@@ -10,9 +10,8 @@ import {
   receivedDeliveries,
   type RedisDelivery,
 } from "./_delivery.ts";
-import type { CallWindow, RedisLink, Values } from "./redis_link.ts";
+import type { CallWindow, RedisLink, RunScript } from "./redis_link.ts";
 import { RECEIVE, RELEASE_LOST } from "./scripts/receive.ts";
-import type { Script } from "./scripts/script.ts";
 import type { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
 
 /** A larger acknowledgement goes alone: it would delay the reply of the receive. */
@@ -28,7 +27,7 @@ export interface ReceiverOptions {
   readonly expirySeconds: number;
   readonly memory: MemoryWatch;
   readonly storage: StorageWatch;
-  run(verb: string, script: Script, values: Values): Promise<unknown[]>;
+  readonly run: RunScript;
   /** Acknowledges without a receive. */
   acknowledge(deliveries: readonly RedisDelivery[]): Promise<boolean[]>;
 }

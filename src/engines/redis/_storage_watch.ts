@@ -2,23 +2,23 @@ import type { Log } from "../../log.ts";
 import type { Maybe } from "../../mailbox/engine.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { RedisLink } from "./redis_link.ts";
-import { KEY_TYPES, queueScript, type Script } from "./scripts/script.ts";
+import { KEY_TYPES, Script } from "./scripts/script.ts";
 
 /**
  * Checks the types of the keys before another script uses them. Replies with the marker of the format (0: the
  * queue is new), or with -1 and the key that has another type.
  */
-const FORMAT: Script = queueScript(`
+const FORMAT: Script = new Script(`
 local types = { ${KEY_TYPES.map((type) => `'${type}'`).join(", ")} }
 for i, key in ipairs(KEYS) do
   local type = redis.call('TYPE', key).ok
   if type ~= 'none' and type ~= types[i] then return { now, -1, key, type } end
 end
-return { now, tonumber(redis.call('HGET', META, 'format') or 0) or -2 }
+return { now, tonumber(redis.call('HGET', KEYS[1], 'format') or 0) or -2 }
 `);
 
 /** Replies with the eviction policy of the server; "" when the user may not read it. */
-const POLICY: Script = queueScript(`
+const POLICY: Script = new Script(`
 local info = redis.pcall('INFO', 'memory')
 return { now, type(info) == 'string' and string.match(info, 'maxmemory_policy:(%S+)') or '' }
 `);
@@ -31,7 +31,7 @@ export interface StorageNotes {
   readonly orphaned: number;
   /** The number of the last message sent, if the reply has it. */
   readonly last?: number | undefined;
-  /** The highest number among the received messages; that of the last message sent may be higher. */
+  /** The number of a received message; that of the last message sent may be higher. */
   readonly highest?: number | undefined;
 }
 
@@ -43,14 +43,17 @@ export class StorageWatch {
   readonly #name: string;
   readonly #link: RedisLink;
   readonly #keys: readonly string[];
+  readonly #expires: boolean;
   /** The last known message number, and its time by the server's clock. */
   #last = { number: 0, atUs: 0 };
   #policy = "";
 
-  constructor(name: string, link: RedisLink, keys: readonly string[]) {
+  /** `expires` tells that the server deletes the queue in time: its numbers then start again. */
+  constructor(name: string, link: RedisLink, keys: readonly string[], expires: boolean) {
     this.#name = name;
     this.#link = link;
     this.#keys = keys;
+    this.#expires = expires;
   }
 
   /** Throws when another program wrote the keys. Warns when the server may evict messages. */
@@ -84,7 +87,7 @@ export class StorageWatch {
       ]);
     }
     const before = this.#last.number;
-    if (nowUs > this.#last.atUs && (last !== undefined || highest > before)) {
+    if (!this.#expires && nowUs > this.#last.atUs && (last !== undefined || highest > before)) {
       this.#last = { number: last ?? highest, atUs: nowUs };
     }
     if (this.#last.number < before) {

@@ -1,36 +1,29 @@
-import {
-  type Delivery,
-  type Engine,
-  type EngineStats,
-  type Entry,
-  FREE_RELEASES,
-  type OffThreadPlan,
-  type Received,
+import type {
+  Delivery,
+  Engine,
+  EngineStats,
+  Entry,
+  OffThreadPlan,
+  Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES, MAX_BATCH } from "../../mailbox/mailbox.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
-import {
-  ackArguments,
-  encodeHandles,
-  type HandleResults,
-  headOf,
-  indexOf,
-  isSettled,
-  markFailed,
-  microseconds,
-  optionsOf,
-  peekedMessages,
-  type RedisDelivery,
-} from "./_delivery.ts";
+import { microseconds, peekedMessages, type RedisDelivery, sendArguments } from "./_delivery.ts";
 import { Lookup, queueNames } from "./_lookup.ts";
 import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
-import type { RedisLink, Values } from "./redis_link.ts";
+import type { RedisLink, RunScript, Values } from "./redis_link.ts";
 import { COUNT, DROP, PAUSE, PEEK, PURGE, STATS } from "./scripts/control.ts";
-import { cancelChannelOf, cancelKeyOf, channelOf, keysOf, type Script } from "./scripts/script.ts";
+import {
+  cancelChannelOf,
+  cancelKeyOf,
+  channelOf,
+  keysOf,
+  type QueueScript,
+} from "./scripts/script.ts";
 import { SEND } from "./scripts/send.ts";
-import { ACKNOWLEDGE, CHECKPOINT, DEAD_LETTER, EXTEND, NACK, RELEASE } from "./scripts/settle.ts";
+import { Settler } from "./_settler.ts";
 import { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
 
 /** A larger script call would block the other clients of the server. */
@@ -66,8 +59,11 @@ export class RedisEngine implements Engine<string> {
   readonly #link: RedisLink;
   readonly #options: RedisEngineOptions;
   readonly #keys: readonly string[];
+  /** The keys that each script uses. */
+  readonly #scriptKeys = new Map<QueueScript, readonly string[]>();
   readonly #memory: MemoryWatch;
   readonly #storage: StorageWatch;
+  readonly #settler: Settler;
   readonly #receiver: Receiver;
   readonly #lookup: Lookup;
 
@@ -77,21 +73,18 @@ export class RedisEngine implements Engine<string> {
     this.#options = options;
     this.#keys = keysOf(name);
     this.#memory = options.memory ?? new MemoryWatch(link.options.log);
-    this.#storage = new StorageWatch(name, link, this.#keys);
+    const { expirySeconds = 0 } = options;
+    this.#storage = new StorageWatch(name, link, this.#keys, expirySeconds > 0);
+    const common = { run: this.#run, memory: this.#memory, expirySeconds };
+    this.#settler = new Settler({ ...common, deadKeys: keysOf(this.#deadName) });
     this.#receiver = new Receiver({
+      ...common,
       link,
-      expirySeconds: options.expirySeconds ?? 0,
-      memory: this.#memory,
       storage: this.#storage,
-      run: (verb, script, values) => this.#run(verb, script, values),
-      acknowledge: (deliveries) => {
-        return this.#settle("acknowledge", ACKNOWLEDGE, deliveries, ackArguments);
-      },
+      acknowledge: (deliveries) => this.#settler.acknowledge(deliveries),
     });
     this.#lookup = new Lookup({
-      run: (verb, script, values, moreKeys = []) => {
-        return this.#run(verb, script, values, [...this.#keys, ...moreKeys]);
-      },
+      run: this.#run,
       callId: () => link.options.random.id(),
       cancelKey: (callId) => cancelKeyOf(name, callId),
     });
@@ -115,14 +108,8 @@ export class RedisEngine implements Engine<string> {
       );
     }
     const { maxSize, expirySeconds = 0 } = this.#options;
-    const values = entries.flatMap((entry) => [
-      indexOf(entry),
-      optionsOf(entry),
-      headOf(entry),
-      entry.body,
-    ]);
     const room = Math.min(maxSize, Number.MAX_SAFE_INTEGER);
-    const reply = await this.#send([room, expirySeconds, ...values]);
+    const reply = await this.#send([room, expirySeconds, ...sendArguments(entries)]);
     const [, stored, count, fresh, duplicates = []] = reply as [
       number,
       number,
@@ -157,12 +144,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    const visibilityUs = microseconds(visibilityMs);
-    const onExtended = (it: RedisDelivery, nowUs: number) => {
-      it.leaseEndsAtUs = Math.max(it.leaseEndsAtUs, nowUs + visibilityUs);
-    };
-    const values = withHandles(visibilityUs);
-    return this.#settle("extend", EXTEND, deliveries, values, onExtended);
+    return this.#settler.extend(deliveries, visibilityMs);
   }
 
   nack(
@@ -170,30 +152,19 @@ export class RedisEngine implements Engine<string> {
     delayMs: number,
     countsAttempt: boolean,
   ): Promise<boolean[]> {
-    const values = withHandles(microseconds(delayMs), countsAttempt ? 0 : 1);
-    return this.#settle("nack", NACK, deliveries, values);
+    return this.#settler.nack(deliveries, delayMs, countsAttempt);
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settle("release", RELEASE, deliveries, withHandles(FREE_RELEASES));
+    return this.#settler.release(deliveries);
   }
 
-  async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
-    const values = withHandles(
-      indexOf(delivery as RedisDelivery),
-      indexOf(letter),
-      headOf(letter),
-      letter.body,
-    );
-    const [meta, ready, , , messages, , , ids] = keysOf(this.#deadName);
-    const keys = [...this.#keys, meta!, ready!, messages!, ids!];
-    const results = this.#settle("dead-letter", DEAD_LETTER, [delivery], values, undefined, keys);
-    return (await results)[0]!;
+  deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
+    return this.#settler.deadLetter(delivery, letter);
   }
 
-  async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
-    const values = withHandles(checkpoint);
-    return (await this.#settle("checkpoint", CHECKPOINT, [delivery], values))[0]!;
+  checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
+    return this.#settler.checkpoint(delivery, checkpoint);
   }
 
   async peek(max: number): Promise<RedisDelivery[]> {
@@ -257,7 +228,8 @@ export class RedisEngine implements Engine<string> {
 
   /** Deletes the dead letters too. */
   async drop(): Promise<void> {
-    await this.#run("drop", DROP, [], [...this.#keys, ...keysOf(this.#deadName)]);
+    const keys = [...this.#keys, ...keysOf(this.#deadName)];
+    await this.#link.run(this.#action("drop"), DROP, keys, []);
   }
 
   onWake(listener: () => void): () => void {
@@ -268,7 +240,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   deadLetters(): RedisEngine {
-    return this.#sibling(this.#deadName, 0);
+    return this.#sibling(this.#deadName, this.#options.expirySeconds);
   }
 
   /** Another thread needs the URL: it cannot share the client of the caller. */
@@ -284,7 +256,7 @@ export class RedisEngine implements Engine<string> {
     await this.#link.close();
   }
 
-  #sibling(name: string, expirySeconds: number): RedisEngine {
+  #sibling(name: string, expirySeconds = 0): RedisEngine {
     const options = { ...this.#options, maxSize: Infinity, memory: this.#memory, expirySeconds };
     return new RedisEngine(name, this.#link, options);
   }
@@ -297,47 +269,13 @@ export class RedisEngine implements Engine<string> {
     return `${verb} ("${this.#name}")`;
   }
 
-  #run(
-    verb: string,
-    script: Script,
-    values: Values,
-    keys: readonly string[] = this.#keys,
-  ): Promise<unknown[]> {
-    return this.#link.run(this.#action(verb), script, keys, values);
-  }
-
-  /** Returns for each delivery whether its receipt handle was valid. Calls `onSettled` for the valid ones. */
-  async #settle(
-    verb: string,
-    script: Script,
-    deliveries: readonly Delivery<string>[],
-    values: (batch: readonly RedisDelivery[]) => Values,
-    onSettled?: (delivery: RedisDelivery, nowUs: number) => void,
-    keys?: readonly string[],
-  ): Promise<boolean[]> {
-    const own = deliveries as readonly RedisDelivery[];
-    const results: boolean[] = [];
-    try {
-      for (let i = 0; i < own.length; i += MAX_BATCH) {
-        const batch = own.slice(i, i + MAX_BATCH);
-        const reply = await this.#run(verb, script, values(batch), keys);
-        const [nowUs, handles, full] = reply as [number, HandleResults, number?];
-        if (full !== undefined) this.#memory.update(full === 1);
-        for (const [n, delivery] of batch.entries()) {
-          const settled = isSettled(verb, handles, n, delivery, nowUs);
-          if (settled) onSettled?.(delivery, nowUs);
-          results.push(settled);
-        }
-      }
-    } catch (error) {
-      markFailed(verb, own);
-      throw error;
+  readonly #run: RunScript = (verb, script, values, moreKeys) => {
+    let keys = this.#scriptKeys.get(script);
+    if (keys === undefined) {
+      keys = script.keys.map((index) => this.#keys[index]!);
+      this.#scriptKeys.set(script, keys);
     }
-    return results;
-  }
-}
-
-/** Returns the values of a settling script: the receipt handles, then `values`. */
-function withHandles(...values: Values): (batch: readonly RedisDelivery[]) => Values {
-  return (batch) => [encodeHandles(batch), ...values];
+    const all = moreKeys === undefined ? keys : [...keys, ...moreKeys];
+    return this.#link.run(this.#action(verb), script, all, values);
+  };
 }

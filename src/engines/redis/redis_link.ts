@@ -21,7 +21,7 @@ import {
   isUnknownScript,
   type RedisClient,
 } from "./redis_client.ts";
-import type { Script } from "./scripts/script.ts";
+import type { QueueScript, Script } from "./scripts/script.ts";
 import { WakeChannels } from "./_wake_channels.ts";
 
 export { Script } from "./scripts/script.ts";
@@ -33,6 +33,14 @@ export type RedisLinkOptions = Omit<ConnectionOptions, "random"> & {
 
 /** The arguments of a script. */
 export type Values = readonly (string | number)[];
+
+/** Runs a script on the keys of a queue, and on further ones. `verb` is what the script does. */
+export type RunScript = (
+  verb: string,
+  script: QueueScript,
+  values: Values,
+  moreKeys?: readonly string[],
+) => Promise<unknown[]>;
 
 /** The part of a client that runs scripts. */
 type ScriptClient = Pick<RedisClient, "eval" | "evalsha">;

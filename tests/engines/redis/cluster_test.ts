@@ -3,6 +3,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { Cluster } from "ioredis";
 import { openRedisBoard } from "../../../src/coordination/mod.ts";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
+import { deferred } from "../../../src/_promises.ts";
 import { silentLog } from "../../../src/log.ts";
 import {
   InvalidParameterError,
@@ -24,10 +25,11 @@ describe("RedisMailbox on a cluster", { skip: hasBinary(redis) ? false : missing
   });
 
   /** Waits until so many connections listen, on all nodes together. */
-  const listening = (name: string, count: number) =>
+  const listening = (name: string, count: number, part = "wake") =>
     eventually(async () => {
+      const channel = `{lastcall:${name}}:${part}`;
       const found = await Promise.all(cluster.nodes.map(async (node) => {
-        const [, here] = await node.pubsub("NUMSUB", `{lastcall:${name}}:wake`) as [string, number];
+        const [, here] = await node.pubsub("NUMSUB", channel) as [string, number];
         return here;
       }));
       assertEquals(found.reduce((sum, here) => sum + here, 0), count);
@@ -48,6 +50,40 @@ describe("RedisMailbox on a cluster", { skip: hasBinary(redis) ? false : missing
     const [letter] = await mailbox.deadLetters.receive();
     await letter!.acknowledge();
     assertEquals(await mailbox.purge(), 0);
+    await useNewer(mailbox);
+  };
+
+  /** Uses keys, priorities, remembered ids, requests, and what finds, cancels, counts and pauses. */
+  const useNewer = async (mailbox: RedisMailbox<string>) => {
+    const sent = await mailbox.sendMany(["a1", "a2", "b1"], (body) => ({
+      id: `id of ${body}`,
+      dedupMs: 60_000,
+      key: body[0]!,
+      ...(body === "b1" && { priority: 9 }),
+    }));
+    assertEquals((await mailbox.send("a1", { id: sent[0]!.id, dedupMs: 1 })).stored, false);
+    const [b1, a1] = await mailbox.receive({ maxMessages: 10 });
+    assertEquals([b1?.body, a1?.body], ["b1", "a1"]);
+    const heard = deferred<string>();
+    const stop = mailbox.onCancel((id) => heard.resolve(id));
+    await listening(mailbox.name, 1, "cancel");
+    assertEquals(await mailbox.cancel(a1!.id), true);
+    assertEquals(await heard.promise, a1!.id);
+    await stop();
+    assertEquals((await mailbox.get(sent[1]!.id))?.state, "waiting");
+    await mailbox.pause();
+    assertEquals(await mailbox.receive(), []);
+    const { waiting, inFlight, paused } = await mailbox.stats();
+    assertEquals([waiting, inFlight, paused], [1, 1, true]);
+    await mailbox.resume();
+    await b1!.acknowledge();
+    await (await mailbox.receive())[0]!.acknowledge();
+    const replying = mailbox.request("ping");
+    const [request] = await mailbox.receive({ waitTimeMs: 10_000 });
+    await request!.reply("pong");
+    await request!.acknowledge();
+    assertEquals(await replying, "pong");
+    assert((await mailbox.queues()).some(({ name }) => name === mailbox.name));
   };
 
   it("a cluster URL opens a mailbox on any node", async () => {
@@ -64,6 +100,10 @@ describe("RedisMailbox on a cluster", { skip: hasBinary(redis) ? false : missing
       await useAll(mailbox);
     }
     assertEquals(owners.size, 3);
+    await using any = await RedisMailbox.open<string>(cluster.url, { name: "any" });
+    const names = (await any.queues()).map(({ name }) => name);
+    assertEquals(names.filter((name) => /^orders-\d+$/.test(name)).length, 3, "of all nodes");
+    assertEquals(names.filter((name) => name.includes(".replies.")), []);
   });
 
   it("a Cluster client of the caller opens a mailbox", async () => {
@@ -123,7 +163,8 @@ describe("RedisMailbox on a cluster", { skip: hasBinary(redis) ? false : missing
       // A failed send may have been stored: with an id it is not stored again.
       while (moving) {
         const body = sent++;
-        await eventually(() => mailbox.send(body, { id: `id-${body}` }));
+        const options = body % 2 === 0 ? {} : { key: `key-${body % 7}`, priority: body % 3 };
+        await eventually(() => mailbox.send(body, { id: `id-${body}`, ...options }));
       }
     })();
     for (let round = 0; round < 3; round++) {

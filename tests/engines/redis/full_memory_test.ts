@@ -81,6 +81,36 @@ describe("RedisMailbox on a server without memory", gate, () => {
     await mailbox.send("more");
   });
 
+  it("a server without memory unblocks keys, cancels, pauses and resumes", async () => {
+    await using site = await startSite();
+    const { mailbox } = site;
+    const sent = await mailbox.sendMany(
+      ["a1", "a2", "a3", "a4", "a5"],
+      () => ({ key: "a", priority: 2 }),
+    );
+    const { id } = await mailbox.send("plain");
+    await site.fill();
+    const send = () => mailbox.send("more", { key: "b", id: "b", dedupMs: 1_000 });
+    await assertRejects(send, MailboxConnectionError, "nothing was stored");
+    const next = async () => (await mailbox.receive())[0]!;
+    await (await next()).acknowledge();
+    await (await next()).deadLetter({ reason: "test" });
+    await (await next()).nack();
+    assertEquals(await mailbox.cancel(sent[2]!.id), true);
+    assertEquals(await mailbox.cancel(id), true);
+    await mailbox.pause();
+    assertEquals(await mailbox.receive(), []);
+    await mailbox.resume();
+    const held = await next();
+    assertEquals([held.body, (await mailbox.get(sent[4]!.id))?.state], ["a4", "waiting"]);
+    await held.nack({ delayMs: 600_000 });
+    const { waiting, delayed, inFlight } = await mailbox.stats();
+    assertEquals([waiting, delayed, inFlight], [1, 1, 0]);
+    await site.free();
+    assertEquals((await send()).stored, true);
+    assertEquals((await next()).body, "more");
+  });
+
   it("a server without memory releases the messages of a lost receive", async () => {
     await using site = await startSite();
     const { admin } = site;

@@ -116,6 +116,62 @@ describe("RedisMailbox with lost answers", gate, () => {
     assertEquals([results, b?.body, b?.deliveryCount], [[true], "b", 1]);
   });
 
+  it("an acknowledgement whose answer was lost unblocks its key once, carried by a receive or not", async () => {
+    await using site = await openTroubled();
+    const { mailbox, other } = site;
+    await mailbox.sendMany(["a1", "a2", "a3", "a4", "a5"], { key: "a" });
+    for (const [body, next] of [["a1", "a2"], ["a3", "a4"]] as const) {
+      const [message] = await mailbox.receive();
+      assertEquals(message?.body, body);
+      site.trouble = "answer lost";
+      // The receive that carries the acknowledgement leases the next message, and is released later.
+      const receiving = body === "a3" ? assertRejects(() => mailbox.receive()) : undefined;
+      await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+      await receiving;
+      site.trouble = "none";
+      await message!.acknowledge();
+      const [held, ...more] = await mailbox.receive({ maxMessages: 10 });
+      assertEquals([held?.body, held?.deliveryCount, more], [next, 1, []]);
+      assertEquals(await other.receive(), []);
+      await held!.acknowledge();
+    }
+    assertEquals((await other.receive({ maxMessages: 10 })).map(({ body }) => body), ["a5"]);
+  });
+
+  it("a lost receive of a message with a key keeps its place and blocks its key", async () => {
+    await using site = await openTroubled();
+    const { mailbox, other } = site;
+    await mailbox.sendMany(["a1", "a2"], { key: "a", priority: 3 });
+    await mailbox.send("plain");
+    site.trouble = "answer lost";
+    await assertRejects(() => mailbox.receive(), MailboxConnectionError);
+    assertEquals((await other.receive({ maxMessages: 10 })).map(({ body }) => body), ["plain"]);
+    site.trouble = "none";
+    const [again, ...more] = await mailbox.receive({ maxMessages: 10 });
+    assertEquals([again?.body, again?.deliveryCount, more], ["a1", 1, []]);
+  });
+
+  it("a cancel whose answer was lost returns true when repeated, and false when another call deleted it", async () => {
+    await using site = await openTroubled();
+    const { mailbox, other } = site;
+    for (const trouble of ["answer lost", "never sent"] as const) {
+      const [first, second] = await mailbox.sendMany(["a1", "a2", "a3"], { key: "a" });
+      site.trouble = trouble;
+      await assertRejects(() => mailbox.cancel(first!.id), MailboxConnectionError);
+      site.trouble = "none";
+      assertEquals(await mailbox.cancel(first!.id), true);
+      assertEquals(await mailbox.cancel(first!.id), false);
+      // Another process handles the message before the call is repeated.
+      site.trouble = "never sent";
+      await assertRejects(() => mailbox.cancel(second!.id), MailboxConnectionError);
+      site.trouble = "none";
+      await (await other.receive())[0]!.acknowledge();
+      assertEquals(await mailbox.cancel(second!.id), false);
+      assertEquals((await other.receive())[0]?.body, "a3");
+      await other.purge();
+    }
+  });
+
   it("a repeated acknowledgement fails when another worker has received the message since", async () => {
     await using site = await openTroubled();
     const { mailbox, other } = site;

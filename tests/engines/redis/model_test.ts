@@ -8,7 +8,7 @@ import { systemClock } from "../../../src/clock.ts";
 import type { Delivery, Engine, Entry, StoredMessage } from "../../../src/mailbox/engine.ts";
 import { MemoryEngine } from "../../../src/mailbox/memory_engine.ts";
 import { seededRandom, systemRandom } from "../../../src/random.ts";
-import { cleanUp, gate, openEngine, uniqueName } from "./_redis.ts";
+import { cleanUp, gate, look, openEngine, uniqueName } from "./_redis.ts";
 
 const LONG_MS = 600_000;
 const COMMANDS = 400;
@@ -19,8 +19,9 @@ const seeds = replayed === undefined
   : [Number(replayed)];
 
 /** Returns the part of a message that is the same in both engines. */
-function comparable({ id, body, meta, deliveryCount, checkpoint }: StoredMessage<string>): unknown {
-  return { id, body, meta, deliveryCount, checkpoint };
+function comparable(message: StoredMessage<string>): unknown {
+  const { id, body, meta, deliveryCount, checkpoint, state } = message;
+  return { id, body, meta, deliveryCount, checkpoint, state };
 }
 
 /** Two engines that get the same commands. */
@@ -30,6 +31,8 @@ class Pair {
   /** The deliveries of both, in pairs, settled or not. */
   readonly #deliveries: (readonly Delivery<string>[])[] = [];
   #sent = 0;
+  /** The ids of all messages sent, stored or not. */
+  readonly #ids: string[] = ["unknown"];
 
   constructor(engines: readonly Engine<string>[], below: (limit: number) => number) {
     this.#engines = engines;
@@ -42,7 +45,7 @@ class Pair {
     const some = Array.from({ length: 1 + below(3) }, () => below(this.#deliveries.length))
       .filter((at, i, all) => at < this.#deliveries.length && all.indexOf(at) === i);
     const [flag, count] = [below(4) === 0, 1 + below(5)];
-    switch (below(11)) {
+    switch (below(14)) {
       case 0:
       case 1: {
         const entries = Array.from({ length: flag ? 1 : count }, () => this.#entry(flag));
@@ -64,16 +67,43 @@ class Pair {
           return of && await engine.checkpoint(of, `checkpoint-${count}`);
         });
       case 9: {
-        const letter = { ...this.#entry(false), delayMs: 0 };
+        const { id, body, meta, dedup } = this.#entry(false);
+        const letter = { id, body, meta, dedup, delayMs: 0 };
         return await this.#settle(some.slice(0, 1), async (engine, [of]) => {
           return of && await engine.deadLetter(of, letter);
         });
       }
+      case 10: {
+        const id = this.#ids[below(this.#ids.length)]!;
+        if (flag) return await this.compare((engine) => engine.cancel!(id));
+        return await this.compare(async (engine) => {
+          const found = await engine.find!(id);
+          return found && comparable(found);
+        });
+      }
+      case 11: {
+        // Often enough for a few messages to be waiting by then, and seldom two in a row.
+        await this.compare((engine) => engine.pause!(flag));
+        return await this.#receive(flag ? count : 1);
+      }
+      case 12:
+        return await this.compare(async (engine) => {
+          const { oldestWaitingMs, ...stats } = await engine.stats();
+          return { ...stats, someWait: oldestWaitingMs !== undefined };
+        });
       default:
         if (below(10) === 0) await this.compare((engine) => engine.purge());
         await this.compare((engine) => engine.count());
         await this.compare(async (engine) => (await engine.peek(count)).map(comparable));
     }
+  }
+
+  /** Cancels every message that is left. */
+  async cancelAll(): Promise<void> {
+    for (const id of this.#ids) await this.compare((engine) => engine.cancel!(id));
+    await this.compare((engine) => engine.pause!(false));
+    await this.#receive(10);
+    await this.compare((engine) => engine.count());
   }
 
   /** Runs a command on both engines and compares the answers. */
@@ -84,12 +114,17 @@ class Pair {
 
   #entry(dedup: boolean): Entry<string> {
     const below = this.#below;
+    const id = dedup ? `chosen-${below(5)}` : `id-${++this.#sent}`;
+    this.#ids.push(id);
     return {
-      id: dedup ? `chosen-${below(3)}` : `id-${++this.#sent}`,
+      id,
       body: `body-${this.#sent}`,
       meta: below(2) === 0 ? undefined : `meta \n "${this.#sent}"`,
       delayMs: below(6) === 0 ? LONG_MS : 0,
       dedup,
+      ...(dedup && below(3) === 0 && { dedupMs: LONG_MS }),
+      ...(below(2) === 0 && { key: `key ${below(3)}` }),
+      ...(below(3) === 0 && { priority: below(10) }),
       checkpoint: below(4) === 0 ? `sent checkpoint-${this.#sent}` : undefined,
     };
   }
@@ -129,6 +164,13 @@ describe("RedisEngine and its model", gate, () => {
         await deadLetters.compare(async (engine) => {
           return (await engine.receive(1_000, LONG_MS)).deliveries.map(comparable);
         });
+        await pair.cancelAll();
+        await using behind = look();
+        const left = await behind.redis.keys(`{lastcall:${name}}:*`);
+        const parts = left.map((key) => key.split(":")[2]!).filter((part) => part !== "cancel");
+        const ids = await behind.redis.zrange(`{lastcall:${name}}:times`, 0, "-1");
+        assertEquals(ids.filter((id) => !id.startsWith("=chosen-")), []);
+        assertEquals(parts.sort(), ids.length === 0 ? ["meta"] : ["meta", "times"]);
       } finally {
         await engine.close();
         await cleanUp(name);

@@ -22,9 +22,13 @@ describe("the storage of RedisMailbox", gate, () => {
     await messages[0]!.saveCheckpoint("half");
     await messages[1]!.deadLetter({ reason: "test" });
     await messages[2]!.release();
+    await mailbox.sendMany(["g", "h"], { key: "customer", priority: 3 });
     const keys = (await behind.redis.keys(`*${name}*`)).sort();
-    const parts = ["due", "ids", "messages", "meta", "progress", "ready", "returned", "state"];
-    const dead = ["messages", "meta", "ready"];
+    const parts = [
+      ...["blocked", "due", "ids", "messages", "meta", "progress", "ready", "returned", "state"],
+      ...["times", "traits"],
+    ];
+    const dead = ["ids", "messages", "meta", "ready"];
     assertEquals(keys, [
       ...dead.map((part) => `{lastcall:${name}}.dead:${part}`),
       ...parts.map((part) => `{lastcall:${name}}:${part}`),
@@ -37,7 +41,8 @@ describe("the storage of RedisMailbox", gate, () => {
     await using behind = look();
     await it.mailbox.sendMany(["a", "b"]);
     await it.mailbox.send("c", { id: "chosen" });
-    const messages = await it.mailbox.receive({ maxMessages: 3 });
+    await it.mailbox.sendMany(["d", "e"], (body) => ({ key: `customer ${body}`, priority: 2 }));
+    const messages = await it.mailbox.receive({ maxMessages: 5 });
     await messages[0]!.saveCheckpoint("half");
     await it.mailbox.acknowledgeMany!(messages);
     assertEquals(await behind.redis.keys(`*${it.name}*`), [`{lastcall:${it.name}}:meta`]);

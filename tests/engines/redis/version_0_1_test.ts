@@ -123,7 +123,31 @@ describe("data of version 0.1 on Redis", gate, () => {
     await it.redis.zadd(it.key(":due"), 1, "4", 1, "17");
     assertEquals(await workOff(it.mailbox), HIDDEN);
     assertEquals(await it.redis.keys(it.key(":*")), [it.key(":meta")]);
-    assertEquals(await it.redis.hgetall(it.key(":meta")), { seq: "17", format: "1" });
+    const meta = { seq: "17", format: "1", indexed: "1" };
+    assertEquals(await it.redis.hgetall(it.key(":meta")), meta);
+  });
+
+  it("messages of version 0.1 are found and cancelled by their ids in all states", async () => {
+    await using it = await openRestored();
+    for (const { id, body } of await it.mailbox.peek(100)) {
+      assertEquals((await it.mailbox.get(id))?.body, body);
+    }
+    assertEquals(await it.mailbox.get("unknown"), undefined);
+    const sent = await it.mailbox.send("of this version");
+    for (const { id } of await it.mailbox.peek(100)) {
+      assertEquals([await it.mailbox.cancel(id), await it.mailbox.cancel(id)], [true, false]);
+    }
+    assertEquals(await it.mailbox.get(sent.id), undefined);
+    assertEquals(await it.mailbox.receive(), []);
+    assertEquals(await it.redis.keys(it.key(":[^c]*")), [it.key(":meta")]);
+  });
+
+  it("messages of version 0.1 and of this version are counted", async () => {
+    await using it = await openRestored();
+    const { waiting, paused } = await it.mailbox.stats();
+    assertEquals([waiting, paused], [READY.length, false]);
+    await it.mailbox.send("first", { priority: 1 });
+    assertEquals((await it.mailbox.receive())[0]?.body, "first");
   });
 
   it("peek shows the messages of version 0.1 in all states", async () => {
@@ -221,11 +245,25 @@ describe("formats of stored messages on Redis", gate, () => {
     ]);
   });
 
+  it("a queue with keys or priorities is in format 2, which version 0.1 refuses to open", async () => {
+    await using behind = look();
+    for (const options of [{ key: "customer" }, { priority: 1 }]) {
+      await using it = await openForTest(url);
+      const format = () => behind.redis.hget(`{lastcall:${it.name}}:meta`, "format");
+      await it.mailbox.send("work", { id: "remembered", dedupMs: 60_000, delayMs: 60_000 });
+      assertEquals(await format(), "1");
+      await it.mailbox.send("work", options);
+      assertEquals(await format(), "2");
+      await using again = await openForTest(url, { name: it.name });
+      assertEquals((await again.mailbox.receive())[0]?.body, "work");
+    }
+  });
+
   it("a mailbox of a later format is refused and left unchanged", async () => {
     await using behind = look();
     const name = uniqueName();
     const meta = `{lastcall:${name}}:meta`;
-    for (const format of ["2", "other"]) {
+    for (const format of ["3", "other"]) {
       await behind.redis.hset(meta, "format", format);
       await assertRejects(() => openForTest(url, { name }), MailboxConnectionError, "its format");
       assertEquals(await behind.redis.hgetall(meta), { format });

@@ -1,27 +1,30 @@
 /**
- * Priorities and keys.
+ * Priorities and keys. The head of a record has both, see `_delivery.ts`; TRAITS has what scripts need of them
+ * without reading records:
  *
- * The messages of a key form a line. Only the first one can be delivered; the others are in BLOCKED. LINES is
- * a hash with a field `k<key>` for each key with messages, which has the number of the last message in its
- * line, and a field `n<seq>` for each message with a successor, which has the number of the next one. So
- * joining and leaving a line take the same time for any number of messages, and nothing remains of a key
- * without messages.
+ * - `t<seq>` is `<priority> <line>` for a message with a priority, and for a delayed message with a key.
+ * - `k<key>`, which is called the line of a key, is the number of the last message in it.
+ * - `n<seq>` is the number of the message after this one in the line of its key.
+ * - `c<seq>` marks a message that was cancelled in READY or BLOCKED, and `c` is the number of those.
+ *
+ * The messages of a key form a line. Only the first one can be delivered; the others are in BLOCKED. Joining
+ * and leaving a line take the same time for any number of messages, and nothing remains of a key without
+ * messages.
  *
  * A message is the first of its key from its first delivery until it is deleted. So a message that a worker
  * holds, or that waits for its retry, is always the first. A message with a delay joins the line when it is
  * due; it has no state before that.
  *
- * A message that is cancelled while it is blocked stays in LINES as a link, without being in BLOCKED, until
- * the messages before it are gone.
+ * A message that is cancelled in READY stays there until a receive skips it, because deleting from a long list
+ * is slow. One that is cancelled in BLOCKED stays there as a link to the next, until those before it are gone.
  */
 export const LINES = `
 -- Returns the traits of messages, by index; none has any in a queue without keys and priorities.
 local function readTraits(seqs)
-  return redis.call('EXISTS', TRAITS) == 1 and redis.call('HMGET', TRAITS, unpack(seqs)) or {}
-end
-
-local function keyOf(traits)
-  return traits and #traits > 2 and string.sub(traits, 3) or nil
+  if redis.call('EXISTS', TRAITS) == 0 then return {} end
+  local fields = {}
+  for i, seq in ipairs(seqs) do fields[i] = 't' .. seq end
+  return redis.call('HMGET', TRAITS, unpack(fields))
 end
 
 -- Returns the place of a message among the ready ones: ascending by number, a higher priority first. Numbers
@@ -41,20 +44,24 @@ local function putBack(seqs)
   redis.call('ZADD', RETURNED, unpack(places))
 end
 
--- Makes messages ready that had a due time, each at its old place.
+-- Makes leased messages ready, each at its old place.
 local function makeReady(seqs)
   redis.call('ZREM', DUE, unpack(seqs))
   putBack(seqs)
 end
 
--- Appends messages to the lines of their keys. Returns a set of those that wait behind another one.
-local function joinLines(seqs, keys)
-  local fields, latest, links, waiting, isBlocked = {}, {}, {}, {}, {}
-  for i, key in ipairs(keys) do fields[i] = 'k' .. key end
-  local stored = redis.call('HMGET', LINES, unpack(fields))
+-- Appends messages to the lines of their keys. Returns a set of those that wait behind another one, or nil.
+local function joinLines(seqs, lines)
+  local lasts, fields = redis.call('HMGET', TRAITS, unpack(lines)), {}
+  for i, line in ipairs(lines) do
+    fields[2 * i - 1] = line
+    fields[2 * i] = seqs[i]
+  end
+  if redis.call('HSET', TRAITS, unpack(fields)) == #lines then return nil end -- all lines are new
+  local latest, links, waiting, isBlocked = {}, {}, {}, {}
   for i, seq in ipairs(seqs) do
-    local field = fields[i]
-    local last = latest[field] or stored[i]
+    local line = lines[i]
+    local last = latest[line] or lasts[i]
     if last then
       links[#links + 1] = 'n' .. last
       links[#links + 1] = seq
@@ -62,49 +69,43 @@ local function joinLines(seqs, keys)
       waiting[#waiting + 1] = seq
       isBlocked[seq] = true
     end
-    latest[field] = seq
-    links[#links + 1] = field
-    links[#links + 1] = seq
+    latest[line] = seq
   end
-  redis.call('HSET', LINES, unpack(links))
-  if #waiting > 0 then redis.call('ZADD', BLOCKED, unpack(waiting)) end
+  redis.call('HSET', TRAITS, unpack(links))
+  redis.call('ZADD', BLOCKED, unpack(waiting))
   return isBlocked
 end
 
--- Removes the first messages of keys from their lines, and makes the next ones ready. Returns how many.
-local function leaveLines(seqs, keys)
-  local links, ended, ready = {}, {}, {}
-  for i, seq in ipairs(seqs) do links[i] = 'n' .. seq end
-  local nexts = redis.call('HMGET', LINES, unpack(links))
-  for i, key in ipairs(keys) do
-    local link, next = links[i], nexts[i]
-    while next do
-      ended[#ended + 1] = link
-      if redis.call('ZREM', BLOCKED, next) == 1 then break end
-      link = 'n' .. next -- it was cancelled
-      next = redis.call('HGET', LINES, link)
-    end
-    if next then ready[#ready + 1] = next else ended[#ended + 1] = 'k' .. key end
+-- Deletes the marks of cancelled messages.
+local function unmark(seqs)
+  local fields = {}
+  for i, seq in ipairs(seqs) do fields[i] = 'c' .. seq end
+  local deleted = redis.call('HDEL', TRAITS, unpack(fields))
+  if deleted > 0 and redis.call('HINCRBY', TRAITS, 'c', -deleted) <= 0 then
+    redis.call('HDEL', TRAITS, 'c')
   end
-  for first = 1, #ended, 1000 do
-    redis.call('HDEL', LINES, unpack(ended, first, math.min(first + 999, #ended)))
+  return deleted
+end
+
+-- Removes messages that are the first of their keys from the lines, and makes the next ones ready. Returns
+-- how many.
+local function leaveLines(seqs, lines)
+  if redis.call('EXISTS', BLOCKED) == 0 then
+    redis.call('HDEL', TRAITS, unpack(lines))
+    return 0
+  end
+  local ready = {}
+  for i, line in ipairs(lines) do
+    local seq = seqs[i]
+    repeat
+      local next = redis.call('HGET', TRAITS, 'n' .. seq)
+      redis.call('HDEL', TRAITS, next and 'n' .. seq or line)
+      seq = next
+      if next then redis.call('ZREM', BLOCKED, next) end
+    until not next or unmark({ next }) == 0
+    if seq then ready[#ready + 1] = seq end
   end
   if #ready > 0 then putBack(ready) end
   return #ready
-end
-
--- Deletes the traits of messages. Those with a key must be the first of it. Returns how many messages with
--- their keys became ready.
-local function deleteTraits(seqs)
-  local keyed, keys = {}, {}
-  for i, traits in ipairs(readTraits(seqs)) do
-    local key = keyOf(traits)
-    if key then
-      keyed[#keyed + 1] = seqs[i]
-      keys[#keyed] = key
-    end
-  end
-  redis.call('HDEL', TRAITS, unpack(seqs))
-  return #keyed > 0 and leaveLines(keyed, keys) or 0
 end
 `;

@@ -1,39 +1,146 @@
-import { queueScript, type Script } from "./script.ts";
-import { HANDLES } from "./settle.ts";
+import { QueueScript } from "./script.ts";
 
-/** Messages whose delay or lease has ended become ready, and their receipt handles invalid. */
+/**
+ * Makes messages ready whose delay or lease has ended, and their receipt handles invalid. Only when more than
+ * 10 000 become ready between two receives, some may be delivered before an older one.
+ */
 const MAKE_DUE_READY = `
--- Only when more than 10 000 become ready between two receives, some may be delivered before an older one.
-local function makeDueReady()
-  for _ = 1, 10 do
-    local seqs = redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1000')
-    if #seqs == 0 then break end
-    redis.call('ZREM', DELAYED, unpack(seqs))
-    local traits, states, joining, keys = readTraits(seqs), {}, {}, {}
-    for i, state in ipairs(redis.call('HMGET', STATES, unpack(seqs))) do
-      local deliveries, releases = parseState(state or '')
-      local key = keyOf(traits[i])
-      if deliveries then
-        states[#states + 1] = seqs[i]
-        states[#states + 1] = deliveries .. ' ' .. releases .. ' '
-      elseif key then
-        joining[#joining + 1] = seqs[i]
-        keys[#joining] = key
-      end
+for _ = 1, 10 do
+  local seqs = redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1000')
+  if #seqs == 0 then break end
+  redis.call('ZREM', DUE, unpack(seqs))
+  redis.call('ZREM', TIMES, unpack(seqs))
+  local traits, states, joining, lines, ended = readTraits(seqs), {}, {}, {}, {}
+  for i, state in ipairs(redis.call('HMGET', STATES, unpack(seqs))) do
+    local deliveries, releases = parseState(state or '')
+    local line = traits[i] and #traits[i] > 2 and string.sub(traits[i], 3)
+    if deliveries then
+      states[#states + 1] = seqs[i]
+      states[#states + 1] = deliveries .. ' ' .. releases .. ' '
+    elseif line then
+      joining[#joining + 1] = seqs[i]
+      lines[#joining] = line
+      if string.byte(traits[i]) == 48 then ended[#ended + 1] = 't' .. seqs[i] end -- "0"
     end
-    if #states > 0 then redis.call('HSET', STATES, unpack(states)) end
-    local isBlocked, ready = #joining > 0 and joinLines(joining, keys) or {}, {}
-    for _, seq in ipairs(seqs) do
-      if not isBlocked[seq] then ready[#ready + 1] = seq end
-    end
-    redis.call('ZREM', DUE, unpack(seqs))
-    if #ready > 0 then putBack(ready) end
   end
+  if #states > 0 then redis.call('HSET', STATES, unpack(states)) end
+  if #ended > 0 then redis.call('HDEL', TRAITS, unpack(ended)) end
+  local isBlocked, ready = #joining > 0 and joinLines(joining, lines) or {}, {}
+  for _, seq in ipairs(seqs) do
+    if not isBlocked[seq] then ready[#ready + 1] = seq end
+  end
+  if #ready > 0 then putBack(ready) end
 end
 `;
 
-/** Takes messages from READY and RETURNED. */
-const POP = `
+/** Forgets popped messages without a record, those in `bodiless`: they were cancelled, or their body was lost. */
+const FORGET_BODILESS = `
+local function areCancelled(seqs)
+  local fields = {}
+  for i, seq in ipairs(seqs) do fields[i] = 'c' .. seq end
+  return ipairs(redis.call('HMGET', TRAITS, unpack(fields)))
+end
+local missing, fields = {}, {}
+for i, isCancelled in areCancelled(bodiless) do
+  if not isCancelled then
+    missing[#missing + 1] = bodiless[i]
+    fields[#fields + 1] = 't' .. bodiless[i]
+  end
+end
+unmark(bodiless)
+if #missing > 0 then
+  redis.call('HDEL', STATES, unpack(missing))
+  redis.call('HDEL', CHECKPOINTS, unpack(missing))
+  redis.call('HDEL', TRAITS, unpack(fields))
+  lost = lost + #missing
+end
+-- Skips more cancelled messages at the start of READY, many at a time.
+while redis.call('HEXISTS', TRAITS, 'c') == 1 do
+  local seqs, count = redis.call('LRANGE', READY, 0, 999), 0
+  if #seqs == 0 then break end
+  for _, isCancelled in areCancelled(seqs) do
+    if not isCancelled then break end
+    count = count + 1
+  end
+  if count == 0 then break end
+  redis.call('LPOP', READY, count)
+  unmark({ unpack(seqs, 1, count) })
+end
+`;
+
+/**
+ * Makes all messages ready or blocked that are not in DUE, and sets `orphaned` to their number. Builds the lines
+ * again: first the messages that were delivered, each the first of its key, and then the others in order.
+ */
+const RECOVER = `
+redis.call('UNLINK', READY, RETURNED, TRAITS, BLOCKED)
+local seqs = redis.call('HKEYS', MESSAGES)
+table.sort(seqs, function (a, b) return tonumber(a) < tonumber(b) end)
+local lineOf = {}
+-- Calls act with some numbers at a time, and the due time of each or false.
+local function forEachMessage(act)
+  for first = 1, #seqs, 100 do
+    local some = { unpack(seqs, first, math.min(first + 99, #seqs)) }
+    act(some, redis.call('ZMSCORE', DUE, unpack(some)))
+  end
+end
+forEachMessage(function (some, dues)
+  local states = redis.call('HMGET', STATES, unpack(some))
+  for i, record in ipairs(redis.call('HMGET', MESSAGES, unpack(some))) do
+    local priority, line = readHead(record)
+    local isDelayed = dues[i] and not states[i]
+    if priority ~= '0' or line and isDelayed then
+      redis.call('HSET', TRAITS, 't' .. some[i], priority .. ' ' .. (line or ''))
+    end
+    if line and dues[i] and states[i] then redis.call('HSET', TRAITS, line, some[i]) end
+    lineOf[some[i]] = line
+  end
+end)
+forEachMessage(function (some, dues)
+  local others, joining, lines = {}, {}, {}
+  for i, seq in ipairs(some) do
+    if not dues[i] then
+      others[#others + 1] = seq
+      if lineOf[seq] then
+        joining[#joining + 1] = seq
+        lines[#joining] = lineOf[seq]
+      end
+    end
+  end
+  local isBlocked, ready = #joining > 0 and joinLines(joining, lines) or {}, {}
+  for _, seq in ipairs(others) do
+    if not isBlocked[seq] then ready[#ready + 1] = seq end
+  end
+  if #ready > 0 then putBack(ready) end
+  orphaned = orphaned + #others
+end)
+`;
+
+/**
+ * Acknowledges, then leases messages. ARGV: valid until, max, visibility, receive id, seconds until an unused
+ * queue is deleted (0: never), and the arguments of an acknowledgement, if any. Replies with:
+ *
+ * - the microseconds until the next message becomes ready (-1: none will)
+ * - notes: whether memory is full, how many messages had lost their body, how many were orphaned, and the
+ *   last message number when no message was received
+ * - the result of the acknowledgement
+ * - the numbers and the records of the messages
+ * - for each message that was delivered before: its index, deliveries, checkpoint
+ */
+export const RECEIVE: QueueScript = new QueueScript(`
+local full = isOutOfMemory()
+allowWithoutMemory()
+local acknowledged, notify = false, false
+if ARGV[6] then acknowledged, notify = acknowledge(ARGV[6], 7) end
+if redis.call('HEXISTS', META, 'paused') == 1 then
+  return { now, -1, { full, 0, 0 }, acknowledged }
+end
+if #redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1') > 0 then
+  -- rarely {
+  ${MAKE_DUE_READY}
+  -- }
+end
+
 -- Removes the first messages from READY and RETURNED, which both are in the order of their ranks. Returns
 -- their numbers, and the numbers of those from RETURNED.
 local function popReady(max)
@@ -56,121 +163,6 @@ local function popReady(max)
   if f > 1 then redis.call('LPOP', READY, f - 1) end
   return seqs, returned
 end
-
--- Deletes cancelled messages from the start of READY, many at a time.
-local function skipCancelled()
-  while redis.call('EXISTS', CANCELLED, READY) == 2 do
-    local seqs = redis.call('LRANGE', READY, 0, 999)
-    local count = 0
-    for _, isCancelled in ipairs(redis.call('SMISMEMBER', CANCELLED, unpack(seqs))) do
-      if isCancelled == 0 then break end
-      count = count + 1
-    end
-    if count == 0 then return end
-    redis.call('LPOP', READY, count)
-    redis.call('SREM', CANCELLED, unpack(seqs, 1, count))
-  end
-end
-
--- Forgets popped messages without a record. Returns how many were not cancelled: their body was lost.
-local function forgetBodiless(seqs)
-  local lost = {}
-  for i, isCancelled in ipairs(redis.call('SMISMEMBER', CANCELLED, unpack(seqs))) do
-    if isCancelled == 0 then lost[#lost + 1] = seqs[i] end
-  end
-  if #lost < #seqs then
-    redis.call('SREM', CANCELLED, unpack(seqs))
-    skipCancelled()
-  end
-  if #lost == 0 then return 0 end
-  redis.call('HDEL', STATES, unpack(lost))
-  redis.call('HDEL', CHECKPOINTS, unpack(lost))
-  if redis.call('EXISTS', TRAITS) == 1 then deleteTraits(lost) end
-  return #lost
-end
-`;
-
-/** Repairs what another program or an eviction has deleted. */
-const RECOVER = `
--- Calls act with at most 1 000 numbers at a time, and the due time of each or false.
-local function forEachMessage(seqs, act)
-  for first = 1, #seqs, 1000 do
-    local some = { unpack(seqs, first, math.min(first + 999, #seqs)) }
-    act(some, redis.call('ZMSCORE', DUE, unpack(some)))
-  end
-end
-
--- Makes orphaned messages ready again: READY, RETURNED or DUE was deleted, or a key of the lines. Call it
--- when READY and RETURNED are empty: then every message has a due time or is blocked, and the first message
--- of each blocked one has a due time. Returns the number of messages that became ready or blocked.
-local function recoverOrphans()
-  local count, due = redis.call('HLEN', MESSAGES), redis.call('ZCARD', DUE)
-  if count == 0 then
-    redis.call('UNLINK', IDS, TRAITS, LINES, BLOCKED, CANCELLED) -- what is left there is of no use
-    return 0
-  end
-  local blocked = redis.call('ZCARD', BLOCKED)
-  local isBroken = blocked > 0
-    and (due == 0 or redis.call('HLEN', LINES) <= blocked or redis.call('HLEN', TRAITS) <= blocked)
-  if count <= due + blocked and not isBroken then return 0 end
-  redis.call('UNLINK', LINES, BLOCKED, CANCELLED)
-  local seqs = redis.call('HKEYS', MESSAGES)
-  table.sort(seqs, function (a, b) return tonumber(a) < tonumber(b) end)
-  -- First the messages that were delivered: each is the first of its key.
-  forEachMessage(seqs, function (some, dues)
-    local traits, states = readTraits(some), redis.call('HMGET', STATES, unpack(some))
-    for i, seq in ipairs(some) do
-      local key = dues[i] and states[i] and keyOf(traits[i])
-      if key then redis.call('HSET', LINES, 'k' .. key, seq) end
-    end
-  end)
-  local found = 0
-  forEachMessage(seqs, function (some, dues)
-    local traits, orphans, joining, keys = readTraits(some), {}, {}, {}
-    for i, seq in ipairs(some) do
-      local key = not dues[i] and keyOf(traits[i])
-      if not dues[i] then orphans[#orphans + 1] = seq end
-      if key then
-        joining[#joining + 1] = seq
-        keys[#joining] = key
-      end
-    end
-    local isBlocked, ready = #joining > 0 and joinLines(joining, keys) or {}, {}
-    for _, seq in ipairs(orphans) do
-      if not isBlocked[seq] then ready[#ready + 1] = seq end
-    end
-    if #ready > 0 then putBack(ready) end
-    found = found + #ready
-  end)
-  return found + math.max(0, redis.call('ZCARD', BLOCKED) - blocked)
-end
-`;
-
-/**
- * Acknowledges, then leases messages. ARGV: valid until, max, visibility, receive id, seconds until an unused
- * queue is deleted (0: never), and the arguments of an acknowledgement, if any. Replies with:
- *
- * - the microseconds until the next message becomes ready (-1: none will)
- * - notes: whether memory is full, how many messages had lost their body, how many were orphaned, and the
- *   last message number when no message was received
- * - the result of the acknowledgement
- * - the numbers and the records of the messages
- * - for each message that was delivered before: its index, deliveries, checkpoint
- */
-export const RECEIVE: Script = queueScript(
-  HANDLES,
-  MAKE_DUE_READY,
-  POP,
-  RECOVER,
-  `
-local full = isOutOfMemory()
-allowWithoutMemory()
-local acknowledged, notify = false, false
-if ARGV[6] then acknowledged, notify = acknowledge(ARGV[6], 7) end
-if redis.call('HEXISTS', META, 'paused') == 1 then
-  return { now, -1, { full, 0, 0 }, acknowledged }
-end
-makeDueReady()
 
 -- Returns the states and the checkpoints of returned messages, by number.
 local function readStates(returned)
@@ -222,8 +214,10 @@ local function lease()
       end
     end
     if #bodiless > 0 then
-      lost = lost + forgetBodiless(bodiless)
+      -- rarely {
+      ${FORGET_BODILESS}
       drained = isNoneReady()
+      -- }
     end
     missing = max - #seqs
   end
@@ -234,11 +228,36 @@ local function lease()
   return drained
 end
 
-local orphaned = lease() and recoverOrphans() or 0
-if orphaned > 0 then lease() end
+local orphaned = 0
+local drained = lease()
+if lost > 0 and redis.call('EXISTS', TRAITS) == 1 then
+  -- rarely {
+  -- A message that was the first of its key is lost, and with its record its key.
+  ${RECOVER}
+  orphaned = 0
+  drained = lease()
+  -- }
+end
+if drained then
+  -- Every message has a due time now or is blocked, and the first message of its key has a due time. Otherwise
+  -- another program or an eviction has deleted a key. Each key and each blocked message has a field in TRAITS.
+  local count, due, blocked =
+    redis.call('HLEN', MESSAGES), redis.call('ZCARD', DUE), redis.call('ZCARD', BLOCKED)
+  if count > due + blocked
+    or blocked > 0 and (due == 0 or redis.call('HLEN', TRAITS) <= blocked) then
+    -- rarely {
+    ${RECOVER}
+    orphaned = math.max(0, orphaned - blocked)
+    lease()
+    -- }
+  elseif count == 0 then
+    redis.call('UNLINK', IDS, TRAITS, BLOCKED) -- what another version has left there
+    if redis.call('EXISTS', META) == 1 then redis.call('HSETNX', META, 'indexed', 1) end
+  end
+end
 -- Another receiver may wait for the messages that the acknowledgement made ready.
-if notify and not isNoneReady() then announce(META) end
-expireUnused(ARGV[5])
+if notify and redis.call('EXISTS', READY, RETURNED) > 0 then announce(META) end
+if ARGV[5] ~= '0' then expireUnused(ARGV[5]) end
 if #seqs > 0 then
   return { now, 0, { full, lost, orphaned }, acknowledged, seqs, records, redelivered }
 end
@@ -247,14 +266,13 @@ local due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
 local last = tonumber(redis.call('HGET', META, 'seq') or 0)
 local nextDue = due[2] and math.max(0, due[2] - now) or -1
 return { now, nextDue, { full, lost, orphaned, last }, acknowledged }
-`,
-);
+`);
 
 /**
  * Releases the messages of a receive whose reply was lost. ARGV: valid until, receive id, and the earliest
  * and latest end of its leases.
  */
-export const RELEASE_LOST: Script = queueScript(`
+export const RELEASE_LOST: QueueScript = new QueueScript(`
 allowWithoutMemory()
 local count = 0
 for _, seq in ipairs(redis.call('ZRANGEBYSCORE', DUE, ARGV[3], ARGV[4])) do

@@ -1,3 +1,5 @@
+import { HANDLES } from "./handles.ts";
+import { IDS } from "./ids.ts";
 import { LINES } from "./lines.ts";
 
 /**
@@ -39,24 +41,51 @@ async function sha1(text: string): Promise<string> {
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** The parts of a queue that have a key, in the order in which the scripts expect the keys. */
-const PARTS = [
-  ...["meta", "ready", "returned", "due", "messages", "state", "progress", "ids"],
-  ...["traits", "lines", "blocked", "delayed", "remembered", "cancelled"],
-] as const;
+/**
+ * The keys of a queue: the names by which scripts use them, how their own names end, and their types.
+ * Messages are numbered in the order in which they were sent; `seq` is such a number, as a text.
+ *
+ * | key | content |
+ * |---|---|
+ * | META | `seq`, the last number; `format`, see `_delivery.ts`; `indexed`, see `ids.ts`; `paused` |
+ * | READY | list of new messages in order; most messages are delivered once, from here |
+ * | RETURNED | sorted set of other messages that are ready, by rank, see `rankOf` |
+ * | DUE | sorted set of delayed and leased messages by the time when they become ready |
+ * | MESSAGES | records by number, see `_delivery.ts` |
+ * | STATES | `<deliveries> <releases> <receive id>` of messages that were delivered; ready ones have no id |
+ * | CHECKPOINTS | saved checkpoints by number |
+ * | IDS | where messages are by id, see `ids.ts` |
+ * | TRAITS | what only some messages have: keys, priorities, see `lines.ts` |
+ * | BLOCKED | sorted set of messages that wait behind another one with their key, by number |
+ * | TIMES | sorted set of remembered ids by the end of their `dedupMs`, and of the messages in DUE that are not leased by the negative of their due time, to count them |
+ */
+const KEYS = {
+  META: ["meta", "hash"],
+  READY: ["ready", "list"],
+  RETURNED: ["returned", "zset"],
+  DUE: ["due", "zset"],
+  MESSAGES: ["messages", "hash"],
+  STATES: ["state", "hash"],
+  CHECKPOINTS: ["progress", "hash"],
+  IDS: ["ids", "hash"],
+  TRAITS: ["traits", "hash"],
+  BLOCKED: ["blocked", "zset"],
+  TIMES: ["times", "zset"],
+} as const;
 
-/** The types of the keys, in the same order. */
-export const KEY_TYPES: readonly string[] = [
-  ...["hash", "list", "zset", "zset", "hash", "hash", "hash", "hash"],
-  ...["hash", "hash", "zset", "zset", "zset", "set"],
-];
+type KeyName = keyof typeof KEYS;
+
+const KEY_NAMES = Object.keys(KEYS) as readonly KeyName[];
+
+/** The types of the keys, in the order of {@linkcode keysOf}. */
+export const KEY_TYPES: readonly string[] = KEY_NAMES.map((name) => KEYS[name][1]);
 
 /**
  * Returns the keys of a queue. They share a hash tag, so that a cluster stores them in one slot. Dead
  * letters have the tag of their mailbox, so that one script can move a message to them.
  */
 export function keysOf(name: string): readonly string[] {
-  return PARTS.map((part) => `${prefixOf(name)}:${part}`);
+  return KEY_NAMES.map((key) => `${prefixOf(name)}:${KEYS[key][0]}`);
 }
 
 /** Returns the channel on which a queue announces new messages. */
@@ -79,31 +108,7 @@ function prefixOf(name: string): string {
   return `{lastcall:${base}}${dead}`;
 }
 
-/**
- * The keys of a queue, and the functions that its scripts share. Messages are numbered in the order in which
- * they were sent; `seq` is such a number, as a text.
- *
- * | key | content |
- * |---|---|
- * | META | `seq`, the last number; `format`, see `_delivery.ts`; `paused` while the queue is |
- * | READY | list of new messages in order; most messages are delivered once, from here |
- * | RETURNED | sorted set of other messages that are ready, by rank: see `rankOf` |
- * | DUE | sorted set of delayed and leased messages by the time when they become ready |
- * | MESSAGES | records by number, see `_delivery.ts` |
- * | STATES | `<deliveries> <releases> <receive id>` of messages that were delivered; ready ones have no id |
- * | CHECKPOINTS | saved checkpoints by number |
- * | IDS | numbers by id, see `indexOf` in `_delivery.ts` |
- * | TRAITS | `<priority> <key>` of messages that have one of them, by number |
- * | LINES | the lines of keys, see `lines.ts` |
- * | BLOCKED | sorted set of messages that wait behind another one with their key, by number |
- * | DELAYED | the part of DUE that is not leased, for counting |
- * | REMEMBERED | sorted set of ids by the end of their `dedupMs` |
- * | CANCELLED | set of messages that were cancelled while in READY, where deleting one is slow |
- */
-const QUEUE = `
-local META, READY, RETURNED, DUE, MESSAGES, STATES, CHECKPOINTS, IDS, TRAITS, LINES, BLOCKED, DELAYED,
-  REMEMBERED, CANCELLED = unpack(KEYS)
-
+const COMMON = `
 -- Announces that messages are ready. The channel has the name of META with another ending.
 local function announce(meta)
   wake(string.sub(meta, 1, -5) .. 'wake')
@@ -129,8 +134,16 @@ local function isNoneReady()
   return redis.call('EXISTS', READY, RETURNED) == 0
 end
 
-local function formatRecord(head, body)
-  return string.format('%.0f ', math.floor(now / 1000)) .. head .. '\\n' .. body
+-- Returns how the records of new messages begin: the time in milliseconds.
+local function recordStart()
+  return at(math.floor(now / 1000)) .. ' '
+end
+
+-- Returns the priority of a message and the line of its key, if it has one, by its record.
+local function readHead(record)
+  local first, last = string.find(record, ' ', 1, true), string.find(record, '\\n', 1, true)
+  local head = cjson.decode(string.sub(record, first + 1, last - 1))
+  return tostring(head[7] or 0), type(head[6]) == 'string' and 'k' .. head[6] or nil
 end
 
 -- Reserves numbers for new messages, and returns the last number before them.
@@ -141,20 +154,32 @@ local function reserveNumbers(meta, messages, count)
     -- Another program may have deleted the counter: a number in use would overwrite its message.
     local used = 0
     for _, seq in ipairs(redis.call('HKEYS', messages)) do used = math.max(used, tonumber(seq)) end
-    if used > 0 then last = redis.call('HINCRBY', meta, 'seq', used) end
+    if used > 0 then
+      last = redis.call('HINCRBY', meta, 'seq', used)
+    else
+      redis.call('HSET', meta, 'indexed', 1)
+    end
   end
   return last - count
 end
 
--- Deletes ids from REMEMBERED whose time is over, at most so many.
+-- Parses the options of a message to send. Returns its delay, how long its id is remembered, its priority and
+-- the line of its key.
+local function parseOptions(options)
+  if string.byte(options) == 107 then return 0, 0, '0', options end -- "k"
+  local delay, remember, priority, line = string.match(options, '^(%d+) (%d+) (%d) (.*)$')
+  if not delay then return tonumber(options), 0, '0' end
+  return tonumber(delay), tonumber(remember), priority, line ~= '' and line or nil
+end
+
+-- Deletes remembered ids whose time is over, at most so many.
 local function forgetIds(limit)
-  local over = redis.call('ZCOUNT', REMEMBERED, '-inf', at(now))
-  if over > 0 then redis.call('ZREMRANGEBYRANK', REMEMBERED, 0, math.min(over, limit) - 1) end
+  local ids = redis.call('ZRANGEBYSCORE', TIMES, 0, at(now), 'LIMIT', 0, limit)
+  if #ids > 0 then redis.call('ZREM', TIMES, unpack(ids)) end
 end
 
 -- Lets the server delete a queue of replies some time after its last use: its process may have crashed.
 local function expireUnused(seconds)
-  if seconds == '0' then return end
   for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
 end
 
@@ -164,7 +189,45 @@ local function parseState(state)
 end
 `;
 
-/** Returns a script on the keys of a queue. */
-export function queueScript(...parts: readonly string[]): Script {
-  return new Script(QUEUE, LINES, ...parts);
+/** The functions that scripts share, by name. Each uses only those before it. */
+const FUNCTIONS: ReadonlyMap<string, string> = new Map(
+  [COMMON, IDS, LINES, HANDLES].flatMap((text) => text.trim().split("\n\n")).map((source) => {
+    return [/^local function (\w+)/m.exec(source)![1]!, source];
+  }),
+);
+
+/** A script on the keys of a queue. */
+export class QueueScript extends Script {
+  /** Which of the keys it uses: indexes in {@linkcode keysOf}. */
+  readonly keys: readonly number[];
+
+  /**
+   * Adds to `text` the shared functions that it uses, and the names of the keys. A function costs time whenever
+   * the script runs, also when it is not called. So a part between `-- rarely {` and `-- }`, which must be a
+   * block, has the functions that only such parts use.
+   */
+  constructor(text: string) {
+    const parts: string[] = [];
+    const body = withFunctions(text, parts)
+      .replace(/-- part (\d+)/g, function insert(_, index): string {
+        return parts[Number(index)]!.replace(/-- part (\d+)/g, insert);
+      })
+      .replace(/ *--.*\n/g, "\n");
+    const used = KEY_NAMES.filter((name) => new RegExp(`\\b${name}\\b`).test(body));
+    super(`local ${used.join(", ")} = unpack(KEYS)`, body);
+    this.keys = used.map((name) => KEY_NAMES.indexOf(name));
+  }
+}
+
+/** Prepends the functions that `text` uses. Moves its rare parts to `parts`, and leaves their indexes. */
+function withFunctions(text: string, parts: string[]): string {
+  const setAside = (source: string) =>
+    source.replace(/-- rarely \{\n(.*?)-- \}/gs, (_, part: string) => {
+      return `-- part ${parts.push(withFunctions(part, parts)) - 1}`;
+    });
+  let body = setAside(text);
+  for (const [name, source] of [...FUNCTIONS].reverse()) {
+    if (new RegExp(`\\b${name}\\(`).test(body)) body = `${setAside(source)}\n${body}`;
+  }
+  return body;
 }
