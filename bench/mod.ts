@@ -19,6 +19,7 @@ import { mailboxSqlite } from "./mailbox_sqlite.ts";
 import { mailboxSqs } from "./mailbox_sqs.ts";
 import { manyLeases } from "./many_leases.ts";
 import { manyLoops } from "./many_loops.ts";
+import { messagesSqlite } from "./messages_sqlite.ts";
 import { serviceOverhead } from "./service_overhead.ts";
 import { size } from "./size.ts";
 import { status } from "./status.ts";
@@ -40,6 +41,7 @@ const parts: Readonly<Record<string, (subject: Subject) => Promise<Part>>> = {
   backlog_sqlite: backlogSqlite,
   backlog_redis: backlogRedis,
   backlog_postgres: backlogPostgres,
+  messages_sqlite: messagesSqlite,
   many_leases: manyLeases,
   service_overhead: serviceOverhead,
   health_ready: healthReady,

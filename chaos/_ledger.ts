@@ -11,6 +11,12 @@ interface Entry {
 /** Whether `cancel` deleted a message; unknown when its answer was lost. */
 export type CancelAnswer = boolean | "unknown";
 
+/**
+ * How the engine answered an acknowledgement. One that is repeated because its answer was lost proves nothing:
+ * the message is gone, but another worker or a cancel may have deleted it.
+ */
+export type AckAnswer = "accepted" | "refused" | "repeated";
+
 /** Records every call of a handler, and counts per message how often it completed. */
 export class Ledger {
   readonly #entries = new Map<string, Entry>();
@@ -76,11 +82,13 @@ export class Ledger {
   }
 
   /** Records the answer of the engine to an acknowledgement. */
-  acknowledged(call: string, isAccepted: boolean): void {
+  acknowledged(call: string, answer: AckAnswer): void {
     const handling = this.#open.get(call)!;
-    handling.acknowledged = isAccepted;
+    handling.acknowledged = answer === "repeated" ? undefined : answer === "accepted";
     this.#open.delete(call);
-    if (!isAccepted) this.#add(handling.id, `acknowledgement of ${handling.worker} refused`);
+    if (answer !== "accepted") {
+      this.#add(handling.id, `${answer} acknowledgement of ${handling.worker}`);
+    }
   }
 
   /** Records that a worker has ended: its handlers ended at this time, if not before. */

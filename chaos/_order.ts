@@ -10,7 +10,7 @@ export interface Handling {
   /** When the handler ended, or its worker was killed. */
   endedAt: number | undefined;
   completed: boolean;
-  /** Whether the engine accepted the acknowledgement; undefined when the worker died before it told. */
+  /** Whether the engine accepted the acknowledgement; undefined when it is not known. */
   acknowledged: boolean | undefined;
 }
 
@@ -25,17 +25,17 @@ export interface OrderFaults {
 /**
  * Checks the handlings of a run with keys. An accepted acknowledgement proves that the lease was valid from
  * the start of the handler to its end; a refused one belongs to a handler whose lease was lost, and is not
- * counted. `diedHoldingLeases` tells that also workers that died without acknowledging held their leases
- * until then: true unless workers were suspended or the engine was away.
+ * counted. Where the answer is not known, because the worker died or the connection broke, `keptLeases` tells
+ * whether the lease was valid: true unless workers were suspended or the engine was away.
  */
 export function orderFaultsOf(
   handlings: Iterable<Handling>,
   keys: number,
-  diedHoldingLeases: boolean,
+  keptLeases: boolean,
 ): OrderFaults {
   const lines = new Map<string, Handling[]>();
   for (const handling of handlings) {
-    if (!(handling.acknowledged ?? diedHoldingLeases)) continue;
+    if (!(handling.acknowledged ?? keptLeases)) continue;
     const key = keyOf(Number(handling.id), keys);
     const line = lines.get(key);
     if (line === undefined) lines.set(key, [handling]);

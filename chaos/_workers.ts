@@ -7,7 +7,7 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { EXIT_CODES } from "../src/lifecycle/drain_report.ts";
 import { root, runtimeBinary, type RuntimeName } from "../tools/runtimes.ts";
-import type { Ledger } from "./_ledger.ts";
+import type { AckAnswer, Ledger } from "./_ledger.ts";
 
 const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
   node: [],
@@ -102,7 +102,7 @@ export class WorkerProcess {
       if (event === "started") {
         this.#ledger.started(this.name, call, first, Number(second), Number(third));
       } else if (event === "done") this.#ledger.done(call, Number(first));
-      else if (event === "acknowledged") this.#ledger.acknowledged(call, first === "true");
+      else if (event === "acknowledged") this.#ledger.acknowledged(call, first as AckAnswer);
       else if (event === "aborted") this.#ledger.aborted(call, Number(first));
       else if (event === "ready") {
         if (this.state === "starting") this.state = "working";

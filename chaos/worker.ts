@@ -43,16 +43,28 @@ async function isCancelledWithin(ms: number, signal: AbortSignal): Promise<boole
   });
 }
 
-/** Reports for each acknowledgement whether the engine accepted it: if so, the lease was valid. */
+/** Reports for each acknowledgement how the engine answered: if it accepted the first call, the lease was valid. */
 function reportAcknowledgements(mailbox: Mailbox<Job>): void {
   const acknowledgeMany = mailbox.acknowledgeMany!.bind(mailbox);
+  const repeated = new Set<string>();
   mailbox.acknowledgeMany = async (messages) => {
-    const accepted = await acknowledgeMany(messages);
-    for (const [i, { receiptHandle }] of messages.entries()) {
-      report(`acknowledged ${calls.get(receiptHandle)} ${accepted[i] === true}`);
-      calls.delete(receiptHandle);
+    try {
+      const accepted = await acknowledgeMany(messages);
+      for (const [i, { receiptHandle }] of messages.entries()) {
+        const answer = repeated.has(receiptHandle)
+          ? "repeated"
+          : accepted[i]
+          ? "accepted"
+          : "refused";
+        report(`acknowledged ${calls.get(receiptHandle)} ${answer}`);
+        calls.delete(receiptHandle);
+      }
+      return accepted;
+    } catch (error) {
+      // When the loop calls again, the engine cannot always tell who has deleted the message.
+      for (const { receiptHandle } of messages) repeated.add(receiptHandle);
+      throw error;
     }
-    return accepted;
   };
 }
 

@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import type { Log } from "../mod.ts";
-import type { MessageEnvelope } from "../src/engine.ts";
+import type { MessageEnvelope, PeekedMessage } from "../src/engine.ts";
 import { logLine } from "../src/log.ts";
 import type { MailboxStats } from "../src/mailbox/mailbox.ts";
 import { fit, oneLine, type Paint, painter } from "../src/terminal/text.ts";
@@ -83,7 +83,7 @@ export function detailLines(details: readonly Detail[]): string {
 
 /** Returns the fields that the sender has set. */
 export function envelopeDetails(
-  message: MessageEnvelope & { readonly enqueuedAt: number; readonly checkpoint?: unknown },
+  message: MessageEnvelope & Pick<PeekedMessage<unknown>, "enqueuedAt" | "checkpoint" | "steps">,
 ): readonly Detail[] {
   const { headers = {}, expiresInMs, enqueuedAt, maxDeliveries, priority } = message;
   return [
@@ -96,6 +96,7 @@ export function envelopeDetails(
     ["reply to", message.replyTo],
     ["headers", Object.keys(headers).length === 0 ? undefined : JSON.stringify(headers)],
     ["checkpoint", JSON.stringify(message.checkpoint)],
+    ["steps", message.steps?.map(({ name }) => name).join(", ")],
   ];
 }
 

@@ -120,7 +120,10 @@ export class FileEngine implements Engine<string> {
   }
 
   checkpoint(delivery: Delivery<string>, checkpoint: string): boolean {
-    const [saved = false] = this.#settle([delivery], (row) => void (row.checkpoint = checkpoint));
+    const [saved = false] = this.#settle([delivery], (row) => {
+      row.checkpoint = checkpoint;
+      row.releases = 0; // a message that advances may be released again
+    });
     return saved;
   }
 

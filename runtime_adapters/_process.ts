@@ -24,6 +24,7 @@ export function processRuntime(
         : ["SIGTERM", "SIGINT"] as const;
     },
     inWorker: inNodeWorker,
+    memoryBytes: () => process.memoryUsage.rss(),
     onSignal(signal: SignalName, listener: () => void) {
       // In a worker `process.on` accepts the listener and never calls it.
       if (inNodeWorker()) {

@@ -26,6 +26,7 @@ interface DenoNamespace {
     writeSync(bytes: Uint8Array): number;
   };
   readonly noColor: boolean;
+  memoryUsage(): { readonly rss: number };
   readonly env: { get(name: string): string | undefined };
   readonly permissions: {
     querySync(permission: { readonly name: "env"; readonly variable: string }): {
@@ -116,6 +117,7 @@ export const denoRuntime: Runtime = {
   },
   terminal,
   keepAlive,
+  memoryBytes: () => deno().memoryUsage().rss,
   onExit(listener) {
     globalThis.addEventListener("unload", listener);
     return () => globalThis.removeEventListener("unload", listener);

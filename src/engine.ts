@@ -65,6 +65,7 @@ export {
   type RequestOptions,
   type SendManyOptions,
   type Settlement,
+  type StepRecord,
   type TransactionMailbox,
   type TransactionMessage,
 } from "./mailbox/mailbox.ts";

@@ -43,6 +43,7 @@ export type {
   StallEvent,
 } from "./lifecycle/group_events.ts";
 export type { BaseGroupOptions, FailurePolicy, RestartOptions } from "./lifecycle/group_options.ts";
+export type { RecycleOptions } from "./lifecycle/recycle.ts";
 export type {
   HealthSnapshot,
   LoopHealth,
@@ -58,5 +59,6 @@ export type {
 export { Heartbeat, Watchdog, type WatchdogOptions } from "./lifecycle/watchdog.ts";
 export type { LeaseCounters, LeaseOptions, Leases, LeaseSubject } from "./lease/lease_extender.ts";
 export type { BatchContext } from "./loops/batch_loop.ts";
+export type { Around } from "./loops/handler.ts";
 export type { SchemaIssue, SchemaResult } from "./loops/schema.ts";
 export type { DrainView, DrainViewOptions, Watchable } from "./terminal/show_drain.ts";

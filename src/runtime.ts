@@ -127,6 +127,8 @@ export interface Runtime {
   readonly stopSignals: readonly SignalName[];
   /** Adds a listener and returns its remover. Throws when the platform cannot deliver the signal. */
   onSignal(signal: SignalName, listener: () => void): () => void;
+  /** Returns the resident memory of the process in bytes. Missing where the platform does not tell. */
+  memoryBytes?(): number;
   /** Returns true in a worker thread, where `exit` ends the thread and not the process. */
   inWorker?(): boolean;
   /** Keeps the process alive until the returned function is called. */

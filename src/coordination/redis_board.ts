@@ -194,7 +194,7 @@ class RedisStore implements BoardStore {
   }
 
   onWake(listener: () => void): () => void {
-    return this.#link.channels.listen(this.#channel, listener);
+    return this.#link.channels.listen(this.#channel, () => listener()); // the text is no agent
   }
 
   async close(): Promise<void> {

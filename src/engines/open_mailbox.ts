@@ -19,6 +19,7 @@ export interface OpenMailboxOptions extends MailboxOptions {
  * |---|---|
  * | `memory:`, `memory:orders?maxSize=100` | `InMemoryMailbox` |
  * | `sqlite:./jobs.db?queue=orders&durability=full&maxSize=100` | `SqliteMailbox` |
+ * | `sqlite:./app.db?queue=orders&sharedFile=true`, beside the tables of a program | `SqliteMailbox` |
  * | `nats://host:4222?queue=orders&maxSize=100`, `tls://…` | `NatsMailbox` |
  * | `postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100`, `postgresql://…` | `PostgresMailbox` |
  * | `redis://host:6379/0?queue=orders&maxSize=100`, `rediss://…` | `RedisMailbox` |

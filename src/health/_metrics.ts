@@ -4,7 +4,6 @@ import type { LeaseCounters } from "../lease/lease_extender.ts";
 import { PHASES } from "../lifecycle/group_events.ts";
 import { NO_COUNTS, type Runnable } from "../lifecycle/runnable.ts";
 import type { Log } from "../log.ts";
-import type { DurationHistogram } from "../telemetry/duration_histogram.ts";
 import {
   type Metric,
   metric,
@@ -65,8 +64,8 @@ export function leaseCounters(loop: Runnable | undefined): LeaseCounters | undef
 
 /** Returns the durations of handler calls, where the loop has them. */
 function durationSamples(loop: Runnable): readonly MetricSample[] {
-  const { durations } = loop as Runnable & { readonly durations?: DurationHistogram };
-  return durations?.samples({ loop: loop.name }) ?? [];
+  const { durations = [] } = loop as Runnable & { readonly durations?: readonly MetricSample[] };
+  return durations;
 }
 
 function messageSamples({ name: loop, counts }: Runnable): readonly MetricSample[] {

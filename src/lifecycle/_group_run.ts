@@ -12,6 +12,7 @@ import { RestartBudget, watchdogOf, watchdogResource } from "./group_options.ts"
 import { runInside } from "./_inside.ts";
 import { allDone, Member, stopInOrder } from "./_member.ts";
 import type { RunEnd, StopProgress } from "./health_snapshot.ts";
+import { recycleResource } from "./recycle.ts";
 import { ResourceStack } from "./resources.ts";
 import { ShutdownCoordinator } from "./shutdown_coordinator.ts";
 import type { Watchdog } from "./watchdog.ts";
@@ -72,7 +73,8 @@ export class GroupRun {
       runtime: config.runtime(),
     });
     const watchdog = watchdogResource(this.#watchdog, options.endsProcess);
-    const resources = [...options.firstResources, ...watchdog, ...config.resources];
+    const recycling = recycleResource(config, (reason) => this.requestStop(reason));
+    const resources = [...options.firstResources, ...watchdog, ...recycling, ...config.resources];
     this.#resources = new ResourceStack(resources, clock, onProblem);
   }
 

@@ -31,9 +31,9 @@ export interface StopReason {
   /**
    * `signal`: the process received one. `trigger`: the program called the coordinator. `shutdown`: the
    * program called the group. `aborted`: the caller's AbortSignal aborted. `failure`: a loop failed.
-   * `finished`: every loop ended by itself.
+   * `finished`: every loop ended by itself. `recycle`: an option of `recycle` ended the run.
    */
-  readonly kind: "signal" | "trigger" | "shutdown" | "aborted" | "failure" | "finished";
+  readonly kind: "signal" | "trigger" | "shutdown" | "aborted" | "failure" | "finished" | "recycle";
   /** The reason as text, as in `SIGTERM` or `loop "orders" failed`. */
   readonly text: string;
   /** The signal, when `kind` is `signal`. */

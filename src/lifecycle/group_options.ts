@@ -18,6 +18,7 @@ import {
   type Runnable,
   type RunOptions,
 } from "./runnable.ts";
+import { checkRecycle, type RecycleOptions } from "./recycle.ts";
 import { checkResources, type Resource } from "./resources.ts";
 import {
   DEFAULT_WATCHDOG_INTERVAL_MS,
@@ -80,6 +81,8 @@ export interface BaseGroupOptions {
   readonly onFailure?: FailurePolicy;
   /** How often and how soon a loop is restarted with `onFailure: "restart"`. */
   readonly restart?: RestartOptions;
+  /** When the group ends itself gracefully, so that a supervisor starts a new process. @default {never} */
+  readonly recycle?: RecycleOptions;
   /** The watchdog ends the process after this long without a heartbeat; `false` is off. @default {720_000} */
   readonly watchdogThresholdMs?: number | false;
   /** How often the watchdog checks. @default {60_000} */
@@ -120,6 +123,7 @@ export interface GroupConfig {
   readonly unreadyDelayMs: number;
   readonly onFailure: FailurePolicy;
   readonly restart: RestartOptions;
+  readonly recycle: RecycleOptions | undefined;
   readonly watchdogThresholdMs: number | false;
   readonly watchdogIntervalMs: number;
   readonly resources: readonly Resource[];
@@ -145,6 +149,7 @@ export function groupConfig(loops: readonly Runnable[], options: BaseGroupOption
       "ignore",
     ]),
     restart: options.restart ?? {},
+    recycle: options.recycle && checkRecycle(options.recycle),
     watchdogThresholdMs: watchdogThresholdMs === undefined
       ? DEFAULT_WATCHDOG_THRESHOLD_MS
       : watchdogThresholdMs,

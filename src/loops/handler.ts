@@ -16,6 +16,7 @@ import {
 import { fail, messagingAttributes } from "../telemetry/spans.ts";
 import { contextOf, traceIn } from "../telemetry/trace_context.ts";
 import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
+import { Steps } from "./_steps.ts";
 
 /** The context of a handler call. */
 export interface HandlerContext {
@@ -32,6 +33,17 @@ export interface HandlerContext {
   /** Saves a checkpoint. The next delivery of the message has it as `message.checkpoint`. */
   readonly checkpoint: (value: unknown) => Promise<void>;
   /**
+   * Runs a part of the work once per message. Its result is saved with the message, and later deliveries
+   * return it without calling `run` again. The result must be JSON. Each step has a name of its own, and the
+   * handler calls its steps in the same order in every delivery.
+   *
+   * A step that is interrupted by a crash before its result is saved runs again.
+   *
+   * @throws {TypeError} when the name was used before in this delivery, or an earlier delivery called another
+   * step in this place, or the result is not JSON.
+   */
+  readonly step: <S>(name: string, run: () => S | Promise<S>) => Promise<S>;
+  /**
    * Stops extending the lease, and waits for an extension in progress. What follows, such as a reply, has
    * the visibility timeout to finish.
    */
@@ -46,6 +58,17 @@ export interface HandlerContext {
 export type Handler<T, R = unknown> = (
   message: Message<T, R>,
   context: HandlerContext,
+) => Promise<unknown> | unknown;
+
+/**
+ * Runs around the handler of each message, for what all handlers of a program share: a log context, a metric,
+ * a tenant. `next` calls the handler. What this throws is a failure of the message; a message for which
+ * `next` is not called is acknowledged.
+ */
+export type Around<T, R = unknown> = (
+  message: Message<T, R>,
+  context: HandlerContext,
+  next: () => Promise<void>,
 ) => Promise<unknown> | unknown;
 
 /** Called with a message that is about to be dead-lettered. */
@@ -70,6 +93,7 @@ export class MessageContext implements HandlerContext {
   readonly #lease: Lease;
   #abort: AbortController | undefined;
   #reason: CancelledError | LeaseLostError | undefined;
+  #steps: Steps | undefined;
 
   constructor(scope: RunScope, message: Message<unknown, never>, lease: Lease) {
     this.#scope = scope;
@@ -98,6 +122,10 @@ export class MessageContext implements HandlerContext {
 
   get checkpoint(): (value: unknown) => Promise<void> {
     return (value) => this.#message.saveCheckpoint(value);
+  }
+
+  get step(): <S>(name: string, run: () => S | Promise<S>) => Promise<S> {
+    return (name, run) => (this.#steps ??= new Steps(this.#message)).run(name, run);
   }
 
   get endLease(): () => Promise<void> {
@@ -135,6 +163,7 @@ export type Decision =
 /** The options of a loop that decide how a message is handled. */
 export interface HandlerOptions<T, R> {
   readonly handler: Handler<T, R>;
+  readonly around: Around<T, R> | undefined;
   readonly schema: StandardSchema<T> | undefined;
   /** Undefined where messages are retried for ever. */
   readonly policy: DeadLetterPolicy | undefined;
@@ -161,7 +190,9 @@ export async function handle<T, R>(
       }
       input = withBody(message, result.value);
     }
-    await options.handler(input, context);
+    const { around, handler } = options;
+    if (around === undefined) await handler(input, context);
+    else await around(input, context, async () => void await handler(input, context));
     return { kind: "acknowledge" };
   } catch (error) {
     if (message.settling !== undefined) await message.settling;

@@ -16,7 +16,8 @@ import {
   MAX_DELAY_MS,
 } from "../mailbox/mailbox.ts";
 import { DurationHistogram } from "../telemetry/duration_histogram.ts";
-import type { Handler, OnDeadLetter } from "./handler.ts";
+import type { MetricSample } from "../telemetry/metrics.ts";
+import type { Around, Handler, OnDeadLetter } from "./handler.ts";
 import { MailboxRun } from "./_mailbox_run.ts";
 import type { StandardSchema } from "./schema.ts";
 import type { RunConfig } from "./_run_config.ts";
@@ -54,6 +55,8 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   readonly deadLetter?: DeadLetterPolicy | DeadLetterOptions | false;
   /** Called before a message is dead-lettered, for example to notify its sender. Its errors are logged. */
   readonly onDeadLetter?: OnDeadLetter<T, R>;
+  /** Runs around the handler of each message. */
+  readonly around?: Around<T, R>;
   /** The schema of bodies. A message that does not match is dead-lettered with the issues. */
   readonly schema?: StandardSchema<T>;
   /** The pause before a failed message is retried. @default {from 1 s to 5 min} */
@@ -102,7 +105,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
    * @throws {InvalidParameterError} when the URL is malformed, or has a scheme or parameter that is unknown.
    */
   constructor(options: MailboxLoopOptions<T, R>) {
-    const { mailbox, handler, lease = {}, deadLetter, onDeadLetter, schema } = options;
+    const { mailbox, handler, around, lease = {}, deadLetter, onDeadLetter, schema } = options;
     const queue = queueName(mailbox);
     super(options.name ?? queue, options);
     if (typeof handler !== "function") {
@@ -111,6 +114,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       );
     }
     if (onDeadLetter !== undefined) checkOneOf("onDeadLetter", typeof onDeadLetter, ["function"]);
+    if (around !== undefined) checkOneOf("around", typeof around, ["function"]);
     if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
       throw new TypeError(`Invalid schema of loop "${this.name}": expected a Standard Schema`);
     }
@@ -128,6 +132,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       : new DeadLetterPolicy(deadLetter);
     this.#config = {
       handler,
+      around,
       concurrency: checkCount("concurrency", options.concurrency ?? 1, 1, MAX_BATCH),
       prefetch: checkCount("prefetch", options.prefetch ?? 0),
       visibilityTimeoutMs: checkDuration(
@@ -173,9 +178,9 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     return this.#config.extender;
   }
 
-  /** The durations of its handler calls in all its runs, for `/metrics`. */
-  get durations(): DurationHistogram {
-    return this.#config.durations;
+  /** The durations of its handler calls in all its runs, as the samples of a histogram in seconds. */
+  get durations(): readonly MetricSample[] {
+    return this.#config.durations.samples({ loop: this.name });
   }
 
   /** Receives no messages until `resume`, and ends a waiting receive. Resolves when none is in flight. */

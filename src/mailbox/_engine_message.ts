@@ -21,6 +21,7 @@ import {
   type Settlement,
   type TransactionMessage,
 } from "./mailbox.ts";
+import { type Progress, SavedProgress, type StepRecord } from "./_progress.ts";
 import { type ReplySender, requestReply } from "./_requests.ts";
 
 /** What all messages of a mailbox share. */
@@ -40,10 +41,8 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   /** Set while a lease extender extends it. */
   leased = false;
   readonly #storage: Storage<B>;
-  /** The checkpoint that this delivery saved; `delivery` has the one before. */
-  #checkpoint: B | undefined;
-  /** The decoded checkpoint, where the codec needs a promise to decode it. */
-  #decoded: { readonly checkpoint: unknown } | undefined;
+  /** Created on first use: most handlers save no progress. */
+  #progress: SavedProgress<B> | undefined;
   /** A transaction of the caller acknowledged the message. It may have been rolled back since. */
   #inTransaction = false;
   #state: "open" | "settling" | Settlement = "open";
@@ -58,7 +57,7 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   ) {
     super(delivery, body, envelope);
     this.#storage = storage;
-    this.#decoded = decoded;
+    if (decoded !== undefined) this.#progress = new SavedProgress(delivery, storage, decoded);
   }
 
   /**
@@ -99,9 +98,11 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   }
 
   get checkpoint(): unknown {
-    if (this.#decoded !== undefined) return this.#decoded.checkpoint;
-    const checkpoint = this.#checkpoint ?? this.delivery.checkpoint;
-    return checkpoint === undefined ? undefined : this.#storage.codec.decode(checkpoint);
+    return this.#saved.read().checkpoint;
+  }
+
+  get steps(): readonly StepRecord[] {
+    return this.#saved.read().steps;
   }
 
   get finalized(): boolean {
@@ -135,7 +136,7 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   async deadLetter(reason: DeadLetterReason): Promise<void> {
     const { body, delivery } = this;
     const envelope = this.envelope;
-    const checkpoint = this.#readableCheckpoint();
+    const checkpoint = this.#saved.whole();
     const now = (this.#storage.options.clock ?? systemClock).now();
     const letter = deadLetterOf(delivery, { body }, envelope, checkpoint, reason, now);
     const deadLetter = async () => {
@@ -153,17 +154,11 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   }
 
   async saveCheckpoint(checkpoint: unknown): Promise<void> {
-    const { codec, engine } = this.#storage;
-    const encoding = codec.encode(checkpoint);
-    const encoded = encoding instanceof Promise ? await encoding : encoding;
-    codec.checkSize?.(encoded);
-    this.#checkOpen();
-    if (!await engine.checkpoint(this.delivery, encoded)) {
-      throw this.#expired("save a checkpoint of");
-    }
-    this.#checkpoint = encoded;
-    const isAsync = encoding instanceof Promise || this.#decoded !== undefined;
-    if (isAsync) this.#decoded = { checkpoint: await codec.decode(encoded) };
+    await this.#save((progress) => ({ ...progress, checkpoint }));
+  }
+
+  async saveStep(step: StepRecord): Promise<void> {
+    await this.#save((progress) => ({ ...progress, steps: [...progress.steps, step] }));
   }
 
   async reply(body: R): Promise<void> {
@@ -211,14 +206,13 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
     throw new MessageFinalizedError(`Message ${this.id} was settled already`);
   }
 
-  /** A checkpoint that cannot be decoded must not prevent dead-lettering. */
-  #readableCheckpoint(): unknown {
-    try {
-      return this.checkpoint;
-    } catch {
-      const checkpoint = this.#checkpoint ?? this.delivery.checkpoint;
-      return checkpoint === undefined ? undefined : this.#storage.codec.text(checkpoint);
-    }
+  get #saved(): SavedProgress<B> {
+    return this.#progress ??= new SavedProgress(this.delivery, this.#storage, undefined);
+  }
+
+  async #save(change: (progress: Progress) => Progress): Promise<void> {
+    if (await this.#saved.save(change, () => this.#checkOpen())) return;
+    throw this.#expired("save a checkpoint of");
   }
 
   async #replyMailbox(): Promise<ReplyMailbox<R>> {

@@ -7,6 +7,7 @@ import type { Delivery, Maybe, Received, StoredMessage } from "./engine.ts";
 import { type Envelope, plainEnvelope, readEnvelope } from "./envelope.ts";
 import { EngineMessage, type Storage } from "./_engine_message.ts";
 import type { DeadLetterReason, Message, PeekedMessage } from "./message.ts";
+import { readProgress } from "./_progress.ts";
 
 /** The result of one call of the engine, as messages. */
 export interface Opened<T, R> {
@@ -151,11 +152,15 @@ export async function peekedMessage<T, B>(
   const fields = { id, deliveryCount, enqueuedAt, ...(state && { state }) };
   try {
     const { envelope, body } = openEnvelope(codec, stored);
-    const checkpoint = stored.checkpoint === undefined
-      ? {}
-      : { checkpoint: await codec.decode(stored.checkpoint) };
     const decoded = await codec.decode(body) as T;
-    return { ...fields, body: decoded, ...checkpoint, ...plainEnvelope(envelope) };
+    const message = { ...fields, body: decoded, ...plainEnvelope(envelope) };
+    if (stored.checkpoint === undefined) return message;
+    const { checkpoint, steps } = readProgress(await codec.decode(stored.checkpoint));
+    return {
+      ...message,
+      ...(checkpoint === undefined ? {} : { checkpoint }),
+      ...(steps.length === 0 ? {} : { steps }),
+    };
   } catch {
     // An unreadable message is shown as its stored text.
     return { ...fields, body: codec.text(stored.body) as T, headers: {} };

@@ -5,6 +5,7 @@ import {
   EMPTY_ENVELOPE,
   type Envelope,
   isEmptyEnvelope,
+  isStorable,
   type MessageHeaders,
   plainEnvelope,
   readEnvelope,
@@ -174,9 +175,10 @@ export function withBodyCodec<B>(codec: Codec<B>, bodies: BodyCodec): Codec<B> {
 
 function checkedText(encoded: string | Promise<string>): Maybe<string> {
   if (encoded instanceof Promise) return encoded.then(checkedText);
-  if (typeof encoded === "string") return encoded;
+  if (isStorable(encoded)) return encoded;
+  const got = typeof encoded === "string" ? "a text with such characters" : show(encoded);
   throw new SerializationError(
-    `The codec must encode a body as a text, got ${show(encoded)}`,
+    `The codec must encode a body as a text without NUL and unpaired surrogates, got ${got}`,
   );
 }
 

@@ -150,14 +150,17 @@ export interface Engine<B> {
     delayMs: number,
     countsAttempt: boolean,
   ): Maybe<readonly boolean[]>;
-  /** Returns messages to their position. The first five releases do not count as attempts. */
+  /** Returns messages to their position. The first five releases after a checkpoint count no attempt. */
   release(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
   /**
    * Removes a message and stores `letter` in the dead letters, in one step. Stores it also when the dead
    * letters have one with the same id: ids can be used again.
    */
   deadLetter(delivery: Delivery<B>, letter: Entry<B>): Maybe<boolean>;
-  /** Saves a checkpoint with the message. */
+  /**
+   * Saves a checkpoint with the message. It starts the count of free releases again: a message that advances
+   * between releases spends no attempt.
+   */
   checkpoint(delivery: Delivery<B>, checkpoint: B): Maybe<boolean>;
   /** Returns the oldest messages, whatever their state. */
   peek(max: number): Maybe<readonly StoredMessage<B>[]>;

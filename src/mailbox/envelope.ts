@@ -184,7 +184,7 @@ export function checkId(id: string): string {
 }
 
 /** Returns true for a text that every engine stores: PostgreSQL stores no NUL, and UTF-8 no surrogates. */
-function isStorable(text: unknown): text is string {
+export function isStorable(text: unknown): text is string {
   return typeof text === "string" && !/\0|\p{Cs}/u.test(text);
 }
 

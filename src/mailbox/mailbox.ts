@@ -27,6 +27,7 @@ export type {
   NackOptions,
   PeekedMessage,
   Settlement,
+  StepRecord,
   TransactionMessage,
 } from "./message.ts";
 export { MAX_VISIBILITY_MS } from "../_checks.ts";

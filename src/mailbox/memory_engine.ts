@@ -133,6 +133,7 @@ export class MemoryEngine<B> implements Engine<B> {
   checkpoint(delivery: Delivery<B>, checkpoint: B): boolean {
     const [saved = false] = this.#each([delivery], (slot) => {
       slot.checkpoint = checkpoint;
+      slot.releases = 0;
     });
     return saved;
   }

@@ -1,5 +1,8 @@
 import type { MessageState } from "./engine.ts";
 import type { MessageEnvelope } from "./envelope.ts";
+import type { StepRecord } from "./_progress.ts";
+
+export type { StepRecord } from "./_progress.ts";
 
 /** Options of {@linkcode Message.nack}. */
 export interface NackOptions {
@@ -34,6 +37,8 @@ export interface Message<T, R = unknown> extends MessageEnvelope {
   readonly expiresAt?: number | undefined;
   /** The last saved checkpoint, of an earlier delivery or of this one. */
   readonly checkpoint?: unknown;
+  /** The steps that earlier deliveries and this one have finished. */
+  readonly steps: readonly StepRecord[];
   /** True after it was acknowledged, nacked, released or dead-lettered. */
   readonly finalized: boolean;
   /** How the delivery was settled; undefined before, and where a mailbox does not tell. */
@@ -52,6 +57,8 @@ export interface Message<T, R = unknown> extends MessageEnvelope {
   extendVisibility(ms: number): Promise<void>;
   /** Saves a checkpoint for the next delivery of this message. */
   saveCheckpoint(checkpoint: unknown): Promise<void>;
+  /** Saves the result of a step. Handlers use `step` of their context. */
+  saveStep(step: StepRecord): Promise<void>;
   /**
    * Sends a reply to the reply mailbox. A reply to a `request` that has timed out is dropped.
    *
@@ -81,6 +88,8 @@ export interface PeekedMessage<T> extends MessageEnvelope {
   readonly state?: MessageState | undefined;
   /** The last saved checkpoint. */
   readonly checkpoint?: unknown;
+  /** The steps that its handler has finished. */
+  readonly steps?: readonly StepRecord[];
 }
 
 /** Why a message was dead-lettered. */
@@ -105,6 +114,6 @@ export interface DeadLetter<T> extends DeadLetterReason, MessageEnvelope {
   readonly enqueuedAt: number;
   /** When it was dead-lettered, in milliseconds since the Unix epoch. */
   readonly deadAt: number;
-  /** The last saved checkpoint. */
+  /** The last saved checkpoint, together with the finished steps. A redrive continues with it. */
   readonly checkpoint?: unknown;
 }

@@ -48,6 +48,8 @@ export class FakeRuntime implements Runtime {
   readonly exitCodes: number[] = [];
   /** How often `kill` was called. */
   kills = 0;
+  /** The resident memory that `memoryBytes` returns. */
+  memory = 0;
   /** How many callers keep the process alive. */
   held = 0;
   /** The options and the beats of the watching thread; undefined while there is none. */
@@ -66,6 +68,11 @@ export class FakeRuntime implements Runtime {
   /** The number of signal listeners. */
   get listening(): number {
     return this.#listeners.size;
+  }
+
+  /** Returns `memory`. */
+  memoryBytes(): number {
+    return this.memory;
   }
 
   /** Sends a signal to the fake process. */

@@ -78,14 +78,16 @@ test("a chaos run fails when the order of a key is broken or a cancelled message
 
 /** Calls of handlers by `a` and `b`: the id of the message, its start, its end, and how it was settled. */
 function handled(
-  ...calls: readonly (readonly [string, number, number, (boolean | "dies" | "done, dies")?])[]
+  ...calls:
+    readonly (readonly [string, number, number, (boolean | "repeated" | "dies" | "done, dies")?])[]
 ): Ledger {
   const ledger = new Ledger();
   for (const [i, [id, from, to, settled = true]] of calls.entries()) {
     const [worker, call] = [`worker ${i}`, `call ${i}`];
     ledger.started(worker, call, id, 1, from);
     if (settled !== "dies") ledger.done(call, to);
-    if (typeof settled === "boolean") ledger.acknowledged(call, settled);
+    if (typeof settled === "boolean") ledger.acknowledged(call, settled ? "accepted" : "refused");
+    else if (settled === "repeated") ledger.acknowledged(call, settled);
     else ledger.ended(worker, to);
   }
   return ledger;
@@ -122,6 +124,15 @@ test("the handler of a killed worker counts until its death, unless leases may h
   }
 });
 
+test("a repeated acknowledgement does not prove that a lease was valid, or that no cancel was first", () => {
+  const ledger = handled(["1", 0, 9, "repeated"], ["1", 4, 6], ["3", 6, 7]);
+  assertEquals(orderFaultsOf(ledger.handlings, 2, false).overlaps, []);
+  assertEquals(orderFaultsOf(ledger.handlings, 2, true).overlaps, ["1", "3"]);
+  const cancelled = handled(["1", 0, 9, "repeated"]);
+  cancelled.cancel("1", true, 5);
+  assertEquals(cancelled.revived, []);
+});
+
 test("a message that completed, was not acknowledged and is handled again is no inversion", () => {
   const { handlings } = handled(["1", 0, 5, "done, dies"], ["1", 6, 7], ["3", 7, 8], ["1", 8, 9]);
   assertEquals(orderFaultsOf(handlings, 2, true), { inversions: [], overlaps: [] });
@@ -144,7 +155,7 @@ test("the ledger tells how soon a cancelled handler ended", () => {
   const ledger = new Ledger();
   ledger.started("a", "a1", "1", 1, 10);
   ledger.aborted("a1", 25);
-  ledger.acknowledged("a1", false);
+  ledger.acknowledged("a1", "refused");
   ledger.cancel("1", true, 20);
   ledger.cancel("2", true, 20);
   assertEquals(ledger.abortMs, [5]);

@@ -199,6 +199,18 @@ describe("peek and count", () => {
     );
   });
 
+  it("peek --id shows the steps that a message has finished", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1", "--id", "one"]);
+    const mailbox = await openMailbox(place(folder));
+    const [message] = await mailbox.receive();
+    await message!.saveStep({ name: "charge", place: 1, result: 7 });
+    await message!.saveStep({ name: "mail", place: 2 });
+    await mailbox.close();
+    const { out } = await lastcall(["peek", place(folder), "--id", "one"]);
+    assertMatch(out, /^steps +charge, mail$/m);
+  });
+
   it("peek and count show at most --limit messages, oldest first", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "2", "3"]);

@@ -156,6 +156,7 @@ export class Model {
   checkpoint(delivery: ModelDelivery, checkpoint: number): Result {
     return this.#change(delivery, (message) => {
       message.checkpoint = checkpoint;
+      message.releases = 0; // releases are free again after an advance
     });
   }
 

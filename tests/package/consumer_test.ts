@@ -120,7 +120,7 @@ async function useCommand(name: string, ...start: readonly [string, ...string[]]
   assertStringIncludes(await lastcall("run", "worker.js", ...options), "cooked soup");
   assertStringIncludes(
     await lastcall("count", mailbox, "--json"),
-    '{"messages":0,"deadLetters":0}',
+    '{"messages":0,"waiting":0,',
   );
 }
 

@@ -12,8 +12,8 @@ import {
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import {
+  BASIC_CAPABILITIES,
   type Capabilities,
-  FULL_CAPABILITIES,
   type MailboxOptions,
 } from "../../mailbox/mailbox.ts";
 import { type FileName, fitsInName, orderOf, stateOf, toVisible } from "./_file_names.ts";
@@ -41,16 +41,8 @@ interface DirectoryDelivery extends Delivery<string> {
  * read it, and add files of their own to `inbox`.
  */
 export class DirectoryEngine implements Engine<string> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    keys: false, // scripts may add a file at any moment, and know no keys
-    priorities: false, // a file's position is the time of its send
-    dedupWindow: false, // ids are in the names of the files, and go with them
-    lookup: false, // no process can be told that its message was cancelled
-    pause: false, // a script that takes files would not stop
-    requests: false, // members of a group reply to the mailbox of another member
-    transactions: false,
-  };
+  /** Scripts add and take files at any moment, and know neither keys nor priorities nor pauses. */
+  readonly capabilities: Capabilities = { ...BASIC_CAPABILITIES, longDelays: true };
   readonly label = "directory";
   readonly #options: DirectoryEngineOptions;
   readonly #folder: MessageFolder;
@@ -171,7 +163,9 @@ export class DirectoryEngine implements Engine<string> {
 
   async checkpoint(delivery: Delivery<string>, checkpoint: string): Promise<boolean> {
     const [saved = false] = await this.#settle([delivery], async (delivery) => {
-      if (!await this.#rename(delivery, { ...delivery.file, hasExtras: true })) return false;
+      if (!await this.#rename(delivery, { ...delivery.file, hasExtras: true, releases: 0 })) {
+        return false;
+      }
       const extras = await this.#folder.extras(delivery.file);
       await this.#folder.saveExtras(delivery.file, { ...extras, checkpoint });
       return true;

@@ -141,7 +141,11 @@ export class DenoKvEngine implements Engine<string> {
           "Store it elsewhere and save a reference",
       );
     }
-    const withCheckpoint = (message: KvMessage) => ({ ...message, hasCheckpoint: true });
+    const withCheckpoint = (message: KvMessage) => ({
+      ...message,
+      hasCheckpoint: true,
+      releases: 0,
+    });
     const [saved = false] = await this.#settler.change([delivery as KvDelivery], {
       action: this.#action("checkpoint"),
       each: (atomic, { key, message }) => {

@@ -158,7 +158,7 @@ export class NatsEngine implements Engine<string> {
       async (what, active) => {
         const { leases, notes } = this.#queue;
         for (const each of active) await leases.confirm(what, each);
-        await notes.change(what, active, () => ({ checkpoint }));
+        await notes.change(what, active, () => ({ checkpoint, releases: 0 }));
       },
     );
     return saved;

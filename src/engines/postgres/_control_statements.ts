@@ -84,16 +84,16 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
       where not exists (select from ${controls} where queue = $1::text and key is null)`,
     resume: `delete from ${controls} where queue = $1::text and key is null`,
 
-    // A sender may store a message behind one that this deletes, so the keys are looked at again.
+    // A sender may store a message behind one that this deletes, so `joinKeys` has to look at the keys.
     purge: `with removed as (
         delete from ${messages} where id = any(array(${ofQueue("id")})) returning key
       ), freed as (
         insert into ${controls} (queue, key)
-        select distinct $1::text, key from removed where key is not null
+        select $1::text, '' where exists (select from removed where key is not null) returning queue
       ), forgotten as (
         delete from ${remembered} where queue = $1::text
       )
-      select count(*)::float8 as count from removed`,
+      select count(*)::float8 as count, exists (select from freed) as joins from removed`,
 
     // Goes from name to name in the index: a queue may have many messages.
     queues: `with recursive names as (

@@ -42,9 +42,21 @@ export function storeParameters(
   return [
     ...plainParameters(queue, entries),
     arrayLiteral(entries.map(({ key = null }) => key)),
+    arrayLiteral(turnsOf(entries)),
     arrayLiteral(entries.map(({ dedupMs = null }) => dedupMs)),
     maxSize === Infinity ? null : `${maxSize}`,
   ];
+}
+
+/** Returns the place of each entry among those with its key, from 1. */
+function turnsOf(entries: readonly Entry<string>[]): number[] {
+  const turns = new Map<string, number>();
+  return entries.map(({ key }) => {
+    if (key === undefined) return 1;
+    const turn = (turns.get(key) ?? 0) + 1;
+    turns.set(key, turn);
+    return turn;
+  });
 }
 
 /** Returns for each entry whether it was stored. Throws when the queue was too full for them. */

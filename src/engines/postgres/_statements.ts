@@ -84,7 +84,8 @@ export function statementsFor(schema: string): Statements {
     `select size::float8 as size, fresh::float8 as fresh, stored as ids, refused
       from "${schema}".store($1::text, $2::text::text[], $3::text::boolean[], $4::text::text[],
         $5::text::float8[], $6::text::text[], $7::text::text[], $8::text::smallint[],
-        $9::text::text[], $10::text::float8[], $11::text::bigint, ${inTransaction})`;
+        $9::text::text[], $10::text::bigint[], $11::text::float8[], $12::text::bigint,
+        ${inTransaction})`;
 
   // Joined rows of `settle` have the number of unblocked messages each.
   const settle = (letter: string) =>
@@ -103,13 +104,13 @@ export function statementsFor(schema: string): Statements {
 
     store: store(false),
     storeInTransaction: `with stored as materialized (${store(true)})
-      select *, pg_notify($12::text, '${TRANSACTION} ' || $1::text)::text as woken from stored`,
+      select *, pg_notify($13::text, '${TRANSACTION} ' || $1::text)::text as woken from stored`,
 
     // In small batches, without waiting for other processes that do the same.
-    forgetIds: `delete from ${remembered} where (queue, message_id) in (
-        select queue, message_id from ${remembered} where forget_at <= now()
-        order by forget_at limit 1000 for update skip locked
-      ) and ${relaxed}`,
+    forgetIds: `delete from ${remembered} where ctid = any(array(
+        select ctid from ${remembered} where forget_at <= now() and ${relaxed}
+        order by forget_at limit $1::text::bigint for update skip locked
+      ))`,
 
     // The range instead of an equality makes `messages_line` the only index that gives the order. The
     // statement receives nothing while a hidden message is due, because that one may be older: `makeDueReady`
@@ -214,7 +215,7 @@ export function statementsFor(schema: string): Statements {
     release: `update ${messages} set visible_at = '-infinity', receipt = null,
         releases = releases + 1, attempts = attempts - (releases < ${FREE_RELEASES})::int
       where ${held} returning id::text as number`,
-    checkpoint: `update ${messages} set checkpoint = $3::text
+    checkpoint: `update ${messages} set checkpoint = $3::text, releases = 0
       where ${held} returning id::text as number`,
 
     deadLetter: `with removed as (

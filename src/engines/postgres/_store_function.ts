@@ -1,11 +1,19 @@
-/** The settings make a function use the indexes on connections of the caller too. */
+/**
+ * The settings make a function use the indexes on connections of the caller too, and keep its plans. Without
+ * statistics the server overestimates the costs, and would compile the plans of a long queue each time.
+ */
 export const BODY: string = `language plpgsql volatile
-      set enable_seqscan = off set enable_bitmapscan = off`;
+      set enable_seqscan = off set enable_bitmapscan = off
+      set plan_cache_mode = force_generic_plan set jit = off`;
+
+/** The expression of the index `messages_key`. One number is compared faster than two texts. */
+export const keyHash = (queue: string, key: string): string =>
+  `hashtextextended(${key}, hashtextextended(${queue}, 0))`;
 
 /** Finds the messages of a key by the index `messages_key`. */
 export const hasKey = (key: string): string =>
-  `queue = name and hashtextextended(messages.key, 0) = hashtextextended(${key}, 0) and
-        messages.key = ${key}`;
+  `${keyHash("messages.queue", "messages.key")} = ${keyHash("name", key)} and
+        messages.key = ${key} and messages.queue = name`;
 
 /**
  * Stores entries with keys or remembered ids. Returns the chosen ids that were stored, and those that were
@@ -18,12 +26,12 @@ export const hasKey = (key: string): string =>
 export function storeFunction(schema: string): string {
   return `create function "${schema}".store(
       name text, ids text[], chosen_ids boolean[], bodies text[], delays float8[], envelopes text[],
-      checkpoints text[], priorities smallint[], keys text[], windows float8[], max_size bigint,
-      in_transaction boolean, out size bigint, out fresh bigint, out stored text, out refused text
+      checkpoints text[], priorities smallint[], keys text[], turns bigint[], windows float8[],
+      max_size bigint, in_transaction boolean, out size bigint, out fresh bigint, out stored text, out refused text
     ) ${BODY} as $store$
     declare
       at timestamptz := clock_timestamp();
-      lined text[] := '{}';
+      is_locked boolean := false;
       claimed text[] := '{}';
       stored_ids text[];
       stored_count bigint;
@@ -45,12 +53,11 @@ export function storeFunction(schema: string): string {
           where ms is not null and id not in (select message_id from taken)
         ) into claimed, refused;
       end if;
-      if not in_transaction then
-        lined := array(
-          select distinct key from unnest(keys, delays) as given (key, delay)
-          where key is not null and delay = 0
-        );
-        if cardinality(lined) > 0 then perform "${schema}".lock_keys(name, lined); end if;
+      if not in_transaction and exists (
+        select from unnest(keys, delays) as given (key, delay) where key is not null and delay = 0
+      ) then
+        perform "${schema}".lock_keys(name, keys);
+        is_locked := true;
         at := clock_timestamp();
       end if;
       if max_size is not null then
@@ -70,37 +77,40 @@ export function storeFunction(schema: string): string {
           return;
         end if;
       end if;
-      with given as materialized (
-        select *, row_number() over (partition by key, delay = 0 order by number) as turn
-        from unnest(ids, chosen_ids, bodies, delays, envelopes, checkpoints, priorities, keys, windows)
-          with ordinality as entry
-          (id, chosen, body, delay, envelope, checkpoint, priority, key, ms, number)
-        where ms is null or id = any(claimed)
-      ), new as (
+      with new as (
         insert into "${schema}".messages
           (queue, message_id, chosen, body, visible_at, envelope, checkpoint, priority, key, place)
-        select name, id, chosen, body,
+        select name, given.id, given.chosen, given.body,
           case
             when delay > 0 then at + delay * interval '1 ms'
-            when key is null then '-infinity'
-            when in_transaction or line.is_joining then at
-            when line.last is null and turn = 1 then '-infinity'
-            else 'infinity'
+            when given.key is null then '-infinity'
+            when line.place > 0 then 'infinity'
+            when line.place = 0 then case when turn = 1 then '-infinity' else 'infinity' end::timestamptz
+            else at
           end,
-          envelope, checkpoint, priority, key,
-          case when not line.is_joining then coalesce(line.last, 0) + turn end
-        from given left join lateral (
-          -- A message that is due and has not joined is older than this one.
-          select exists (
-            select from "${schema}".messages
-            where ${hasKey("given.key")} and place is null and visible_at <= at
-          ) as is_joining, (
-            select place from "${schema}".messages where ${
-    hasKey("given.key")
-  } and place is not null
+          given.envelope, given.checkpoint, given.priority, given.key, line.place + turn
+        from unnest(ids, chosen_ids, bodies, delays, envelopes, checkpoints, priorities, keys, turns, windows)
+          with ordinality as given
+          (id, chosen, body, delay, envelope, checkpoint, priority, key, turn, ms, number)
+        -- The last place of the line; null when a due message has not joined it, which is older than this.
+        left join lateral (
+          select case
+            when last.id is null then 0
+            when last.place is not null then last.place
+            when not exists (
+              select from "${schema}".messages
+              where ${hasKey("given.key")} and place is null and visible_at <= at
+            ) then coalesce((
+              select max(place) from "${schema}".messages
+              where ${hasKey("given.key")} and place is not null
+            ), 0)
+          end as place
+          from (values (0)) as one left join lateral (
+            select id, place from "${schema}".messages where ${hasKey("given.key")}
             order by place desc limit 1
-          ) as last
-        ) as line on key is not null and delay = 0 and not in_transaction
+          ) as last on true
+        ) as line on given.key is not null and delay = 0 and not in_transaction
+        where ms is null or given.id = any(claimed)
         order by number
         on conflict (queue, message_id) where chosen do nothing returning message_id, chosen
       )
@@ -108,7 +118,7 @@ export function storeFunction(schema: string): string {
       stored := array_to_json(stored_ids)::text;
       if stored_count < cardinality(ids) then
         -- A duplicate may have got the first place of its key.
-        if cardinality(lined) > 0 then perform "${schema}".advance(name, lined); end if;
+        if is_locked then perform "${schema}".advance(name, keys); end if;
         delete from "${schema}".remembered
           where queue = name and message_id = any(claimed) and (message_id = any(stored_ids)) is not true;
       end if;

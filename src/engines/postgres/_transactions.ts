@@ -30,8 +30,8 @@ export interface TransactionTarget {
   readonly maxSize: number;
   readonly statements: Statements;
   readonly channel: string;
-  /** Called after a send that remembers ids. */
-  onRemembered(): void;
+  /** Called after a send. */
+  onSend(entries: readonly Entry<string>[]): void;
 }
 
 /**
@@ -63,7 +63,7 @@ export function postgresTransaction(
     async send(entries: readonly Entry<string>[]) {
       const parameters = storeParameters(queue, entries, maxSize);
       const rows = await run(statements.storeInTransaction, [...parameters, channel]);
-      if (entries.some(({ dedupMs }) => dedupMs !== undefined)) target.onRemembered();
+      target.onSend(entries);
       return storedOf(queue, entries, maxSize, rows);
     },
     async acknowledge(deliveries: readonly Delivery<string>[]) {

@@ -1,4 +1,4 @@
-import { BODY, hasKey, storeFunction } from "./_store_function.ts";
+import { BODY, hasKey, keyHash, storeFunction } from "./_store_function.ts";
 
 /**
  * Returns the step to version 4: keys, priorities, remembered ids, lookup by id and pausing.
@@ -23,12 +23,13 @@ export function versionFour(schema: string): string {
     create index messages_generated on "${schema}".messages
       (hashtextextended(message_id, 0)) where not chosen and receipt is null;
     create index messages_key on "${schema}".messages
-      (queue, hashtextextended(key, 0), place) where key is not null;
+      (${keyHash("queue", "key")}, place) where key is not null;
     create index messages_joining on "${schema}".messages (queue, visible_at, (id + 0))
       where key is not null and place is null;
 
     -- With a key: the first message of the key was removed without unblocking the next one, because the
-    -- transaction was one of the caller. Without a key: the queue is paused.
+    -- transaction was one of the caller. With an empty key: the queue was purged, which concerns all keys.
+    -- Without a key: the queue is paused.
     create table "${schema}".controls (queue text not null, key text) with (
       autovacuum_vacuum_scale_factor = 0.01,
       autovacuum_vacuum_threshold = 1000,
@@ -88,16 +89,18 @@ function room(schema: string): string {
  */
 function lockKeys(schema: string): string {
   return `create function "${schema}".lock_keys(name text, keys text[]) returns void
-    language plpgsql volatile as $lock_keys$
+    ${BODY} as $lock_keys$
+    declare
+      group_id int := hashtext('lastcall keys ${schema} ' || name);
     begin
       if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'message keys need the isolation level "read committed"; set it as the default '
           'of the client that the mailbox was opened with';
       end if;
-      perform pg_advisory_xact_lock(hashtextextended('lastcall keys ${schema} ' || name, lock))
-        from (
-          select distinct hashtextextended(key, 0) & 63 as lock from unnest(keys) as given (key) order by 1
-        ) as locks;
+      perform pg_advisory_xact_lock(group_id, lock) from (
+        select distinct hashtext(key) & 63 as lock from unnest(keys) as given (key)
+        where key is not null order by 1
+      ) as locks;
     end $lock_keys$;`;
 }
 
@@ -128,6 +131,16 @@ function join(schema: string): string {
       keys text[];
       places bigint[];
     begin
+      if exists (select from "${schema}".controls where queue = name and key = '') then
+        -- A sender that stores a message behind a purged one has the lock of its key until its commit.
+        perform pg_advisory_xact_lock(hashtext('lastcall keys ${schema} ' || name), lock)
+          from generate_series(0, 63) as lock;
+        delete from "${schema}".controls where queue = name and key = '';
+        perform "${schema}".advance(name, array(
+          select distinct key from "${schema}".messages
+          where queue = name and receipt is null and visible_at = 'infinity'
+        ));
+      end if;
       select array_agg(due.id), array_agg(distinct due.key) into ids, keys from (
         select id, key from "${schema}".messages
         where queue = name and key is not null and place is null and visible_at <= clock_timestamp()
@@ -164,21 +177,32 @@ function settle(schema: string): string {
       name text, keys text[], ids bigint[], receipts bigint[], letter_id text, letter_body text,
       letter_envelope text, out settled bigint[], out advanced bigint
     ) ${BODY} as $settle$
+    declare
+      freed text[];
+      places bigint[];
     begin
       perform "${schema}".lock_keys(name, keys);
       with removed as (
         delete from "${schema}".messages
         where id = any(ids) and visible_at > clock_timestamp() and
           ((id, receipt) in (select * from unnest(ids, receipts))) is true
-        returning id
+        returning id, key, place
       )
-      select array_agg(id) into settled from removed;
+      select array_agg(id), array_agg(key), array_agg(place) into settled, freed, places from removed;
       if settled is null then return; end if;
       if letter_id is not null then
         insert into "${schema}".messages (queue, message_id, chosen, body, visible_at, envelope)
           values (name || '.dead', letter_id, false, letter_body, '-infinity', letter_envelope);
       end if;
-      advanced := "${schema}".advance(name, keys);
+      -- As \`advance\` does it, but without a look at the rows that were just deleted.
+      update "${schema}".messages set visible_at = '-infinity'
+        where visible_at = 'infinity' and id = any(array(
+          select (
+            select id from "${schema}".messages where ${hasKey("given.key")} and place > given.place
+            order by place limit 1
+          ) from unnest(freed, places) as given (key, place)
+        ));
+      get diagnostics advanced = row_count;
     end $settle$;`;
 }
 

@@ -74,6 +74,7 @@ const APPLICATION_NAME = "lastcall";
 export const PLANNING: Readonly<Record<string, string>> = {
   enable_seqscan: "off",
   enable_bitmapscan: "off",
+  jit: "off", // it would compile short statements because their estimated costs are too high
 };
 
 /** Half of a delay is random, so that processes do not reconnect at the same moment. */

@@ -43,8 +43,8 @@ export interface ExtenderOptions {
   readonly callTimeoutMs: number;
 }
 
-/** Ids that are not remembered any more are deleted once for so many sends that remember one. */
-const SENDS_PER_CLEANUP = 100;
+/** After so many new remembered ids, old ones are deleted, at least ten times as many. */
+const IDS_PER_CLEANUP = 100;
 
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
@@ -58,8 +58,8 @@ export class PostgresEngine implements Engine<string> {
   readonly #pending: PendingCalls;
   readonly #receives: Receives;
   #closed = false;
-  /** How many sends have remembered ids. */
-  #remembered = 0;
+  /** How many ids were remembered since old ones were deleted. A process that sends few deletes some too. */
+  #remembered = IDS_PER_CLEANUP;
 
   /** The dead letters share `pending` with their mailbox, whose `close` waits for the calls of both. */
   constructor(
@@ -106,17 +106,14 @@ export class PostgresEngine implements Engine<string> {
     visibilityMs: number,
   ): Promise<boolean[]> {
     const own = deliveries as readonly PostgresDelivery[];
-    const extend = (settlement: "extend" | "extendUnlocked", some: readonly PostgresDelivery[]) =>
-      this.#settlements.run(settlement, some, `${visibilityMs}`);
-    const locked = own.filter(({ inTransaction }) => inTransaction);
-    if (locked.length === 0) return await extend("extend", own);
-    if (locked.length === own.length) return await extend("extendUnlocked", own);
-    const others = own.filter(({ inTransaction }) => !inTransaction);
-    const [ofOthers, ofLocked] = await Promise.all([
-      extend("extend", others),
-      extend("extendUnlocked", locked),
-    ]);
-    return own.map((it) => it.inTransaction ? ofLocked.shift()! : ofOthers.shift()!);
+    const areLocked = own.map(({ inTransaction }) => inTransaction);
+    const extend = (locked: boolean) => {
+      const some = own.filter((_, i) => areLocked[i] === locked);
+      const settlement = locked ? "extendUnlocked" : "extend";
+      return some.length === 0 ? [] : this.#settlements.run(settlement, some, `${visibilityMs}`);
+    };
+    const results = await Promise.all([extend(false), extend(true)]);
+    return areLocked.map((locked) => results[Number(locked)]!.shift()!);
   }
 
   async nack(
@@ -176,6 +173,8 @@ export class PostgresEngine implements Engine<string> {
 
   async purge(): Promise<number> {
     const [row] = await this.#call("purge", "purge", [this.#queue]);
+    // If this fails, the next receive does it.
+    if (row!.joins === true) await this.#call("joinKeys", "purge", [this.#queue]).catch(() => {});
     return Number(row!.count);
   }
 
@@ -188,9 +187,8 @@ export class PostgresEngine implements Engine<string> {
     const { wakeUps, channel } = this.#link;
     const parameters = [this.#queue, id, channel, wakeUps.sender];
     const rows = this.#wakeNext(await this.#call("cancel", "cancel", parameters));
-    const { cancelled, held } = rows[0]!;
-    if (held === true) wakeUps.cancelled(this.#queue, id);
-    return cancelled === true;
+    if (rows[0]!.held === true) wakeUps.cancelled(this.#queue, id);
+    return rows[0]!.cancelled === true;
   }
 
   onCancel(listener: (id: string) => void): () => void {
@@ -210,7 +208,7 @@ export class PostgresEngine implements Engine<string> {
       maxSize: this.#options.maxSize,
       statements,
       channel,
-      onRemembered: () => this.#forgetIds(),
+      onSend: (entries) => this.#forgetIds(entries),
     });
   }
 
@@ -266,14 +264,18 @@ export class PostgresEngine implements Engine<string> {
       : maxSize === Infinity
       ? await this.#call("send", "send", plain)
       : await this.#call("sendBounded", "send", [...plain, `${maxSize}`]);
-    if (entries.some(({ dedupMs }) => dedupMs !== undefined)) this.#forgetIds();
+    this.#forgetIds(entries);
     return storedOf(this.#queue, entries, maxSize, rows);
   }
 
-  /** Deletes some of the ids that are not remembered any more, now and then. */
-  #forgetIds(): void {
-    if (this.#remembered++ % SENDS_PER_CLEANUP > 0) return;
-    this.#call("forgetIds", "delete old ids", []).catch((error) => {
+  /** Deletes ids that are not remembered any more, faster than sends add new ones. */
+  #forgetIds(sent: readonly Entry<string>[]): void {
+    const added = sent.filter(({ dedupMs }) => dedupMs !== undefined).length;
+    this.#remembered += added;
+    if (added === 0 || this.#remembered < IDS_PER_CLEANUP) return;
+    const limit = 10 * this.#remembered;
+    this.#remembered = 0;
+    this.#call("forgetIds", "delete old ids", [`${limit}`]).catch((error) => {
       this.#options.log.debug("old ids could not be deleted", { mailbox: this.#queue, error });
     });
   }

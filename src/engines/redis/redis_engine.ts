@@ -1,10 +1,10 @@
-import {
-  type Delivery,
-  type Engine,
-  type EngineStats,
-  type Entry,
-  type OffThreadPlan,
-  type Received,
+import type {
+  Delivery,
+  Engine,
+  EngineStats,
+  Entry,
+  OffThreadPlan,
+  Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";

@@ -173,7 +173,7 @@ function sqlOf(prefix: string) {
         deliveries = deliveries - ? WHERE ${HELD}`,
     release: `UPDATE ${message} SET due_at = 0 - priority, nonce = NULL, releases = releases + 1,
         deliveries = deliveries - (releases < ?) WHERE ${HELD}`,
-    checkpoint: `UPDATE ${message} SET checkpoint = ? WHERE ${HELD}`,
+    checkpoint: `UPDATE ${message} SET checkpoint = ?, releases = 0 WHERE ${HELD}`,
 
     findChosen: `SELECT ${STORED} FROM ${message} WHERE queue = ? AND id = ? AND chosen = 1`,
     scanGenerated: `SELECT ${STORED} FROM ${byDue} WHERE queue = ? AND id = ? AND chosen = 0

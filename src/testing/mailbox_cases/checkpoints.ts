@@ -85,4 +85,20 @@ export const checkpoints: readonly MailboxCase[] = [
       assertEquals(checkpoint, id === a!.id ? `checkpoint of ${a!.body}` : undefined);
     }
   }),
+
+  topic("checkpoints", { requires: ["restoresAttempts"] })(
+    "a release spends no attempt while checkpoints are saved",
+    async (setup) => {
+      await setup.mailbox.send("work");
+      for (let page = 1; page <= 8; page++) {
+        const message = await setup.receiveOne({ waitTimeMs: setup.ms(10) });
+        assertEquals([message.deliveryCount, message.checkpoint], [
+          1,
+          page === 1 ? undefined : page - 1,
+        ]);
+        await message.saveCheckpoint(page);
+        await message.release();
+      }
+    },
+  ),
 ];

@@ -17,12 +17,11 @@ export interface Transaction {
 }
 
 /** A connected client. */
-export interface Client {
+export interface Client extends AsyncDisposable {
   /** What is not a transaction, but easily mistaken for one. */
   readonly outside: unknown;
   /** Commits when `act` resolves, and rolls back when it throws. */
   transaction<T>(act: (transaction: Transaction) => Promise<T>): Promise<T>;
-  end(): Promise<void>;
 }
 
 /** Connects each client, by its name. */
@@ -35,7 +34,7 @@ export const CLIENTS: Readonly<Record<string, (url: string) => Client>> = {
         sql.begin((tx) => {
           return act({ tx, run: async (statement) => await tx.unsafe(statement) });
         }) as Promise<never>,
-      end: () => sql.end(),
+      [Symbol.asyncDispose]: () => sql.end(),
     };
   },
 
@@ -48,7 +47,7 @@ export const CLIENTS: Readonly<Record<string, (url: string) => Client>> = {
         await connecting;
         return await begun(client, act);
       },
-      end: () => client.end(),
+      [Symbol.asyncDispose]: () => client.end(),
     };
   },
 
@@ -64,7 +63,7 @@ export const CLIENTS: Readonly<Record<string, (url: string) => Client>> = {
           client.release();
         }
       },
-      end: () => pool.end(),
+      [Symbol.asyncDispose]: () => pool.end(),
     };
   },
 
@@ -75,7 +74,7 @@ export const CLIENTS: Readonly<Record<string, (url: string) => Client>> = {
       outside: db,
       transaction: (act) =>
         db.transaction((tx) => act({ tx, run: (statement) => tx.execute(raw.raw(statement)) })),
-      end: () => sql.end(),
+      [Symbol.asyncDispose]: () => sql.end(),
     };
   },
 
@@ -86,7 +85,7 @@ export const CLIENTS: Readonly<Record<string, (url: string) => Client>> = {
       outside: db,
       transaction: (act) =>
         db.transaction((tx) => act({ tx, run: (statement) => tx.execute(raw.raw(statement)) })),
-      end: () => pool.end(),
+      [Symbol.asyncDispose]: () => pool.end(),
     };
   },
 
@@ -99,7 +98,7 @@ export const CLIENTS: Readonly<Record<string, (url: string) => Client>> = {
         db.transaction().execute((tx) => {
           return act({ tx, run: (statement) => tx.executeQuery(CompiledQuery.raw(statement)) });
         }),
-      end: () => db.destroy(),
+      [Symbol.asyncDispose]: () => db.destroy(),
     };
   },
 };

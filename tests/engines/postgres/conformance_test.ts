@@ -1,6 +1,6 @@
-import { describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
-import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
+import { PostgresMailbox, type SqlClient } from "../../../src/engines/postgres/mod.ts";
 import { type MakeMailbox, skippedMailboxCases } from "../../../src/testing/mod.ts";
 import { hostMailboxCases, realTime } from "../../mailbox/_hosts.ts";
 import { observer, options as server, ownSchema, url } from "./_shared.ts";
@@ -9,15 +9,19 @@ const schema = ownSchema();
 const maxBodyBytes = 4_096;
 let lastQueue = 0;
 
-const make: MakeMailbox = async (options) => {
+const client = url === undefined ? undefined! : observer();
+after(() => client?.end());
+
+/** Opens mailboxes on the URL or the client; a sibling has connections of its own. */
+const makeOn = (target: string | SqlClient): MakeMailbox => async (options) => {
   const name = `orders${++lastQueue}`;
-  const open = () =>
-    PostgresMailbox.open<unknown>(url!, { ...options, name, schema, maxBodyBytes });
+  const open = (target: string | SqlClient = url!) =>
+    PostgresMailbox.open<unknown>(target, { ...options, name, schema, maxBodyBytes });
   return {
-    mailbox: await open(),
+    mailbox: await open(target),
     tickMs: 150,
     pass: realTime,
-    sibling: open,
+    sibling: () => open(),
     async sendRaw(body) {
       const sql = observer();
       await sql`insert into ${sql(schema)}.messages (queue, message_id, chosen, body, visible_at)
@@ -28,10 +32,16 @@ const make: MakeMailbox = async (options) => {
   };
 };
 
+const make = makeOn(url!);
+
 describe("PostgresMailbox", { ...server, concurrency: 4 }, () => {
   hostMailboxCases(make, { engine: "PostgreSQL", together: 4 });
 
   it("PostgresMailbox skips no conformance case", async () => {
     assertEquals(await skippedMailboxCases(make), []);
   });
+});
+
+describe("PostgresMailbox on a client of the caller", { ...server, concurrency: 4 }, () => {
+  hostMailboxCases(makeOn(client), { lacks: [], together: 4 });
 });

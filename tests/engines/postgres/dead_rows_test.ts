@@ -200,7 +200,7 @@ describe(
                 list(() => 1),
               ] as const,
               ...[list(() => 0), list(() => 1), list(() => 1), list(() => 0), keys],
-              ...[`{${bodies.map(() => "null")}}`, "10000"],
+              ...[list(() => 1), `{${bodies.map(() => "null")}}`, "10000"],
             );
           }
           await inside.unsafe(statements.receive, ["jobs", "1000", "60000", "77", "true"]);

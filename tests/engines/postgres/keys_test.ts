@@ -6,9 +6,12 @@ import { assert, assertEquals } from "@std/assert";
 import type postgres from "postgres";
 import { systemClock } from "../../../src/clock.ts";
 import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
+import { storeParameters } from "../../../src/engines/postgres/_sends.ts";
+import { statementsFor } from "../../../src/engines/postgres/_statements.ts";
 import type { Mailbox, Message } from "../../../src/mailbox/mailbox.ts";
 import { seededRandom } from "../../../src/random.ts";
 import { seed } from "../../mailbox/_seed.ts";
+import { eventually } from "../_servers.ts";
 import { observer, options as server, ownSchema, url } from "./_shared.ts";
 
 const SENDERS = 3;
@@ -80,6 +83,24 @@ describe("messages with keys, from several connections", server, () => {
     assertEquals(sent.map(({ stored }) => stored), [false, true, true]);
     const messages = await mailbox.receive({ maxMessages: 10 });
     assertEquals(messages.map(({ body }) => body), ["stored", "a1"]);
+  });
+
+  it("a message that is sent behind a purged one is received", async () => {
+    const schema = ownSchema();
+    await using mailbox = await PostgresMailbox.open<string>(url!, { schema, name: "purged" });
+    await mailbox.send("a1", { key: "a" });
+    const client = observer();
+    clients.push(client);
+    let purging: Promise<number> | undefined;
+    await client.begin(async (sender) => {
+      const entry = { id: "2", body: '"a2"', delayMs: 0, dedup: false, key: "a" };
+      const parameters = storeParameters("purged", [entry], Infinity);
+      await sender.unsafe(statementsFor(schema).store, parameters);
+      purging = mailbox.purge(); // it does not see the second message
+      await eventually(async () => assertEquals(await mailbox.approximateCount(), 0));
+    });
+    assertEquals(await purging, 1);
+    assertEquals((await mailbox.receive())[0]?.body, "a2");
   });
 
   it("a key may be longer than an entry of an index", async () => {

@@ -29,6 +29,8 @@ const settlements: readonly (readonly [
   ["nack", /^update.*attempts - \$4/s, (message) => message.nack({ delayMs: 60_000 })],
   ["release", /^update.*releases \+ 1/s, (message) => message.release()],
   ["dead-letter", /^with removed/, (message) => message.deadLetter({ reason: "bad" })],
+  ["acknowledge with a key", /settle\(.*null, null, null/s, (message) => message.acknowledge()],
+  ["dead-letter with a key", /settle\(.*\$7/s, (message) => message.deadLetter({ reason: "bad" })],
 ];
 
 describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
@@ -71,8 +73,9 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
 
   for (const [name, statement, settle] of settlements) {
     it(`a repeated ${name} returns what the lost call did`, async () => {
-      await using mailbox = await open(`repeated.${name}`);
-      await mailbox.sendMany([1, 2]);
+      await using mailbox = await open(`repeated.${name.replaceAll(" ", "-")}`);
+      const isKeyed = name.endsWith("key");
+      await mailbox.sendMany([1, 2], (body) => isKeyed ? { key: `${body}` } : {});
       const [message, other] = await mailbox.receive({ maxMessages: 2 });
       cut("reply", statement, once());
       await assertRejects(() => settle(message!), MailboxConnectionError);
@@ -81,10 +84,10 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
       cut("command", statement, once());
       await assertRejects(() => settle(other!), MailboxConnectionError);
       await settle(other!);
-      const gone = name === "acknowledge" || name === "dead-letter";
+      const gone = /^(acknowledge|dead-letter)/.test(name);
       assertEquals(await mailbox.approximateCount(), gone ? 0 : 2);
       const letters = await mailbox.deadLetters.approximateCount();
-      assertEquals(letters, name === "dead-letter" ? 2 : 0);
+      assertEquals(letters, name.startsWith("dead-letter") ? 2 : 0);
     });
   }
 

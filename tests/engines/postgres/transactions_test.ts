@@ -48,7 +48,7 @@ describe("transactions of the caller", server, () => {
     describe(name, () => {
       let client: Client;
       before(() => void (client = connect(url!)));
-      after(() => client?.end());
+      after(() => client?.[Symbol.asyncDispose]());
 
       it(`${name}: a message is stored and received when its transaction is committed`, async () => {
         await using mailbox = await open();
@@ -177,7 +177,7 @@ describe("transactions of the caller", server, () => {
   });
 
   it("a full queue refuses the send, and the transaction can go on", async () => {
-    const client = CLIENTS["postgres.js"]!(url!);
+    await using client = CLIENTS["postgres.js"]!(url!);
     await using mailbox = await open({ maxSize: 2 });
     await mailbox.send("stored");
     await client.transaction(async ({ tx }) => {
@@ -190,11 +190,10 @@ describe("transactions of the caller", server, () => {
       assert((await orders.send("fits", { ...dedup, id: "0" })).stored, "nothing was remembered");
     });
     assertEquals(await mailbox.approximateCount(), 2);
-    await client.end();
   });
 
   it("an open transaction delays neither other senders of its keys nor the leases of others", async () => {
-    const client = CLIENTS["postgres.js"]!(url!);
+    await using client = CLIENTS["postgres.js"]!(url!);
     await using mailbox = await open({ callTimeoutMs: 2_000 });
     await mailbox.sendMany(["a1", "b1"], (body) => ({ key: String(body)[0]! }));
     const messages = await mailbox.receive({ maxMessages: 2 });
@@ -213,7 +212,6 @@ describe("transactions of the caller", server, () => {
       await message!.acknowledge();
     }
     assertEquals(received.sort(), ["a2", "a3"]);
-    await client.end();
   });
 
   it("a transaction with a fixed snapshot unblocks a key behind which another process has sent", async () => {

@@ -11,7 +11,7 @@ import { TempFolder } from "./_folder.ts";
 const COUNT = Number(process.env["LASTCALL_KILL_MESSAGES"] ?? 300);
 
 /** After how many messages a worker is killed. */
-const life = () => 1 + Math.floor(Math.random() * COUNT / 12);
+const life = () => 1 + Math.floor(Math.random() * Math.min(COUNT / 12, 100));
 
 test("workers that are killed at random lose and repeat no effect of a transaction", async (t) => {
   using folder = new TempFolder();

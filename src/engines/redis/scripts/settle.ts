@@ -4,6 +4,7 @@ import { QueueScript } from "./script.ts";
 
 /** Deletes messages. ARGV: valid until, receipt handles, and what `acknowledge` expects. */
 export const ACKNOWLEDGE: QueueScript = new QueueScript(`
+allowWithoutMemory()
 local results, notify = acknowledge(ARGV[2], 3)
 if notify then announce(META) end
 return { now, results }
@@ -98,7 +99,10 @@ return { now, results }
 /** Saves a checkpoint. ARGV: valid until, receipt handle, checkpoint. */
 export const CHECKPOINT: QueueScript = new QueueScript(`
 allowWithoutMemory()
-local results, seqs = checkHandles(ARGV[2])
-if #seqs > 0 then redis.call('HSET', CHECKPOINTS, seqs[1], ARGV[3]) end
+local results, seqs, states = checkHandles(ARGV[2])
+if #seqs == 0 then return { now, results } end
+redis.call('HSET', CHECKPOINTS, seqs[1], ARGV[3])
+local deliveries, releases, rest = string.match(states[1], '^(%d+) (%d+) (.*)$')
+if releases ~= '0' then redis.call('HSET', STATES, seqs[1], deliveries .. ' 0 ' .. rest) end
 return { now, results }
 `);

@@ -1,0 +1,167 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import type { HandlerContext } from "../../src/loops/handler.ts";
+import { redrive } from "../../src/loops/redrive.ts";
+import { errorText } from "../../src/errors.ts";
+import { Worker } from "./_worker.ts";
+
+type Step = HandlerContext["step"];
+
+/** Runs handlers one after the other, each for one delivery of one message. Returns what each threw. */
+async function deliveries(
+  worker: Worker,
+  ...handlers: readonly ((step: Step, attempt: number) => Promise<unknown>)[]
+): Promise<readonly string[]> {
+  const errors: string[] = [];
+  let delivery = 0;
+  const loop = worker.loop(async (_, { step, attempt }) => {
+    const handler = handlers[delivery++]!;
+    try {
+      await handler(step, attempt);
+    } catch (error) {
+      errors.push(errorText(error));
+      throw error;
+    }
+  }, { backoff: { minMs: 10, maxMs: 10 } });
+  await worker.fill(1);
+  await worker.workOff(loop);
+  return errors;
+}
+
+const crash = () => Promise.reject(new Error("crash"));
+
+describe("a step", () => {
+  it("runs once per message, and later deliveries get its result", async () => {
+    const calls: string[] = [];
+    const results: unknown[] = [];
+    const handler = (end: () => unknown) => async (step: Step) => {
+      results.push(await step("charge", () => (calls.push("charge"), { id: 7 })));
+      results.push(await step("note", () => void calls.push("note")));
+      await end();
+      results.push(await step("mail", () => Promise.resolve(calls.push("mail"))));
+    };
+    const errors = await deliveries(new Worker(), handler(crash), handler(() => {}));
+    assertEquals(errors, ["Error: crash"]);
+    assertEquals(calls, ["charge", "note", "mail"]);
+    assertEquals(results, [{ id: 7 }, undefined, { id: 7 }, undefined, 3]);
+  });
+
+  it("that fails runs again", async () => {
+    let calls = 0;
+    const handler = async (step: Step) => {
+      await step("charge", () => {
+        if (++calls === 1) throw new Error("declined");
+      });
+    };
+    assertEquals(await deliveries(new Worker(), handler, handler), ["Error: declined"]);
+    assertEquals(calls, 2);
+  });
+
+  it("returns its result as JSON in every delivery", async () => {
+    const seen: unknown[] = [];
+    const handler = (end: () => unknown) => async (step: Step) => {
+      seen.push(await step("when", () => new Date(0)));
+      await end();
+    };
+    await deliveries(new Worker(), handler(crash), handler(() => {}));
+    assertEquals(seen, ["1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z"]);
+  });
+
+  it("with a result that is not JSON fails, and is not saved", async () => {
+    const worker = new Worker();
+    const [error] = await deliveries(
+      worker,
+      async (step) => await step("big", () => 10n),
+      async (step) => await step("big", () => 10),
+    );
+    assertEquals(error?.includes('The result of step "big" cannot be written as JSON'), true);
+  });
+
+  it("with a name that was used before is refused", async () => {
+    const [error] = await deliveries(
+      new Worker(),
+      async (step) => {
+        await step("charge", () => 1);
+        await step("charge", () => 2);
+      },
+      async (step) => await step("charge", () => 1),
+    );
+    assertEquals(error?.includes("give each step a name of its own"), true);
+  });
+
+  it("is refused when its name or place has changed since an earlier delivery", async () => {
+    for (
+      const changed of [
+        async (step: Step) => await step("bill", () => 1),
+        async (step: Step) => {
+          await step("prepare", () => 0);
+          await step("charge", () => 1);
+        },
+      ]
+    ) {
+      const calls: string[] = [];
+      const errors = await deliveries(
+        new Worker(),
+        async (step) => {
+          await step("charge", () => calls.push("charge"));
+          await crash();
+        },
+        changed,
+        async (step) => await step("charge", () => calls.push("again")),
+      );
+      assertEquals(errors[1]?.includes("keep the names and the order of steps"), true, errors[1]);
+      assertEquals(calls, ["charge"]);
+    }
+  });
+
+  it("runs at the same time as others, and each result is saved", async () => {
+    const calls: string[] = [];
+    const handler = (end: () => unknown) => async (step: Step) => {
+      const names = ["a", "b", "c"];
+      const all = names.map((name) => step(name, () => (calls.push(name), name.toUpperCase())));
+      assertEquals(await Promise.all(all), ["A", "B", "C"]);
+      await end();
+    };
+    await deliveries(new Worker(), handler(crash), handler(() => {}));
+    assertEquals(calls, ["a", "b", "c"]);
+  });
+});
+
+it("steps and the checkpoint of the handler do not overwrite one another", async () => {
+  const worker = new Worker();
+  await worker.fill(1);
+  const seen: unknown[] = [];
+  const loop = worker.loop(async (message, { step, checkpoint, attempt }) => {
+    seen.push([message.checkpoint, message.steps.map(({ name }) => name)]);
+    if (attempt === 1) await checkpoint({ page: 3 });
+    await step("charge", () => 1);
+    if (attempt === 2) await checkpoint({ page: 4 });
+    if (attempt < 3) throw new Error("again");
+  }, { backoff: { minMs: 10, maxMs: 10 } });
+  await worker.workOff(loop);
+  assertEquals(seen, [
+    [undefined, []],
+    [{ page: 3 }, ["charge"]],
+    [{ page: 4 }, ["charge"]],
+  ]);
+});
+
+it("peek shows how far a message is, and a redriven message continues", async () => {
+  const worker = new Worker();
+  const calls: string[] = [];
+  await worker.fill(1);
+  const work = (end: () => unknown) =>
+    worker.loop(async (_, { step }) => {
+      await step("charge", () => calls.push("charge"));
+      await end();
+      await step("mail", () => calls.push("mail"));
+    }, { deadLetter: { maxDeliveries: 1 } });
+  const failing = work(crash);
+  await worker.clock.until(failing.run({ maxMessages: 1 }));
+  assertEquals(failing.counts.deadLettered, 1);
+  assertEquals(await redrive(worker.mailbox), 1);
+  const [peeked] = await worker.mailbox.peek(1);
+  assertEquals(peeked?.steps, [{ name: "charge", place: 1, result: 1 }]);
+  await worker.clock.until(work(() => {}).run({ maxMessages: 1 }));
+  assertEquals(calls, ["charge", "mail"]);
+});
