@@ -31,7 +31,9 @@ async function workOff(mailbox: RedisMailbox<unknown>): Promise<unknown[]> {
 
 describe("keys on Redis", gate, () => {
   it("nothing remains of keys without messages", async () => {
-    await using it = await openForTest(url);
+    const errors: string[] = [];
+    const log = { ...silentLog, error: (text: string) => void errors.push(text) };
+    await using it = await openForTest(url, { log });
     await using behind = look();
     const { mailbox, name } = it;
     for (let first = 0; first < 2_000; first += 500) {
@@ -41,7 +43,17 @@ describe("keys on Redis", gate, () => {
     }
     const sent = await mailbox.sendMany(["x1", "x2", "x3"], { key: "x" });
     for (const { id } of sent.slice(1)) await mailbox.cancel(id);
+    await mailbox.send("keeps the queue from being empty", { delayMs: 600_000, id: "other" });
+    await mailbox.send("late", { key: "late", delayMs: 600_000 });
     assertEquals((await workOff(mailbox)).length, 4_001);
+    await behind.redis.zadd(`{lastcall:${name}}:due`, 1, "4005"); // as if the delay had ended
+    const [late] = await mailbox.receive();
+    assertEquals(late?.body, "late");
+    assertEquals(await behind.redis.hgetall(`{lastcall:${name}}:traits`), { klate: "4005" });
+    assertEquals(await behind.redis.exists(`{lastcall:${name}}:blocked`), 0);
+    await late!.acknowledge();
+    await mailbox.cancel("other");
+    assertEquals(errors, []);
     assertEquals(await behind.redis.keys(`{lastcall:${name}}:[^c]*`), [`{lastcall:${name}}:meta`]);
   });
 
@@ -131,6 +143,19 @@ describe("keys on Redis", gate, () => {
     assertEquals(bodiesOf(await mailbox.receive({ maxMessages: 10 })), ["b1"]);
     await a1!.acknowledge();
     assertEquals(await workOff(mailbox), ["a2", "a3"]);
+  });
+
+  it("a message whose body was deleted does not block its key", async () => {
+    await using it = await openForTest(url, { log: silentLog });
+    await using behind = look();
+    const { mailbox, name } = it;
+    await sendKeyed(mailbox, "a1", "a2", "b1", "b2");
+    await mailbox.sendMany(["plain", "more"]);
+    await behind.redis.hdel(`{lastcall:${name}}:messages`, "1");
+    const messages = await mailbox.receive({ maxMessages: 4 });
+    assertEquals(bodiesOf(messages).sort(), ["a2", "b1", "more", "plain"]);
+    await mailbox.acknowledgeMany(messages);
+    assertEquals(await workOff(mailbox), ["b2"]);
   });
 
   it("a key whose first message another version deleted is not blocked for ever", async () => {

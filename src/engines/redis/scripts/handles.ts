@@ -67,7 +67,16 @@ end
 local function acknowledge(handles, first)
   local results, seqs, _, all = checkHandles(handles)
   if #seqs == 0 then return results, false end
-  local lastPair, position = first + 2 * tonumber(ARGV[first]), 0
+  local lastPair, special, specialSeqs = first + 2 * tonumber(ARGV[first]), {}, {}
+  for i = lastPair + 1, #ARGV do
+    local n = i - lastPair
+    if ARGV[i] ~= '' and (results == 1 or results[n] == 1) then
+      special[#special + 1] = ARGV[i]
+      specialSeqs[#special] = all[n]
+    end
+  end
+  -- Its first command is never refused, so that none is on a server without memory.
+  local notify, position = deleteLeased(seqs, special, specialSeqs), 0
   for i = first + 1, lastPair, 2 do
     local count = tonumber(ARGV[i + 1])
     local valid = results == 1 and count or 0
@@ -79,14 +88,6 @@ local function acknowledge(handles, first)
     if valid > 0 then deleteIds(ARGV[i], valid) end
     position = position + count
   end
-  local special, specialSeqs = {}, {}
-  for i = lastPair + 1, #ARGV do
-    local n = i - lastPair
-    if ARGV[i] ~= '' and (results == 1 or results[n] == 1) then
-      special[#special + 1] = ARGV[i]
-      specialSeqs[#special] = all[n]
-    end
-  end
-  return results, deleteLeased(seqs, special, specialSeqs)
+  return results, notify
 end
 `;

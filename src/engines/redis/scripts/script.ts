@@ -202,9 +202,11 @@ export class QueueScript extends Script {
   readonly keys: readonly number[];
 
   /**
-   * Adds to `text` the shared functions that it uses, and the names of the keys. A function costs time whenever
-   * the script runs, also when it is not called. So a part between `-- rarely {` and `-- }`, which must be a
-   * block, has the functions that only such parts use.
+   * Adds to `text` the shared functions that it uses, and replaces the names of the keys by `KEYS[<number>]`.
+   *
+   * A function costs time whenever the script runs, also when it is not called, and more for each local
+   * variable that it uses. So the keys are no local variables, and a part between `-- rarely {` and `-- }`, at
+   * the end of its block, has the functions that only such parts use.
    */
   constructor(text: string) {
     const parts: string[] = [];
@@ -213,8 +215,12 @@ export class QueueScript extends Script {
         return parts[Number(index)]!.replace(/-- part (\d+)/g, insert);
       })
       .replace(/ *--.*\n/g, "\n");
-    const used = KEY_NAMES.filter((name) => new RegExp(`\\b${name}\\b`).test(body));
-    super(`local ${used.join(", ")} = unpack(KEYS)`, body);
+    const isUsed = (name: KeyName) => new RegExp(`\\b${name}\\b`).test(body);
+    const used = KEY_NAMES.filter(isUsed);
+    super(body.replace(/\b[A-Z]+\b/g, (word) => {
+      const index = used.indexOf(word as KeyName);
+      return index < 0 ? word : `KEYS[${index + 1}]`;
+    }));
     this.keys = used.map((name) => KEY_NAMES.indexOf(name));
   }
 }
