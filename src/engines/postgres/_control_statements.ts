@@ -15,7 +15,7 @@ export interface ControlStatements {
 /** The columns of a message. Names of one word survive the name transforms of a client. */
 export const COLUMNS: string =
   `id::text as number, message_id as id, body, envelope as meta, attempts as count,
-  (extract(epoch from enqueued_at) * 1000)::float8 as enqueued, checkpoint`;
+  floor(date_part('epoch', enqueued_at) * 1000)::bigint as enqueued, checkpoint`;
 
 /** The state of a message; blocked messages have a `visible_at` of `infinity`. */
 const STATE = `case when visible_at <= clock_timestamp() or visible_at = 'infinity' then 'waiting'

@@ -19,7 +19,12 @@ export function isPlain(entries: readonly Entry<string>[]): boolean {
   return entries.every(({ key, dedupMs }) => key === undefined && dedupMs === undefined);
 }
 
-/** Returns the parameters of `send`, and the first ones of `sendBounded` and `store`. */
+/** Returns true when the mailbox generated all ids. */
+export function isGenerated(entries: readonly Entry<string>[]): boolean {
+  return entries.every(({ dedup }) => !dedup);
+}
+
+/** Returns the parameters of `send` and `sendGenerated`, and the first ones of `sendBounded` and `store`. */
 export function plainParameters(queue: string, entries: readonly Entry<string>[]): SqlParameter[] {
   return [
     queue,
@@ -66,7 +71,9 @@ export function storedOf(
   maxSize: number,
   rows: readonly SqlRow[],
 ): boolean[] {
-  const { size, fresh, ids, refused } = rows[0] as unknown as Sent;
+  const [row] = rows as readonly unknown[] as readonly Sent[];
+  if (row === undefined) return entries.map(() => true); // nothing could prevent it
+  const { size, fresh, ids, refused } = row;
   if (Number(size ?? 0) + Number(fresh ?? 0) > maxSize) {
     throw fullError(queue, Number(size), maxSize, Number(fresh));
   }

@@ -4,6 +4,7 @@ import { COLUMNS, type ControlStatements, controlStatements } from "./_control_s
 /** All statements on the table, by name. */
 export interface Statements extends ControlStatements {
   readonly send: string;
+  readonly sendGenerated: string;
   readonly sendBounded: string;
   readonly store: string;
   readonly storeInTransaction: string;
@@ -74,7 +75,9 @@ export function statementsFor(schema: string): Statements {
     `insert into ${messages}
       (queue, message_id, chosen, body, visible_at, envelope, checkpoint, priority)
     select $1::text, message_id, chosen, body, ${due("delay")}, envelope, checkpoint, priority
-    from ${entries} ${condition} order by entry.place
+    from ${entries} ${condition} order by entry.place`;
+  const insertNew = (condition: string) =>
+    `${insert(condition)}
     on conflict (queue, message_id) where chosen do nothing returning message_id, chosen`;
 
   // The stored chosen ids as JSON, because not every client parses arrays.
@@ -94,12 +97,15 @@ export function statementsFor(schema: string): Statements {
 
   return {
     ...controlStatements(schema, inLine),
-    send: `with stored as (${insert("")}) select ${ids}`,
+    send: `with stored as (${insertNew("")}) select ${ids}`,
+
+    // For messages whose ids no sender has chosen: there are no duplicates to look for.
+    sendGenerated: insert(""),
 
     // The function takes a lock until the commit, then counts with a new snapshot.
     sendBounded: `with room as materialized (
         select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $9::text::bigint)
-      ), stored as (${insert("where (select size + fresh <= $9::text::bigint from room)")})
+      ), stored as (${insertNew("where (select size + fresh <= $9::text::bigint from room)")})
       select size::float8 as size, fresh::float8 as fresh, ${ids} from room`,
 
     store: store(false),
@@ -133,7 +139,7 @@ export function statementsFor(schema: string): Statements {
       update ${messages} set receipt = $4::text::bigint, attempts = attempts + 1,
         visible_at = now() + $3::text::float8 * interval '1 ms'
       where id = any(array(select id from oldest)) returning ${COLUMNS}, priority, key as line,
-        (extract(epoch from now()) * 1000)::float8 as now`,
+        (select floor(date_part('epoch', now()) * 1000)::text) as now`,
 
     // No row while the queue is paused. Without a time when the queue is empty; 0 when a message is ready
     // but another worker has locked it.

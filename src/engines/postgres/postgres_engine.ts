@@ -18,7 +18,7 @@ import type { SqlParameter, SqlRow } from "./client.ts";
 import type { PostgresLink } from "./postgres_link.ts";
 import { Receives } from "./_receives.ts";
 import { SendBatcher } from "./_send_batcher.ts";
-import { isPlain, plainParameters, storedOf, storeParameters } from "./_sends.ts";
+import { isGenerated, isPlain, plainParameters, storedOf, storeParameters } from "./_sends.ts";
 import { keysOf, PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 import { postgresTransaction } from "./_transactions.ts";
@@ -262,7 +262,7 @@ export class PostgresEngine implements Engine<string> {
     const rows = !isPlain(entries)
       ? await this.#call("store", "send", storeParameters(this.#queue, entries, maxSize))
       : maxSize === Infinity
-      ? await this.#call("send", "send", plain)
+      ? await this.#call(isGenerated(entries) ? "sendGenerated" : "send", "send", plain)
       : await this.#call("sendBounded", "send", [...plain, `${maxSize}`]);
     this.#forgetIds(entries);
     return storedOf(this.#queue, entries, maxSize, rows);
