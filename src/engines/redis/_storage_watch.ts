@@ -119,7 +119,7 @@ export class StorageWatch {
     const [, policy] = await this.#link.run(action, POLICY, this.#keys, []);
     if (policy === this.#policy) return;
     this.#policy = policy as string;
-    // The other policies evict only keys with an expiry, and the keys of a mailbox have none.
+    // The other policies evict only keys with an expiry. Of a mailbox only the replies to requests have one.
     if (!this.#policy.startsWith("allkeys")) return;
     this.#link.options.log.warn(
       "Redis may delete messages when its memory is full: set maxmemory-policy to noeviction",

@@ -30,7 +30,7 @@ export interface RedisMailboxOptions extends MailboxOptions {
 
 /**
  * Stores messages on a Redis server (6.2 or later) or a cluster, shared by processes on many machines. It
- * implements the whole mailbox contract.
+ * implements the whole mailbox contract, except transactions.
  *
  * The configuration of the server decides what a sent message survives. With `appendonly yes` and
  * `appendfsync always` it survives a crash; by default a crash may lose the last minutes. Only with
