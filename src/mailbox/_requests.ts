@@ -19,6 +19,10 @@ import type {
 /** The header of a reply that has the id of its request. */
 const REQUEST_ID = "lastcall-request-id";
 
+/** The end of the name of a reply mailbox. A mailbox of the user with another end is left alone. */
+const REPLY_ID_LENGTH = 13;
+const REPLY_ID = /^[0-9a-f-]{13}$/;
+
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** How long one receive of replies waits. */
 const WAIT_MS = 20_000;
@@ -85,13 +89,14 @@ export class Requests<T, R> {
     this.#log = safeLog(options.log);
     const id = (options.random ?? systemRandom).id();
     this.#idPrefix = `${id}-`;
-    this.#replies = open(`${replyPrefix(mailbox.name)}${id.slice(0, 13)}`);
+    this.#replies = open(`${replyPrefix(mailbox.name)}${id.slice(0, REPLY_ID_LENGTH)}`);
     this.#deleteOrphans();
   }
 
   /** Returns true for the name of a reply mailbox of requests to this mailbox. */
   static isReplyName(mailbox: string, name: string): boolean {
-    return name.startsWith(replyPrefix(mailbox));
+    const prefix = replyPrefix(mailbox);
+    return name.startsWith(prefix) && REPLY_ID.test(name.slice(prefix.length));
   }
 
   async request(body: T, options: RequestOptions): Promise<R> {

@@ -60,11 +60,15 @@ describe("the reply mailbox of requests", () => {
     await first;
     assertEquals(storage.replyQueues().toSorted(), [0, 1], "its process may still run");
 
-    await storage.clock.advance(HOUR_MS);
+    const ofUser = storage.engine.queue("orders.replies.archive");
+    ofUser.send([{ id: "kept", body: "1", delayMs: 0, dedup: false }]);
+    await storage.clock.advance(HOUR_MS + 1);
     const late = storage.open();
     const second = assertRejects(() => late.request("cake", { timeoutMs: 1_000 }));
     await storage.clock.advance(1_000);
     await second;
+    assertEquals(ofUser.count(), 1, "a queue of the user is left alone");
+    ofUser.drop();
     assertEquals(storage.replyQueues(), [0, 0]);
   });
 
