@@ -50,7 +50,7 @@ export class Watch {
   }
 
   /** Called when a handler starts. */
-  start(message: Message<Task>): Handling {
+  start(message: Message<Task>, extendsLeases: boolean): Handling {
     const { body: task } = message;
     const handling = { task, delivery: (message as Message<Task> & Handling).delivery };
     // A message that was received ahead may have lost its lease before it starts.
@@ -62,7 +62,11 @@ export class Watch {
         );
       }
     }
-    if (this.cancelled.has(task.serial)) this.faults.push(`${task.serial} started when cancelled`);
+    // Without extensions, a message that was received ahead may be cancelled after its lease has expired:
+    // the process that holds it is not told.
+    if (extendsLeases && this.cancelled.has(task.serial)) {
+      this.faults.push(`${task.serial} started when cancelled`);
+    }
     this.#running.add(handling);
     return handling;
   }
@@ -97,12 +101,14 @@ export class Watch {
 /** A process with one loop. A crash ends it in the middle of everything. */
 export class Process {
   readonly #watch: Watch;
+  readonly #extendsLeases: boolean;
   readonly #clock: ProcessClock;
   readonly #loop: MailboxLoop<Task>;
   #crashed = false;
 
   constructor(options: ProcessOptions, engine: Engine<unknown>, clock: Clock, watch: Watch) {
     this.#watch = watch;
+    this.#extendsLeases = options.extendsLeases;
     this.#clock = new ProcessClock(clock, () => this.#crashed);
     this.#loop = new MailboxLoop({
       mailbox: new EngineMailbox<Task, unknown, unknown>(
@@ -138,7 +144,7 @@ export class Process {
   }
 
   async #handle(message: Message<Task>, { attempt, signal }: HandlerContext): Promise<void> {
-    const handling = this.#watch.start(message);
+    const handling = this.#watch.start(message, this.#extendsLeases);
     try {
       await this.#clock.sleep(message.body.workMs, { signal });
     } catch (error) {
