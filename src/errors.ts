@@ -49,6 +49,11 @@ export class LeaseLostError extends Error {
 export interface RetryLaterOptions extends ErrorOptions {
   /** The pause in milliseconds, up to the longest delay of the engine. @default {the pause of the loop's backoff} */
   readonly delayMs?: number;
+  /**
+   * True pauses the whole queue for the same time, in all processes: for a provider that refuses all calls, as
+   * with the HTTP status 429. Needs `capabilities.pause`; without it only the message waits. @default {false}
+   */
+  readonly pauseQueue?: boolean;
 }
 
 /**
@@ -60,12 +65,15 @@ export class RetryLaterError extends Error {
   override readonly name = "RetryLaterError";
   /** The pause in milliseconds; undefined uses the loop's backoff. */
   readonly delayMs: number | undefined;
+  /** True when the whole queue pauses for the same time. */
+  readonly pauseQueue: boolean;
 
   /** Creates the error. `message` is logged. @throws {TypeError | RangeError} when the delay is invalid */
   constructor(message: string, options: RetryLaterOptions = {}) {
     super(message, options);
     if (options.delayMs !== undefined) checkDuration("delayMs", options.delayMs);
     this.delayMs = options.delayMs;
+    this.pauseQueue = options.pauseQueue ?? false;
   }
 }
 

@@ -152,8 +152,7 @@ export class MailboxRun<T, R> {
     let suspects = false;
     let now: number | undefined;
     for (const message of messages) {
-      const { deliveryCount, maxDeliveries } = message;
-      const isSuspect = policy?.suspects(deliveryCount, maxDeliveries) ?? false;
+      const isSuspect = policy?.suspects(message) ?? false;
       const item = new Item(message, this.#leases.take(message as Message<unknown>), isSuspect);
       this.#config.track(item);
       this.#settler.add(item);

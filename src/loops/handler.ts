@@ -179,7 +179,7 @@ export async function handle<T, R>(
   context: MessageContext,
   options: HandlerOptions<T, R>,
 ): Promise<Decision> {
-  const exhausted = options.policy?.beforeWork(message.deliveryCount, message.maxDeliveries);
+  const exhausted = options.policy?.beforeWork(message);
   if (exhausted !== undefined) return deadLetter(exhausted);
   try {
     let input = message;
@@ -222,7 +222,7 @@ function afterFailure<T, R>(
     log.debug("message is retried later", { id, attempt, delayMs, error });
     return { kind: "nack", options: { delayMs, countsAttempt: false }, error };
   }
-  const reason = policy?.afterFailure(error, attempt, message.maxDeliveries);
+  const reason = policy?.afterFailure(error, message);
   if (reason !== undefined) return deadLetter(reason, error);
   log.warn("message failed", { id, attempt, delayMs: backoff, error });
   const countsAttempt = policy === undefined || !policy.excuses(error);

@@ -37,6 +37,10 @@ export class DeliveredMessage<T, B> implements EnvelopeGetters {
     return this.delivery.deliveryCount;
   }
 
+  get leaseExpiries(): number | undefined {
+    return this.delivery.leaseExpiries;
+  }
+
   get enqueuedAt(): number {
     return this.delivery.enqueuedAt;
   }

@@ -11,6 +11,7 @@ export class Slot<B> {
   dueAt = 0;
   deliveryCount = 0;
   releases = 0;
+  leaseExpiries = 0;
   checkpoint: B | undefined;
   /** The delivery that can settle it, while it is in flight. */
   holder: MemoryDelivery<B> | undefined;
@@ -33,12 +34,14 @@ export class Slot<B> {
 export class MemoryDelivery<B> implements Delivery<B> {
   readonly slot: Slot<B>;
   readonly deliveryCount: number;
+  readonly leaseExpiries: number;
   readonly state: MessageState | undefined;
   readonly #nonce: number;
 
   constructor(slot: Slot<B>, nonce: number, state?: MessageState) {
     this.slot = slot;
     this.deliveryCount = slot.deliveryCount;
+    this.leaseExpiries = slot.leaseExpiries;
     this.state = state;
     this.#nonce = nonce;
   }

@@ -6,6 +6,8 @@ export interface Capabilities {
   readonly perReceiveVisibility: boolean;
   /** A release does not spend a delivery attempt. */
   readonly restoresAttempts: boolean;
+  /** A delivery tells how many earlier ones ended because their lease expired or their process died. */
+  readonly leaseExpiries: boolean;
   /** Messages are received in the order they were sent, also after a release. */
   readonly fifo: boolean;
   /** A message can be sent with a delay. */
@@ -28,10 +30,17 @@ export interface Capabilities {
   readonly lookup: boolean;
   /** `pause` and `resume` control all processes. */
   readonly pause: boolean;
+  /** `rateLimit` limits the deliveries to all processes together. */
+  readonly rateLimit: boolean;
   /** `request` sends a message and waits for its reply. */
   readonly requests: boolean;
   /** Messages can be sent and acknowledged in a transaction of the caller. */
   readonly transactions: boolean;
+  /**
+   * The messages of a process that died are delivered again within seconds, before their visibility timeout
+   * passes. It may be false until the first receive, and become false when the connection does not allow it.
+   */
+  readonly ownerDetection: boolean;
 }
 
 /** The capabilities of an engine without limits. */
@@ -39,6 +48,7 @@ export const FULL_CAPABILITIES: Capabilities = {
   fencedAck: true,
   perReceiveVisibility: true,
   restoresAttempts: true,
+  leaseExpiries: true,
   fifo: true,
   delay: true,
   dedup: true,
@@ -50,8 +60,10 @@ export const FULL_CAPABILITIES: Capabilities = {
   dedupWindow: true,
   lookup: true,
   pause: true,
+  rateLimit: true,
   requests: true,
   transactions: true,
+  ownerDetection: true,
 };
 
 /**
@@ -60,12 +72,15 @@ export const FULL_CAPABILITIES: Capabilities = {
  */
 export const BASIC_CAPABILITIES: Capabilities = {
   ...FULL_CAPABILITIES,
+  leaseExpiries: false,
   keys: false,
   priorities: false,
   longDelays: false,
   dedupWindow: false,
   lookup: false,
   pause: false,
+  rateLimit: false,
   requests: false,
   transactions: false,
+  ownerDetection: false,
 };

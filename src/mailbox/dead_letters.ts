@@ -12,6 +12,19 @@ export type ErrorClass = abstract new (...parameters: any[]) => Error;
 /** The default of {@linkcode DeadLetterOptions.maxDeliveries}. */
 const DEFAULT_MAX_DELIVERIES = 10;
 
+/** A message becomes a suspect when so many of its deliveries have ended unsettled. */
+const SUSPECT_AFTER = 2;
+
+/** How often a message was delivered, and how these deliveries ended. Every message has these members. */
+export interface DeliveryHistory {
+  /** The number of this delivery, from 1. */
+  readonly deliveryCount: number;
+  /** How many earlier deliveries ended unsettled; undefined where the engine does not know. */
+  readonly leaseExpiries?: number | undefined;
+  /** The message's own limit, which replaces that of the policy. */
+  readonly maxDeliveries?: number | undefined;
+}
+
 /** Options of {@linkcode DeadLetterPolicy}. */
 export interface DeadLetterOptions {
   /** A message that failed this often is dead-lettered. @default {10} */
@@ -30,9 +43,10 @@ export interface DeadLetterOptions {
  * import { DeadLetterPolicy } from "@lastcall/lastcall";
  *
  * const policy = new DeadLetterPolicy({ maxDeliveries: 3, include: [TypeError] });
- * console.assert(policy.afterFailure(new Error("busy"), 2) === undefined);
- * console.assert(policy.afterFailure(new Error("busy"), 3)?.reason === "max_deliveries");
- * console.assert(policy.afterFailure(new TypeError("bad"), 1)?.reason === "handler_error");
+ * const [second, third] = [{ deliveryCount: 2 }, { deliveryCount: 3 }];
+ * console.assert(policy.afterFailure(new Error("busy"), second) === undefined);
+ * console.assert(policy.afterFailure(new Error("busy"), third)?.reason === "max_deliveries");
+ * console.assert(policy.afterFailure(new TypeError("bad"), second)?.reason === "handler_error");
  * ```
  */
 export class DeadLetterPolicy {
@@ -54,29 +68,33 @@ export class DeadLetterPolicy {
   }
 
   /**
-   * Returns true for a message that was delivered more often than it may fail. Its process ended before its
-   * handler did, because of this message or of another one in flight. A suspect is handled once more,
-   * alone, before it is dead-lettered.
+   * Returns true for a message whose deliveries ended unsettled twice: its process died, because of this
+   * message or of another one in flight, or its lease expired. A suspect is handled alone, so that the next
+   * crash tells which message causes it. Where the engine does not count such deliveries, a message is a
+   * suspect when it was delivered more often than it may fail.
    */
-  suspects(deliveryCount: number, maxDeliveries: number = this.maxDeliveries): boolean {
-    return deliveryCount > maxDeliveries;
+  suspects({ deliveryCount, leaseExpiries, ...message }: DeliveryHistory): boolean {
+    if (leaseExpiries !== undefined) return leaseExpiries >= SUSPECT_AFTER;
+    return deliveryCount > (message.maxDeliveries ?? this.maxDeliveries);
   }
 
   /**
-   * Called before the handler. Returns a reason for a suspect that was handled alone and came back. With
-   * `maxDeliveries: 1` no handler is called twice.
+   * Called before the handler. Returns a reason for a message that was delivered `maxDeliveries` times, if it
+   * was handled alone at least once and that delivery ended unsettled, too. With `maxDeliveries: 1` no handler
+   * is called twice.
    */
-  beforeWork(
-    deliveryCount: number,
-    maxDeliveries: number = this.maxDeliveries,
-  ): DeadLetterReason | undefined {
-    const allowed = maxDeliveries === 1 ? 1 : maxDeliveries + 1;
-    if (deliveryCount <= allowed) return undefined;
+  beforeWork(message: DeliveryHistory): DeadLetterReason | undefined {
+    const { deliveryCount, leaseExpiries, maxDeliveries = this.maxDeliveries } = message;
+    const isSpent = leaseExpiries === undefined
+      ? deliveryCount > maxDeliveries + 1
+      : deliveryCount > maxDeliveries && leaseExpiries > SUSPECT_AFTER;
+    if (!isSpent && (maxDeliveries > 1 || deliveryCount === 1)) return undefined;
+    const unsettled = leaseExpiries ?? deliveryCount - 1;
     return {
       reason: "max_deliveries",
       error:
-        `delivered ${deliveryCount} times, and its handler never ended; its process ended or ` +
-        `its lease expired each time (maxDeliveries: ${maxDeliveries})`,
+        `${unsettled} of ${deliveryCount - 1} deliveries ended when the process ended or the ` +
+        `lease expired, before the handler did (maxDeliveries: ${maxDeliveries})`,
     };
   }
 
@@ -85,15 +103,15 @@ export class DeadLetterPolicy {
     return isOneOf(error, this.#exclude);
   }
 
-  /** Called after the handler failed. Returns the reason to dead-letter the message, if any. */
-  afterFailure(
-    error: unknown,
-    deliveryCount: number,
-    maxDeliveries: number = this.maxDeliveries,
-  ): DeadLetterReason | undefined {
+  /**
+   * Called after the handler failed. Returns the reason to dead-letter the message, if any. Deliveries that
+   * ended unsettled are not failures.
+   */
+  afterFailure(error: unknown, message: DeliveryHistory): DeadLetterReason | undefined {
     if (this.excuses(error)) return undefined;
+    const { deliveryCount, leaseExpiries = 0, maxDeliveries = this.maxDeliveries } = message;
     const isIncluded = isOneOf(error, this.#include);
-    if (!isIncluded && deliveryCount < maxDeliveries) return undefined;
+    if (!isIncluded && deliveryCount - leaseExpiries < maxDeliveries) return undefined;
     return { reason: isIncluded ? "handler_error" : "max_deliveries", error: errorText(error) };
   }
 }

@@ -6,6 +6,7 @@
  */
 
 import type { Capabilities } from "./capabilities.ts";
+import type { RateLimit } from "./queue_control.ts";
 
 export { BASIC_CAPABILITIES, type Capabilities, FULL_CAPABILITIES } from "./capabilities.ts";
 
@@ -65,13 +66,18 @@ export interface StoredMessage<B> {
 export interface Delivery<B> extends StoredMessage<B> {
   /** Unique for each delivery. */
   readonly receiptHandle: string;
+  /**
+   * How many earlier deliveries ended unsettled: their lease expired, or their process died. They are part of
+   * `deliveryCount`. Undefined where the engine does not know.
+   */
+  readonly leaseExpiries?: number | undefined;
 }
 
 /** The result of a receive. */
 export interface Received<B> {
   /** The oldest visible messages, at most as many as requested. */
   readonly deliveries: readonly Delivery<B>[];
-  /** Without messages: the time until the next one becomes visible, or `Infinity`. */
+  /** Without messages: the time until the next receive can deliver one, or `Infinity`. */
   readonly nextDueMs: number;
   /**
    * The time of the receive by the clock of `enqueuedAt`, in milliseconds since the Unix epoch. It decides
@@ -92,6 +98,10 @@ export interface EngineStats {
   readonly oldestWaitingMs?: number | undefined;
   /** True while `pause` stops all deliveries. */
   readonly paused?: boolean | undefined;
+  /** The time until a pause ends by itself, in milliseconds; undefined when it lasts until it is resumed. */
+  readonly pausedForMs?: number | undefined;
+  /** The limit of deliveries to all processes together, if there is one. */
+  readonly rateLimit?: RateLimit | undefined;
 }
 
 /** The calls of an engine that take part in a transaction of the caller. */
@@ -119,6 +129,8 @@ export interface EngineTransaction<B> {
  *   one can be delivered. It stays the first while it is in flight, released, nacked or its lease has
  *   expired, and leaves the line when it is acknowledged, dead-lettered or cancelled. The others wait.
  * - Of the messages that can be delivered, those with the highest priority come first, oldest first.
+ * - With `ownerDetection`, the leases of a process that died expire within seconds. A process that is frozen or
+ *   blocked, or that reconnects, keeps its leases until they expire.
  *
  * Members for which the engine lacks the capability may be absent.
  */
@@ -137,7 +149,7 @@ export interface Engine<B> {
   send(entries: readonly Entry<B>[]): Maybe<readonly boolean[]>;
   /**
    * Delivers visible messages in their order, at most `max`, and hides them for `visibilityMs`. Delivers none
-   * while the queue is paused. Does not wait.
+   * while the queue is paused, and no more than its rate limit allows. Does not wait.
    */
   receive(max: number, visibilityMs: number): Maybe<Received<B>>;
   /** Removes messages. */
@@ -180,8 +192,17 @@ export interface Engine<B> {
   cancel?(id: string): Maybe<boolean>;
   /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
   onCancel?(listener: (id: string) => void): () => Maybe<void>;
-  /** Stops the deliveries to all processes, or continues them. It lasts through restarts. */
-  pause?(paused: boolean): Maybe<void>;
+  /**
+   * Stops the deliveries to all processes for `forMs` milliseconds, with `Infinity` until they are resumed. It
+   * never shortens an earlier pause. With 0 it continues them. It lasts through restarts. All receives that
+   * wait learn of it at once.
+   */
+  pause?(forMs: number): Maybe<void>;
+  /**
+   * Limits the deliveries to all processes together, or with undefined ends the limit. It lasts through
+   * restarts. `QueueControl` defines what the limit counts.
+   */
+  rateLimit?(limit: RateLimit | undefined): Maybe<void>;
   /**
    * Returns the calls that run in a transaction of the caller.
    *

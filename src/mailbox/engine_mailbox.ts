@@ -12,7 +12,9 @@ import {
   type MailboxOptions,
   type MailboxStats,
   MAX_BATCH,
+  MAX_DELAY_MS,
   type Message,
+  type PauseOptions,
   type PeekedMessage,
   type QueueStats,
   type ReceiveOptions,
@@ -23,6 +25,7 @@ import {
   type TransactionMailbox,
 } from "./mailbox.ts";
 import { peekedMessage } from "./_opener.ts";
+import { checkRateLimit, type RateLimit } from "./queue_control.ts";
 import { Receiver } from "./_receiver.ts";
 import { Requests } from "./_requests.ts";
 import { NO_OPTIONS, optionsOfEach, requireCapability, Sender } from "./_sender.ts";
@@ -34,8 +37,6 @@ import { NO_OPTIONS, optionsOfEach, requireCapability, Sender } from "./_sender.
 export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** The name in logs, loops and reply addresses. */
   readonly name: string;
-  /** What the engine can do. */
-  readonly capabilities: Capabilities;
   /** The engine's name, such as `Redis`. */
   readonly engine: string | undefined;
   readonly #engine: Engine<B>;
@@ -57,7 +58,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     const { codec: bodies, ...others } = options;
     this.name = checkMailboxName(name);
     this.#engine = engine;
-    this.capabilities = engine.capabilities;
     this.engine = engine.label;
     this.#codec = bodies === undefined ? codec : withBodyCodec(codec, bodies);
     this.#options = others;
@@ -69,6 +69,11 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     };
     this.#sender = new Sender(name, storage);
     this.#receiver = new Receiver(name, storage);
+  }
+
+  /** What the engine can do. */
+  get capabilities(): Capabilities {
+    return this.#engine.capabilities;
   }
 
   /** What the engine cannot do at the moment; undefined while it can do everything. */
@@ -103,8 +108,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Sends a message and waits for the reply of its handler. */
   async request(body: T, options: RequestOptions = {}): Promise<R> {
-    this.#checkOpen("send a request to");
-    this.#require("requests", "request");
+    this.#checkOpen("send a request to", "requests", "request");
     this.#requests ??= new Requests<T, R>(this, this.#engine, this.#options, (name) => {
       return this.#shared<R>(name);
     });
@@ -167,16 +171,14 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Returns the message with this id, without receiving it; undefined when the mailbox has none. */
   async get(id: string): Promise<PeekedMessage<T> | undefined> {
-    this.#checkOpen("read");
-    this.#require("lookup", "get");
+    this.#checkOpen("read", "lookup", "get");
     const stored = await this.#engine.find!(checkId(id));
     return stored && await peekedMessage<T, B>(this.#codec, stored);
   }
 
   /** Deletes the message with this id, and cancels its handler. Returns false when there is none. */
   async cancel(id: string): Promise<boolean> {
-    this.#checkOpen("cancel a message of");
-    this.#require("lookup", "cancel");
+    this.#checkOpen("cancel a message of", "lookup", "cancel");
     return await this.#engine.cancel!(checkId(id));
   }
 
@@ -185,18 +187,23 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return this.#engine.onCancel?.(listener) ?? (() => {});
   }
 
-  /** Stops the deliveries to all processes until `resume`. Messages in flight are not affected. */
-  async pause(): Promise<void> {
-    this.#checkOpen("pause");
-    this.#require("pause", "pause");
-    await this.#engine.pause!(true);
+  /** Stops the deliveries to all processes, until `resume` or for `forMs`. */
+  async pause({ forMs = Infinity }: PauseOptions = {}): Promise<void> {
+    this.#checkOpen("pause", "pause", "pause");
+    if (forMs !== Infinity) checkDuration("forMs", forMs, MAX_DELAY_MS);
+    if (forMs > 0) await this.#engine.pause!(forMs);
   }
 
   /** Continues the deliveries to all processes. */
   async resume(): Promise<void> {
-    this.#checkOpen("resume");
-    this.#require("pause", "resume");
-    await this.#engine.pause!(false);
+    this.#checkOpen("resume", "pause", "resume");
+    await this.#engine.pause!(0);
+  }
+
+  /** Limits the deliveries to all processes together, or ends the limit. */
+  async rateLimit(limit: RateLimit | false): Promise<void> {
+    this.#checkOpen("limit", "rateLimit", "rateLimit");
+    await this.#engine.rateLimit!(limit === false ? undefined : checkRateLimit(limit));
   }
 
   /** Deletes every message and returns their number. */
@@ -279,13 +286,10 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return mailbox;
   }
 
-  /** Throws when the engine cannot do what a call needs. */
-  #require(capability: keyof Capabilities, what: string): void {
-    requireCapability(this.#engine, this.name, capability, what);
-  }
-
-  #checkOpen(what: string): void {
+  /** Throws when the mailbox is closed, or when its engine cannot do what a call needs. */
+  #checkOpen(what: string, capability?: keyof Capabilities, call = ""): void {
     if (this.closed) throw new MailboxClosedError(`Cannot ${what} "${this.name}": it is closed`);
+    if (capability !== undefined) requireCapability(this.#engine, this.name, capability, call);
   }
 }
 

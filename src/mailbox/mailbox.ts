@@ -12,6 +12,7 @@ import type { BodyCodec } from "./codec.ts";
 import type { Capabilities, OffThreadPlan } from "./engine.ts";
 import type { EnvelopeOptions, ReplyMailbox } from "./envelope.ts";
 import type { DeadLetter, Message, PeekedMessage } from "./message.ts";
+import type { RateLimit } from "./queue_control.ts";
 
 export {
   BASIC_CAPABILITIES,
@@ -30,6 +31,7 @@ export type {
   StepRecord,
   TransactionMessage,
 } from "./message.ts";
+export type { RateLimit } from "./queue_control.ts";
 export { MAX_VISIBILITY_MS } from "../_checks.ts";
 
 /** The most messages per call. */
@@ -119,12 +121,22 @@ export interface MailboxStats {
   readonly oldestWaitingMs?: number | undefined;
   /** True while the mailbox is paused for all processes. */
   readonly paused?: boolean | undefined;
+  /** The time until a pause ends by itself, in milliseconds; undefined when it lasts until `resume`. */
+  readonly pausedForMs?: number | undefined;
+  /** The limit of deliveries to all processes together, if there is one. */
+  readonly rateLimit?: RateLimit | undefined;
 }
 
 /** A queue that {@linkcode Mailbox.queues} found. */
 export interface QueueStats extends MailboxStats {
   /** The name of the queue. */
   readonly name: string;
+}
+
+/** Options of {@linkcode Mailbox.pause}. */
+export interface PauseOptions {
+  /** How long the pause lasts, in milliseconds. @default {until `resume`} */
+  readonly forMs?: number;
 }
 
 /** The part of a mailbox that takes part in a transaction of the caller. */
@@ -185,10 +197,20 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
    * The message is not delivered again, whatever the handler does.
    */
   cancel(id: string): Promise<boolean>;
-  /** Stops the deliveries to all processes until `resume`. Messages in flight are not affected. */
-  pause(): Promise<void>;
+  /**
+   * Stops the deliveries to all processes, until `resume` or for `forMs`. A shorter pause does not shorten a
+   * longer one. Messages in flight are not affected, nor are those that a loop has prefetched.
+   */
+  pause(options?: PauseOptions): Promise<void>;
   /** Continues the deliveries to all processes. */
   resume(): Promise<void>;
+  /**
+   * Limits the deliveries to all processes together: no period of `perMs` has more than `max`. Redeliveries
+   * count too. The limit is stored with the queue and lasts until `rateLimit(false)`.
+   *
+   * @throws {TypeError | RangeError} when the limit is invalid.
+   */
+  rateLimit(limit: RateLimit | false): Promise<void>;
   /**
    * Returns the sends that run in a transaction of the caller: the messages are stored when it is committed.
    * `transaction` is the object that the database client hands to a transaction. Where that client needs no

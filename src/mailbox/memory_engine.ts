@@ -13,6 +13,7 @@ import {
 } from "./engine.ts";
 import { fullError } from "./errors.ts";
 import { Lines, MemoryDelivery, RememberedIds, Slot, stateOf } from "./_memory_lines.ts";
+import { QueueControl, type RateLimit } from "./queue_control.ts";
 
 /**
  * Stores messages in the memory of this process.
@@ -24,11 +25,14 @@ import { Lines, MemoryDelivery, RememberedIds, Slot, stateOf } from "./_memory_l
  *   └─ key ───┴─ the message before it with the same key is gone
  * ```
  *
- * No timer runs: `receive` moves the messages whose due time has passed back to `ready`, each to its old
- * place.
+ * No timer runs: `receive` moves messages that are due back to `ready`, each to its old place.
  */
 export class MemoryEngine<B> implements Engine<B> {
-  readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, transactions: false };
+  readonly capabilities: Capabilities = {
+    ...FULL_CAPABILITIES,
+    transactions: false,
+    ownerDetection: false, // nothing survives the process
+  };
   readonly label = "memory";
   readonly #name: string;
   readonly #maxSize: number;
@@ -37,6 +41,7 @@ export class MemoryEngine<B> implements Engine<B> {
   readonly #due = new Heap<Slot<B>>((a, b) => a.dueAt < b.dueAt);
   readonly #chosen = new Map<string, Slot<B>>();
   readonly #remembered: RememberedIds;
+  readonly #control = new QueueControl();
   readonly #listeners = new Set<() => void>();
   readonly #cancelListeners = new Set<(id: string) => void>();
   /** The queues of the same storage by name, shared by all of them. */
@@ -44,7 +49,6 @@ export class MemoryEngine<B> implements Engine<B> {
   #count = 0;
   #lastNumber = 0;
   #lastNonce = 0;
-  #paused = false;
 
   constructor(
     name: string,
@@ -74,10 +78,11 @@ export class MemoryEngine<B> implements Engine<B> {
 
   receive(max: number, visibilityMs: number): Received<B> {
     const now = this.#clock.monotonic();
-    if (this.#paused) return { deliveries: [], nextDueMs: Infinity };
     this.#showDue(now);
+    const allowance = this.#control.allowance(max, now);
+    if (allowance.max === 0) return { deliveries: [], nextDueMs: allowance.nextMs };
     const deliveries: MemoryDelivery<B>[] = [];
-    while (deliveries.length < max) {
+    while (deliveries.length < allowance.max) {
       const slot = this.#lines.take();
       if (slot === undefined) break;
       slot.deliveryCount++;
@@ -86,6 +91,7 @@ export class MemoryEngine<B> implements Engine<B> {
       this.#hide(slot);
       deliveries.push(slot.holder);
     }
+    this.#control.delivered(deliveries.length, now);
     const nextDueAt = this.#due.peek()?.dueAt ?? Infinity;
     return { deliveries, nextDueMs: nextDueAt - now };
   }
@@ -149,7 +155,8 @@ export class MemoryEngine<B> implements Engine<B> {
   }
 
   stats(): EngineStats {
-    this.#showDue(this.#clock.monotonic());
+    const now = this.#clock.monotonic();
+    this.#showDue(now);
     let inFlight = 0;
     for (const { holder } of this.#due.values()) if (holder !== undefined) inFlight++;
     const waiting = this.#lines.values();
@@ -158,7 +165,7 @@ export class MemoryEngine<B> implements Engine<B> {
       waiting: waiting.length,
       delayed: this.#due.size - inFlight,
       inFlight,
-      paused: this.#paused,
+      ...this.#control.stats(now),
       ...(waiting.length > 0 && { oldestWaitingMs: Math.max(0, this.#clock.now() - oldest) }),
     };
   }
@@ -185,7 +192,7 @@ export class MemoryEngine<B> implements Engine<B> {
     if (slot === undefined) return false;
     const isInFlight = slot.holder !== undefined;
     this.#remove(slot);
-    if (isInFlight) { for (const listener of this.#cancelListeners) listener(id); }
+    if (isInFlight) this.#cancelListeners.forEach((listener) => listener(id));
     return true;
   }
 
@@ -194,8 +201,13 @@ export class MemoryEngine<B> implements Engine<B> {
     return () => void this.#cancelListeners.delete(listener);
   }
 
-  pause(paused: boolean): void {
-    this.#paused = paused;
+  pause(forMs: number): void {
+    this.#control.pause(forMs, this.#clock.monotonic());
+    this.#wake();
+  }
+
+  rateLimit(limit: RateLimit | undefined): void {
+    this.#control.limit(limit);
     this.#wake();
   }
 
@@ -258,6 +270,7 @@ export class MemoryEngine<B> implements Engine<B> {
   /** Makes messages visible whose delay or lease is over. */
   #showDue(now: number): void {
     for (let slot = this.#due.peek(); slot && slot.dueAt <= now; slot = this.#due.peek()) {
+      if (slot.holder !== undefined) slot.leaseExpiries++;
       slot.holder = undefined;
       this.#show(slot);
     }
@@ -272,12 +285,9 @@ export class MemoryEngine<B> implements Engine<B> {
   }
 
   /** Calls `settle` for each delivery whose lease has not expired. Returns for each whether it had not. */
-  #each(
-    deliveries: readonly Delivery<B>[],
-    settle: (slot: Slot<B>, now: number) => void,
-  ): boolean[] {
+  #each(all: readonly Delivery<B>[], settle: (slot: Slot<B>, now: number) => void): boolean[] {
     const now = this.#clock.monotonic();
-    return deliveries.map((delivery) => {
+    return all.map((delivery) => {
       const { slot } = delivery as MemoryDelivery<B>;
       if (slot.holder !== delivery || slot.dueAt <= now) return false;
       settle(slot, now);

@@ -31,6 +31,11 @@ export interface Message<T, R = unknown> extends MessageEnvelope {
   readonly receiptHandle: string;
   /** The number of this delivery, from 1. A release does not count. */
   readonly deliveryCount: number;
+  /**
+   * How many earlier deliveries ended unsettled, because their lease expired or their process died. They are
+   * part of `deliveryCount`. Undefined where the engine does not know.
+   */
+  readonly leaseExpiries?: number | undefined;
   /** When it was sent, in milliseconds since the Unix epoch. */
   readonly enqueuedAt: number;
   /** When it expires, in milliseconds since the Unix epoch; undefined when it does not. */

@@ -9,7 +9,7 @@ import type {
   StoredMessage,
 } from "../mailbox/engine.ts";
 import { MailboxConnectionError } from "../mailbox/errors.ts";
-import type { Capabilities } from "../mailbox/mailbox.ts";
+import type { Capabilities, RateLimit } from "../mailbox/mailbox.ts";
 
 /** The calls of an engine that can fail or hang. */
 export type EngineOperation = Exclude<
@@ -188,8 +188,12 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   /** Calls the wrapped engine, with the requested faults. */
-  pause(paused: boolean): Maybe<void> {
-    return this.#call("pause", () => this.#inner.pause?.(paused));
+  pause(forMs: number): Maybe<void> {
+    return this.#call("pause", () => this.#inner.pause?.(forMs));
+  }
+
+  rateLimit(limit: RateLimit | undefined): Maybe<void> {
+    return this.#call("rateLimit", () => this.#inner.rateLimit?.(limit));
   }
 
   /** Returns another queue of the wrapped engine, which has no faults. */

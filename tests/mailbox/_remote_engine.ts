@@ -7,7 +7,7 @@ import type {
   Received,
   StoredMessage,
 } from "../../src/mailbox/engine.ts";
-import type { Capabilities } from "../../src/mailbox/mailbox.ts";
+import type { Capabilities, RateLimit } from "../../src/mailbox/mailbox.ts";
 
 /**
  * Wraps an engine as if it was behind a network: every call takes a turn in each direction, and a delivery is
@@ -84,8 +84,12 @@ export class RemoteEngine<B> implements Engine<B> {
     return travel(() => this.#inner.cancel?.(id) ?? false);
   }
 
-  pause(paused: boolean): Promise<void> {
-    return travel(() => this.#inner.pause?.(paused));
+  pause(forMs: number): Promise<void> {
+    return travel(() => this.#inner.pause?.(forMs));
+  }
+
+  rateLimit(limit: RateLimit | undefined): Promise<void> {
+    return travel(() => this.#inner.rateLimit?.(limit));
   }
 
   onCancel(listener: (id: string) => void): () => void | Promise<void> {

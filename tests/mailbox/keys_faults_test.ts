@@ -321,7 +321,7 @@ const CONTROL: Faults = {
 
   "resumes at a purge": class extends Engine {
     override purge(): number {
-      this.pause(false);
+      this.pause(0);
       return super.purge();
     }
   },

@@ -29,7 +29,10 @@ export class DenoKvEngine implements Engine<string> {
   readonly capabilities: Capabilities = {
     ...FULL_CAPABILITIES,
     lookup: false, // a key for each id would double what a send and an acknowledgement write
+    leaseExpiries: false,
+    rateLimit: false,
     transactions: false, // Deno KV has no open transactions
+    ownerDetection: false,
   };
   readonly label = "Deno KV";
   readonly #name: string;
@@ -174,8 +177,8 @@ export class DenoKvEngine implements Engine<string> {
     return this.#administration.purge();
   }
 
-  async pause(paused: boolean): Promise<void> {
-    await this.#administration.pause(paused);
+  async pause(forMs: number): Promise<void> {
+    await this.#administration.pause(forMs > 0);
     this.#wake();
   }
 

@@ -31,6 +31,7 @@ export class NatsEngine implements Engine<string> {
   readonly capabilities: Capabilities = {
     ...FULL_CAPABILITIES,
     fencedAck: false, // the server accepts an ack from an expired lease
+    leaseExpiries: false, // the server only counts deliveries
     fifo: false, // released messages return in the order of their release
     exactStats: false, // the server does not tell a delayed message from one in flight
     keys: false, // a consumer delivers in the order of its stream
@@ -38,8 +39,10 @@ export class NatsEngine implements Engine<string> {
     dedupWindow: false, // the server has one window for all messages of a stream
     lookup: false, // the server does not tell in which state a message is
     pause: false, // servers before 2.11 cannot pause a consumer
+    rateLimit: false, // the limit of a consumer is in bits per second
     requests: false, // replies to a process that has ended would create its streams again
     transactions: false,
+    ownerDetection: false, // a lease does not tell which connection has it
   };
   readonly label = "NATS";
   readonly #name: string;

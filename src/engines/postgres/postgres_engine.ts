@@ -48,7 +48,12 @@ const IDS_PER_CLEANUP = 100;
 
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = {
+    ...FULL_CAPABILITIES,
+    leaseExpiries: false,
+    rateLimit: false,
+    ownerDetection: false,
+  };
   readonly label = "PostgreSQL";
   readonly #queue: string;
   readonly #link: PostgresLink;
@@ -196,7 +201,8 @@ export class PostgresEngine implements Engine<string> {
     return this.#link.wakeUps.onCancel(this.#queue, listener);
   }
 
-  async pause(paused: boolean): Promise<void> {
+  async pause(forMs: number): Promise<void> {
+    const paused = forMs > 0;
     await this.#call(paused ? "pause" : "resume", paused ? "pause" : "resume", [this.#queue]);
     if (!paused) this.#link.wake(this.#queue);
   }

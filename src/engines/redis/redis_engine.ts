@@ -53,7 +53,13 @@ export interface RedisEngineOptions {
 
 /** One queue on a server. All times are by the server's clock, which its clients share. */
 export class RedisEngine implements Engine<string> {
-  readonly capabilities: Capabilities = { ...FULL_CAPABILITIES, transactions: false };
+  readonly capabilities: Capabilities = {
+    ...FULL_CAPABILITIES,
+    leaseExpiries: false,
+    rateLimit: false,
+    transactions: false,
+    ownerDetection: false,
+  };
   readonly label = "Redis";
   readonly #name: string;
   readonly #link: RedisLink;
@@ -213,7 +219,8 @@ export class RedisEngine implements Engine<string> {
     return this.#link.channels.listen(cancelChannelOf(this.#name), onNotification, NO_CANCELS);
   }
 
-  async pause(paused: boolean): Promise<void> {
+  async pause(forMs: number): Promise<void> {
+    const paused = forMs > 0;
     await this.#run(paused ? "pause" : "resume", PAUSE, [paused ? 1 : 0]);
   }
 

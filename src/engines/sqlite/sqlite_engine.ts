@@ -51,7 +51,12 @@ type Settlement = "extend" | "nack" | "release" | "checkpoint";
  * leases and delays become longer or shorter by the difference; receipt handles do not depend on it.
  */
 export class SqliteEngine implements Engine<string> {
-  readonly capabilities: Capabilities = FULL_CAPABILITIES;
+  readonly capabilities: Capabilities = {
+    ...FULL_CAPABILITIES,
+    leaseExpiries: false,
+    rateLimit: false,
+    ownerDetection: false,
+  };
   readonly label = "SQLite";
   readonly #queue: string;
   readonly #connection: Connection;
@@ -176,7 +181,8 @@ export class SqliteEngine implements Engine<string> {
     return this.#cancelled.listen(listener);
   }
 
-  async pause(paused: boolean): Promise<void> {
+  async pause(forMs: number): Promise<void> {
+    const paused = forMs > 0;
     await this.#connection.write(() => {
       this.#statements.pause.run(this.#queue, paused ? 1 : 0);
     });

@@ -53,6 +53,7 @@ export function capabilitiesOf(
   return {
     ...FULL_CAPABILITIES,
     restoresAttempts: false, // SQS counts deliveries itself
+    leaseExpiries: false, // SQS only counts deliveries
     fifo: fifo && !keyed && !isDeadLetters, // SQS keeps the order inside a group
     delay: !fifo, // a FIFO queue has one delay for all messages
     dedup: false, // SQS finds no message by its id
@@ -64,8 +65,10 @@ export function capabilitiesOf(
     dedupWindow: false, // always five minutes, and SQS does not tell that it dropped a duplicate
     lookup: false, // SQS finds no message by its id
     pause: false, // a queue has nothing to store it in
+    rateLimit: false, // the same
     requests: false, // a new queue can take a minute, and an abandoned one stays for good
     transactions: false,
+    ownerDetection: false, // workers hold no connection to a queue
   };
 }
 

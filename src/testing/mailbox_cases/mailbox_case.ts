@@ -81,6 +81,7 @@ export type MailboxTopic =
   | "stats"
   | "get and cancel"
   | "pause"
+  | "rate limit"
   | "requests"
   | "codecs";
 

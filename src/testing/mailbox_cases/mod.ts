@@ -19,8 +19,9 @@ import { keys, priorities } from "./keys_and_priorities.ts";
 import { receiptHandles, visibility } from "./leases.ts";
 import { longPoll } from "./long_poll.ts";
 import { type MailboxCase, type MakeMailbox, Setup, skipReason } from "./mailbox_case.ts";
+import { pause, rateLimit } from "./queue_control.ts";
 import { releaseAndNack } from "./release_and_nack.ts";
-import { getAndCancel, pause, requests, stats } from "./stats_and_control.ts";
+import { getAndCancel, requests, stats } from "./stats_and_lookup.ts";
 
 /**
  * The cases of the mailbox contract, by topic. They can run in any order.
@@ -64,6 +65,7 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...stats,
   ...getAndCancel,
   ...pause,
+  ...rateLimit,
   ...requests,
   ...codecs,
 ];

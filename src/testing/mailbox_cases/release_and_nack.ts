@@ -7,6 +7,24 @@ const inOrder = topic("release and nack", { requires: ["fifo"] });
 
 /** Released and nacked messages return to the mailbox. */
 export const releaseAndNack: readonly MailboxCase[] = [
+  topic("release and nack", { requires: ["perReceiveVisibility", "leaseExpiries"] })(
+    "only deliveries that ended unsettled count as expired leases",
+    async (setup) => {
+      await setup.mailbox.send("work");
+      await (await setup.receiveOne()).release();
+      await (await setup.receiveOne()).nack();
+      const third = await setup.receiveOne({ visibilityTimeoutMs: setup.ms(1) });
+      assertEquals(third.leaseExpiries, 0);
+      await setup.pass(1.5);
+      const fourth = await setup.receiveOne({ visibilityTimeoutMs: setup.ms(1) });
+      assertEquals([fourth.leaseExpiries, fourth.deliveryCount], [1, 3]);
+      await setup.pass(1.5);
+      await (await setup.receiveOne()).nack({ delayMs: setup.ms(1) });
+      await setup.pass(1.5);
+      assertEquals((await setup.receiveOne()).leaseExpiries, 2, "a nack is no expired lease");
+    },
+  ),
+
   holds("a nacked message is visible at once, and the attempt counts", async (setup) => {
     await setup.mailbox.send("work");
     const first = await setup.receiveOne();

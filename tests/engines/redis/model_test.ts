@@ -83,7 +83,7 @@ class Pair {
       }
       case 11: {
         // Often enough for a few messages to be waiting by then, and seldom two in a row.
-        await this.compare((engine) => engine.pause!(flag));
+        await this.compare((engine) => engine.pause!(flag ? Infinity : 0));
         return await this.#receive(flag ? count : 1);
       }
       case 12:
@@ -101,7 +101,7 @@ class Pair {
   /** Cancels every message that is left. */
   async cancelAll(): Promise<void> {
     for (const id of this.#ids) await this.compare((engine) => engine.cancel!(id));
-    await this.compare((engine) => engine.pause!(false));
+    await this.compare((engine) => engine.pause!(0));
     await this.#receive(10);
     await this.compare((engine) => engine.count());
   }

@@ -6,7 +6,6 @@ import { isMailboxError } from "../../mailbox/errors.ts";
 import { type MailboxCase, refused, topic } from "./mailbox_case.ts";
 
 const found = topic("get and cancel", { requires: ["lookup"] });
-const paused = topic("pause", { requires: ["pause"] });
 const requested = topic("requests", { requires: ["requests"] });
 
 /** The mailbox counts its messages by state. */
@@ -149,43 +148,6 @@ export const getAndCancel: readonly MailboxCase[] = [
       await stop();
     },
   ),
-];
-
-/** A paused mailbox delivers to no process. */
-export const pause: readonly MailboxCase[] = [
-  paused("a paused mailbox stores messages and delivers none", async (setup) => {
-    const { mailbox } = setup;
-    await mailbox.send("held");
-    const held = await setup.receiveOne();
-    await mailbox.pause();
-    await mailbox.pause();
-    assertEquals((await mailbox.stats()).paused, true);
-    await mailbox.send("work");
-    await held.release();
-    await setup.assertNoneVisible();
-    await mailbox.resume();
-    assertEquals((await mailbox.stats()).paused, false);
-    assertEquals((await setup.receiveAndAcknowledge()).sort(), ["held", "work"]);
-  }),
-
-  topic("pause", { requires: ["pause"], needs: ["sibling"] })(
-    "pause and resume reach all processes, and wake their receives",
-    async (setup) => {
-      const sibling = await setup.sibling();
-      await setup.mailbox.pause();
-      await setup.mailbox.send("work");
-      const { received } = await setup.waiting({}, sibling);
-      await setup.mailbox.resume();
-      assertEquals((await setup.soon(received)).map(({ body }) => body), ["work"]);
-    },
-  ),
-
-  paused("a purge does not resume the mailbox", async (setup) => {
-    await setup.mailbox.pause();
-    await setup.mailbox.purge();
-    await setup.mailbox.send("work");
-    await setup.assertNoneVisible();
-  }),
 ];
 
 /** Answers each request with its body and the name of the reply mailbox. */
