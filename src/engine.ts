@@ -59,6 +59,7 @@ export {
   MAX_BATCH,
   MAX_DELAY_MS,
   MAX_VISIBILITY_MS,
+  type PauseOptions,
   type PeekedMessage,
   type QueueStats,
   type ReplyAddress,
@@ -70,8 +71,15 @@ export {
   type TransactionMessage,
 } from "./mailbox/mailbox.ts";
 export { fullError, type MailboxErrorName } from "./mailbox/errors.ts";
-export type { ErrorClass } from "./mailbox/dead_letters.ts";
+export type { DeliveryHistory, ErrorClass } from "./mailbox/dead_letters.ts";
+export {
+  type Allowance,
+  type ControlState,
+  QueueControl,
+  type RateLimit,
+} from "./mailbox/queue_control.ts";
 export { loadClient, PendingCalls } from "./engines/_kit/calls.ts";
+export { type OwnerRegistry, OwnerWatch, type OwnerWatchOptions } from "./engines/_kit/owners.ts";
 export { pollNowAndThen, wakeUps } from "./engines/_kit/wake_ups.ts";
 export {
   countParam,

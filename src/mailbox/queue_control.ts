@@ -56,6 +56,7 @@ export class QueueControl {
   #limit: RateLimit | undefined;
   #counts: readonly number[];
 
+  /** Creates the control of a queue from its stored state. */
   constructor({ pausedUntil = 0, limit, counts = [] }: ControlState = {}) {
     this.#pausedUntil = pausedUntil ?? Infinity;
     this.#limit = limit;
