@@ -1,5 +1,5 @@
 // Measures what tests cannot assert: how soon the messages of dead workers come back, and how exactly processes
-// share pauses and rate limits. `npm run chaos:figures -- --engine redis --kills 50`
+// share pauses and rate limits. `npm run chaos:figures -- --kills 50 --only kills,alarms`
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { type Mailbox, openMailbox, silentLog } from "../mod.ts";
 import { root, runtimeBinary, type RuntimeName } from "../tools/runtimes.ts";
 import type { Task } from "./figures_worker.ts";
-import { type ChaosEngine, loadSite } from "./sites.ts";
+import { type ChaosEngine, loadSite, SITE_NAMES } from "./sites.ts";
 
 const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
   node: [],
@@ -282,15 +282,15 @@ const MEASURES = {
 
 const { values } = parseArgs({
   options: {
-    engine: { type: "string", default: "redis" },
+    engine: { type: "string", default: SITE_NAMES.join(",") },
     kills: { type: "string", default: "50" },
     only: { type: "string", default: Object.keys(MEASURES).join(",") },
   },
 });
 process.on("SIGINT", () => process.exit(130));
-for (const name of values.only.split(",") as (keyof typeof MEASURES)[]) {
-  console.log(
-    `${values.engine}, ${name}: ${await MEASURES[name](values.engine, Number(values.kills))}`,
-  );
+for (const engine of values.engine.split(",")) {
+  for (const name of values.only.split(",") as (keyof typeof MEASURES)[]) {
+    console.log(`${engine}, ${name}: ${await MEASURES[name](engine, Number(values.kills))}`);
+  }
 }
 process.exit(0);
