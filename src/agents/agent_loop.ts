@@ -1,5 +1,6 @@
 import { checkInterval, show } from "../_checks.ts";
 import { systemClock } from "../clock.ts";
+import { isRetryLaterError } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
 import type { HandlerContext } from "../loops/handler.ts";
@@ -31,8 +32,14 @@ import { Session } from "./session.ts";
  * | the attempt fails, no `deadLetter` policy | the error | acknowledged |
  * | the attempt fails, the policy allows another | none yet | retried after a delay |
  * | the last attempt fails | the error | dead-lettered |
+ * | the attempt throws a `RetryLaterError` | none yet | retried later, without spending an attempt |
+ * | the reply address is unknown here | none | dead-lettered before the model is called |
  * | the reply cannot be sent | none yet | only the reply is retried |
+ * | the reply mailbox is gone after the work | none | dead-lettered with the answer |
  * | a stop cancels the attempt | none | released |
+ *
+ * A request without a reply address is answered for its effect: the result is not sent. When it fails, it is
+ * retried and dead-lettered like any message.
  *
  * @example
  * ```ts
@@ -64,8 +71,11 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
       schema: requestSchema(options.schema),
       handler: (message, context) => agent.handle(message, context),
       onDeadLetter: async (message, reason) => {
-        await agent.replyWithFailure(message, reason);
-        await options.onDeadLetter?.(message, reason);
+        try {
+          await agent.replyWithFailure(message, reason);
+        } finally {
+          await options.onDeadLetter?.(message, reason);
+        }
       },
     });
     this.#agent = agent;
@@ -170,8 +180,10 @@ class Agent<I, O> {
     const { result, error } = outcome;
     if (!("error" in outcome)) return result;
     // The loop releases a cancelled message. With a dead-letter policy it retries a failed one, and
-    // `replyWithFailure` answers after the last attempt.
-    if (signal.aborted || this.#options.deadLetter !== undefined) throw error;
+    // `replyWithFailure` answers after the last attempt. Without a reply address no requester would learn
+    // of the failure, so that the loop's default policy applies.
+    const isRetried = this.#options.deadLetter !== undefined || message.replyTo === undefined;
+    if (signal.aborted || isRetried || isRetryLaterError(error)) throw error;
     this.#options.log.warn("request failed", { requestId: result.requestId, error });
     return result;
   }

@@ -16,6 +16,7 @@ import {
 import { fail, messagingAttributes } from "../telemetry/spans.ts";
 import { contextOf, traceIn } from "../telemetry/trace_context.ts";
 import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
+import { DeadLetterError } from "./_dead_letter_error.ts";
 import { Steps } from "./_steps.ts";
 
 /** The context of a handler call. */
@@ -213,6 +214,7 @@ function afterFailure<T, R>(
   }
   // The handler stopped because it was cancelled; this is not a failed attempt.
   if (context.reason !== undefined) return { kind: "release" };
+  if (error instanceof DeadLetterError) return deadLetter(error.reason, error.cause);
   const { minMs, maxMs } = message.backoff === undefined
     ? defaults.backoff
     : checkBackoff(message.backoff, defaults.backoff);
