@@ -1,9 +1,10 @@
 import { checkInterval, show } from "../_checks.ts";
 import { systemClock } from "../clock.ts";
 import { isRetryLaterError } from "../errors.ts";
+import { LeaseExtender } from "../lease/lease_extender.ts";
 import { safeLog } from "../library_log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
-import type { HandlerContext } from "../loops/handler.ts";
+import { type HandlerContext, unsavedSteps } from "../loops/handler.ts";
 import { MailboxLoop } from "../loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
@@ -21,6 +22,9 @@ import {
 } from "./agent_types.ts";
 import { BudgetTracker, checkBudget } from "./budget.ts";
 import { Session } from "./session.ts";
+
+/** Without a heartbeat for this long an attempt is stuck: its lease is not extended. */
+const DEFAULT_BEAT_WITHIN_MS = 300_000;
 
 /**
  * Answers requests with a model. `prepare` makes a prompt, the adapter answers it, `finalize` may change
@@ -68,6 +72,7 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
       ...options,
       name,
       mailbox: requests ?? new InMemoryMailbox(name),
+      lease: leaseOptions(options.lease),
       schema: requestSchema(options.schema),
       handler: (message, context) => agent.handle(message, context),
       onDeadLetter: async (message, reason) => {
@@ -85,6 +90,12 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
   async execute(request: AgentRequest<I>, options: ExecuteOptions = {}): Promise<AgentResult<O>> {
     return await this.#agent.execute(request, options);
   }
+}
+
+/** Adds the default of an agent: a lease without heartbeats is not extended. */
+function leaseOptions<I, O>(lease: AgentLoopOptions<I, O>["lease"] = {}): typeof lease {
+  if (lease === false || lease instanceof LeaseExtender) return lease;
+  return { beatWithinMs: DEFAULT_BEAT_WITHIN_MS, ...lease };
 }
 
 type RequestMessage<I, O> = Message<AgentRequest<I>, AgentResult<O>>;
@@ -159,7 +170,8 @@ class Agent<I, O> {
   async execute(body: AgentRequest<I>, options: ExecuteOptions): Promise<AgentResult<O>> {
     const { signal, beat = () => {}, attempt = 1, onEnd } = options;
     const input = this.#input(body, { id: systemRandom.id(), headers: {} }, attempt);
-    const { result, ...rest } = await this.#attempt({ ...input, signal, beat });
+    const { step = input.step } = options;
+    const { result, ...rest } = await this.#attempt({ ...input, signal, beat, step });
     onEnd?.({ usage: input.budget.used, ...rest });
     return result;
   }
@@ -174,6 +186,7 @@ class Agent<I, O> {
       ...this.#input(message.body, message, context.attempt),
       signal,
       beat,
+      step: context.step,
       progress: remembered.progress,
       checkpoint: (progress) => context.checkpoint({ ...remembered, progress }),
     });
@@ -210,6 +223,7 @@ class Agent<I, O> {
       beat: () => {},
       progress: undefined,
       checkpoint: () => Promise.resolve(),
+      step: unsavedSteps(body.requestId ?? origin.id),
     };
   }
 

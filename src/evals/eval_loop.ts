@@ -201,7 +201,7 @@ class TrialHandler<I, O, E> {
   /** Resolves with the agent's output, or rejects with the error that the agent threw. */
   async #runAgent(
     { evaluationId, sample, experiment }: EvalRequest<I, E>,
-    { signal, beat, attempt }: HandlerContext,
+    { signal, beat, step, attempt }: HandlerContext,
     onEnd: (end: AttemptEnd) => void,
   ): Promise<O> {
     let failure: AttemptEnd | undefined;
@@ -211,6 +211,7 @@ class TrialHandler<I, O, E> {
       {
         signal,
         beat,
+        step,
         attempt,
         onEnd(end) {
           if ("error" in end) failure = end;
@@ -226,9 +227,9 @@ class TrialHandler<I, O, E> {
     output: O,
     { sample, experiment }: EvalRequest<I, E>,
     session: Session,
-    { signal, beat }: HandlerContext,
+    { signal, beat, step }: HandlerContext,
   ): Promise<Score> {
-    const context = { sample, experiment, session, signal, beat };
+    const context = { sample, experiment, session, signal, beat, step };
     const returned = this.#options.evaluator(output, sample.expected, {
       ...context,
       clock: this.#clock,

@@ -6,10 +6,13 @@ import type { LoopContext } from "../lifecycle/base_loop.ts";
 import type { MessageCounts, RunOptions } from "../lifecycle/runnable.ts";
 import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
 import { isObserved } from "../telemetry/open_telemetry.ts";
-import { handle, MessageContext, observed, type RunScope } from "./handler.ts";
+import { handle, MessageContext, type RunScope } from "./handler.ts";
+import { observed } from "./_observed.ts";
 import { RunReceiver } from "./_run_receiver.ts";
 import { Item, type RunConfig } from "./_run_config.ts";
 import { Settler } from "./_settler.ts";
+
+const WAITS = { waits: true } as const;
 
 /**
  * One run of a mailbox loop.
@@ -154,7 +157,8 @@ export class MailboxRun<T, R> {
     for (const message of messages) {
       const { deliveryCount, maxDeliveries } = message;
       const isSuspect = policy?.suspects(deliveryCount, maxDeliveries) ?? false;
-      const item = new Item(message, this.#leases.take(message as Message<unknown>), isSuspect);
+      const lease = this.#leases.take(message as Message<unknown>, WAITS);
+      const item = new Item(message, lease, isSuspect);
       this.#config.track(item);
       this.#settler.add(item);
       this.#waiting.push(item);
@@ -212,6 +216,7 @@ export class MailboxRun<T, R> {
     this.#alone = item.isSuspect;
     const context = new MessageContext(this.#scope, message as Message<unknown, never>, lease);
     item.context = context;
+    lease.beat(startedAt);
     const decision = isObserved()
       ? await observed(message, config.mailbox.name, () => handle(message, context, config), config)
       : await handle(message, context, config);

@@ -14,6 +14,8 @@ function context(more: Partial<AdapterContext> = {}): AdapterContext {
     signal: new AbortController().signal,
     run: { runId: "run", requestId: "request", attempt: 1, workerId: "worker" },
     budget: new BudgetTracker(),
+    beat: () => {},
+    step: async (_, run) => await run(),
     log: silentLog,
     ...more,
   };

@@ -146,7 +146,7 @@ function retryAfterMs(headers: Headers, clock: Clock): number | undefined {
   const text = headers.get("retry-after")?.trim() ?? "";
   if (/^\d+(\.\d+)?$/.test(text)) return Math.max(MIN_RETRY_AFTER_MS, Number(text) * 1_000);
   const [at, date] = [Date.parse(text), Date.parse(headers.get("date") ?? "")];
-  if (Number.isNaN(at)) return undefined;
+  if (Number.isNaN(at) || !/^[a-z]/i.test(text)) return undefined;
   return Math.max(MIN_RETRY_AFTER_MS, at - (Number.isNaN(date) ? clock.now() : date));
 }
 
