@@ -3,13 +3,13 @@ import { type Deferred, deferred, onAbort } from "../_promises.ts";
 import { CancelledError, type LeaseLostError } from "../errors.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
-import type { MessageCounts, RunOptions } from "../lifecycle/runnable.ts";
+import type { MessageCounts, MessageInFlight, RunOptions } from "../lifecycle/runnable.ts";
 import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
 import { isObserved } from "../telemetry/open_telemetry.ts";
 import { handle, MessageContext, type RunScope } from "./handler.ts";
 import { observed } from "./_observed.ts";
 import { RunReceiver } from "./_run_receiver.ts";
-import { Item, type RunConfig } from "./_run_config.ts";
+import { Item, messagesInFlight, type RunConfig } from "./_run_config.ts";
 import { Settler } from "./_settler.ts";
 
 const WAITS = { waits: true } as const;
@@ -76,6 +76,11 @@ export class MailboxRun<T, R> {
 
   get counts(): MessageCounts {
     return this.#settler.counts;
+  }
+
+  get messagesInFlight(): readonly MessageInFlight[] {
+    const open = this.#settler.open as Iterable<Item<unknown, never>>;
+    return messagesInFlight(open, this.#config.clock.monotonic());
   }
 
   async execute(): Promise<void> {
@@ -216,6 +221,7 @@ export class MailboxRun<T, R> {
     this.#alone = item.isSuspect;
     const context = new MessageContext(this.#scope, message as Message<unknown, never>, lease);
     item.context = context;
+    item.startedAt = startedAt;
     lease.beat(startedAt);
     const decision = isObserved()
       ? await observed(message, config.mailbox.name, () => handle(message, context, config), config)
