@@ -6,6 +6,7 @@ import type { AgentRequest, AgentResult } from "../../src/agents/agent_types.ts"
 import { MailboxConnectionError, SerializationError } from "../../src/mailbox/errors.ts";
 import type { DeadLetter, MailboxResolver, ReplyMailbox } from "../../src/mailbox/mailbox.ts";
 import { redrive } from "../../src/loops/redrive.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";
 import { Fixture } from "./_fixture.ts";
 
@@ -45,6 +46,19 @@ function unsentOutput(letter: DeadLetter<unknown>): unknown {
 }
 
 describe("the reply address of a request", () => {
+  it("that `request` has chosen is known to the loop", async () => {
+    const fixture = new NamedFixture();
+    const requests = new InMemoryMailbox<AgentRequest<string>, AgentResult<string>>("requests", {
+      clock: fixture.clock,
+    });
+    const loop = fixture.counting({ requests });
+    const run = loop.run({ maxMessages: 1 });
+    const { output } = await fixture.clock.until(requests.request({ request: "tea" }));
+    assertEquals(output, "answer 1");
+    await fixture.clock.until(run);
+    await fixture.clock.until(requests.close());
+  });
+
   for (const deadLetter of [undefined, false, { maxDeliveries: 3 }] as const) {
     it(`that is unknown dead-letters the request before the model is called, with deadLetter: ${JSON.stringify(deadLetter)}`, async () => {
       const fixture = new NamedFixture();

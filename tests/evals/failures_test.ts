@@ -186,22 +186,49 @@ describe("an unsent result", () => {
     assertEquals([result?.body.score.passed, fixture.asked], [true, ["s1"]]);
   });
 
-  it("a sample whose agent or evaluator asks for a later retry spends no attempt", async () => {
+  for (const deadLetter of [undefined, { maxDeliveries: 1 }]) {
+    const how = deadLetter === undefined ? "without" : "with";
+    it(`a sample whose agent or evaluator asks for a later retry spends no attempt, ${how} a dead-letter policy`, async () => {
+      const fixture = new Fixture();
+      await fixture.submit(1);
+      const busy = [new RetryLaterError("busy", { delayMs: 7_000 }), "S1"] as const;
+      const agent = fixture.agent({ adapter: scriptedAdapter(busy) });
+      let scored = 0;
+      const evaluator = () => {
+        if (++scored === 1) throw new RetryLaterError("busy", { delayMs: 3_000 });
+        return true;
+      };
+      const start = fixture.clock.now();
+      const options = deadLetter === undefined ? {} : { deadLetter };
+      const loop = fixture.loop({ agent, evaluator, ...options });
+      await fixture.workOff(loop);
+      const [result] = await fixture.takeResults();
+      assertEquals([loop.counts.nacked, loop.counts.deadLettered], [2, 0]);
+      assertEquals([result?.score.passed, result!.completedAt - start >= 10_000], [true, true]);
+    });
+  }
+
+  it("the steps of an agent and of an evaluator run once per sample", async () => {
     const fixture = new Fixture();
     await fixture.submit(1);
-    const busy = [new RetryLaterError("busy", { delayMs: 7_000 }), "S1"] as const;
-    const agent = fixture.agent({ adapter: scriptedAdapter(busy) });
-    let scored = 0;
-    const evaluator = () => {
-      if (++scored === 1) throw new RetryLaterError("busy", { delayMs: 3_000 });
-      return true;
-    };
-    const start = fixture.clock.now();
-    const loop = fixture.loop({ agent, evaluator, deadLetter: { maxDeliveries: 1 } });
+    const calls: string[] = [];
+    const agent = fixture.agent({
+      prepare: async (input, { step }) => {
+        const content = await step("look up", () => (calls.push("look up"), input));
+        return { prompt: { messages: [{ role: "user", content }] } };
+      },
+    });
+    const loop = fixture.loop({
+      agent,
+      deadLetter: { maxDeliveries: 3 },
+      evaluator: async (_output, _expected, { step }) => {
+        const passed = await step("run the tests", () => (calls.push("run the tests"), true));
+        return calls.push("scored") < 4 ? noLuck() : passed;
+      },
+    });
     await fixture.workOff(loop);
-    const [result] = await fixture.takeResults();
-    assertEquals([loop.counts.nacked, loop.counts.deadLettered], [2, 0]);
-    assertEquals([result?.score.passed, result!.completedAt - start >= 10_000], [true, true]);
+    assertEquals(calls, ["look up", "run the tests", "scored", "scored"]);
+    assertEquals((await fixture.takeResults()).map(({ score }) => score.passed), [true]);
   });
 
   it("an unsent result is sent without its output when the output cannot be serialized", async () => {
