@@ -25,7 +25,7 @@ describe("the messages in flight of a MailboxLoop", () => {
       ...{ id, attempt: 2, runningMs: 0, finishedSteps: 2 },
       steps: ["charge", "print"],
     });
-    assertEquals([later!.runningMs - running!.runningMs, others], [3_500, []]);
+    assertEquals([Math.round(later!.runningMs - running!.runningMs), others], [3_500, []]);
     go.resolve();
     await worker.clock.until(run);
     assertEquals(loop.messagesInFlight, []);
