@@ -77,13 +77,24 @@ describe("AgentLoop", () => {
     assertEquals([calls.length, fixture.replied], [1, ["done"]]);
   });
 
-  it("AgentLoop warns and acknowledges when a request has no reply address", async () => {
+  it("AgentLoop does the work of a request without a reply address for its effect, and acknowledges it", async () => {
     const fixture = new Fixture();
+    const effects: string[] = [];
     await fixture.requests.send({ request: "tea", requestId: "r1" });
-    const loop = fixture.loop();
+    const loop = fixture.loop({ finalize: (output) => void effects.push(output) });
     await fixture.workOff(loop);
-    assertEquals(fixture.logged, ["request r1 has no reply address: its result is dropped"]);
-    assertEquals(loop.counts.acknowledged, 1);
+    assertEquals([effects, fixture.logged], [["tea!"], []], "nothing is wrong with it");
+    assertEquals([loop.counts.acknowledged, fixture.replied], [1, []]);
+  });
+
+  it("AgentLoop retries and dead-letters a failing request without a reply address, also without a policy", async () => {
+    const fixture = new Fixture();
+    await fixture.requests.send({ request: "tea" });
+    const loop = fixture.loop({ adapter: scriptedAdapter([new TypeError("no")]) });
+    await fixture.workOff(loop);
+    assertEquals([loop.counts.nacked, loop.counts.deadLettered], [9, 1]);
+    const [letter] = await fixture.requests.deadLetters.receive();
+    assertEquals(letter?.body.error, "TypeError: no");
   });
 
   it("AgentLoop replies with the error and acknowledges without a dead-letter policy", async () => {

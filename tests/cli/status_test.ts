@@ -42,6 +42,29 @@ describe("lastcall status", () => {
     assertEquals(out.includes("\x1b"), false);
   });
 
+  it("lastcall status shows how far messages are, where they have finished steps or failed before", async () => {
+    const loop = { state: "running", ready: true, inFlight: 3, oldestMs: 9_000, restarts: 0 };
+    const shipped = { id: "m1", attempt: 2, runningMs: 9_000, finishedSteps: 3 };
+    const status = {
+      ...{ live: true, ready: true, phase: "running", paused: false },
+      loops: [{
+        ...loop,
+        name: "orders",
+        work: [{ id: "m1", ageMs: 9_000 }, { id: "m2", ageMs: 5_000 }],
+        messages: [
+          { ...shipped, steps: ["charge", "mail"] },
+          { id: "m2", attempt: 1, runningMs: 5_000, finishedSteps: 0, steps: [] },
+        ],
+      }],
+    };
+    await using server = await answering(status);
+    const { out } = await lastcall(["status", server.url]);
+    assertMatch(out, /^IN FLIGHT +LOOP +AGE +ATTEMPT +FINISHED STEPS$/m);
+    assertMatch(out, /^m1 +orders +9 s +2 +…, charge, mail$/m);
+    assertMatch(out, /^m2 +orders +5 s +1$/m);
+    assertMatch(out, /^… and 1 more$/m);
+  });
+
   it("lastcall status writes the whole status in one line with --json", async () => {
     await using worker = await startWorker(["tea"]);
     const { code, json } = await lastcall(["status", `127.0.0.1:${worker.port}`, "--json"]);
