@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import type { Mailbox } from "../../mod.ts";
 import type { RateLimit } from "../../src/mailbox/mailbox.ts";
 import { checkRateLimit } from "../../src/mailbox/queue_control.ts";
-import { asUsage, CliError, usageError } from "../_errors.ts";
+import { CliError, usageError } from "../_errors.ts";
 import type { Io } from "../_io.ts";
 import { MAILBOXES, takeMailbox, withMailbox } from "../_mailbox.ts";
 import { examples, parseDuration } from "../_options.ts";
@@ -56,9 +56,12 @@ export function parseRate(text: string): RateLimit | false {
       `Invalid rate ${text}: write messages per period, as 100/s, 600/m or 10/500ms, or off`,
     );
   }
-  return asUsage(() =>
-    checkRateLimit({ max: Number(max), perMs: parseDuration(`${amount}${unit}`) })
-  );
+  try {
+    return checkRateLimit({ max: Number(max), perMs: parseDuration(`${amount}${unit}`) });
+  } catch (cause) {
+    const message = `Invalid rate ${text}: write 1 to 1000000 messages per period of 1ms to 1d`;
+    throw usageError(message, { cause });
+  }
 }
 
 /** Sets or ends the limit of a queue; without one it shows the current limit. */
