@@ -6,7 +6,7 @@ import type { InFlight, Runnable } from "../../src/lifecycle/runnable.ts";
 import { healthApp, type Inspectable, type Status } from "../../src/health/mod.ts";
 import { silentLog } from "../../src/log.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
-import { FULL_CAPABILITIES, type MailboxStats } from "../../src/mailbox/mailbox.ts";
+import type { MailboxStats } from "../../src/mailbox/mailbox.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
 import { Fixture } from "./_fixture.ts";
 
@@ -193,39 +193,6 @@ describe("the status of a group", () => {
       ...{ ...place, ...EMPTY, messages: 2, waiting: 1, delayed: 1 },
       ...{ oldestWaitingMs: 3_000, paused: true },
     });
-  });
-
-  it("/status has the time that is left of a pause, and the rate limit", async () => {
-    const fixture = new Fixture();
-    const { clock } = fixture;
-    const other = new InMemoryMailbox<string>("other", { clock });
-    await other.pause({ forMs: 30_000 });
-    await other.rateLimit({ max: 10, perMs: 500 });
-    await clock.advance(12_000);
-    const app = fixture.app({ mailboxes: [other] });
-    const read = async () => {
-      const { mailboxes: [mailbox] } = await statusOf(app);
-      return [mailbox?.paused, mailbox?.pausedForMs, mailbox?.rateLimit];
-    };
-    assertEquals(await read(), [true, 18_000, { max: 10, perMs: 500 }]);
-    await other.rateLimit(false);
-    await clock.advance(18_000);
-    await read(); // answers by the last answer, and asks again
-    await clock.settle();
-    assertEquals(await read(), [false, undefined, undefined]);
-  });
-
-  it("/status tells whether an engine notices dead workers, also when that changes", async () => {
-    const fixture = new Fixture();
-    const other = new InMemoryMailbox<string>("other", { clock: fixture.clock });
-    let ownerDetection = false; // until the first receive
-    Object.defineProperty(other, "capabilities", {
-      get: () => ({ ...FULL_CAPABILITIES, ownerDetection }),
-    });
-    const app = fixture.app({ mailboxes: [other] });
-    assertEquals((await statusOf(app)).mailboxes[0]?.ownerDetection, false);
-    ownerDetection = true;
-    assertEquals((await statusOf(app)).mailboxes[0]?.ownerDetection, true);
   });
 
   it("/status counts the messages of a mailbox that has no stats", async () => {

@@ -30,6 +30,11 @@ export interface EngineRegistration {
   readonly file?: (url: MailboxUrl) => string | undefined;
   /** What opening a mailbox creates even with `migrate: false`: `the streams of a mailbox on NATS`. */
   readonly alwaysCreates?: string;
+  /**
+   * What the engine needs to notice workers that died, where it can. `capabilities.ownerDetection` of a mailbox
+   * may be false before its first receive, so it does not tell a program that only opens the mailbox.
+   */
+  readonly ownerDetection?: string;
   /** Opens a mailbox. */
   readonly open: MailboxOpener;
   /** Opens what extends leases on another thread, for engines with `offThread`. */

@@ -11,6 +11,7 @@ export const redis: EngineRegistration = {
     "redis+cluster://host:6379,other:6379?queue=orders&maxSize=100",
   ],
   packages: ["ioredis"],
+  ownerDetection: "a server that is not a cluster",
   async open(url, options) {
     const { RedisMailbox } = await import("./mod.ts");
     return await RedisMailbox.open(
