@@ -214,6 +214,10 @@ export class MailboxRun<T, R> {
     const decision = isObserved()
       ? await observed(message, config.mailbox.name, () => handle(message, context, config), config)
       : await handle(message, context, config);
+    // Before the slot is free: the next message has to wait.
+    if (decision.kind === "nack" && decision.pauseMs !== undefined) {
+      await this.#pause(decision.pauseMs);
+    }
     item.context = undefined;
     this.#alone = false;
     this.#running--;
@@ -224,6 +228,20 @@ export class MailboxRun<T, R> {
     this.#beat(nextStarted);
     this.#onSlotFree();
     this.#settler.settle(item, decision);
+  }
+
+  /** Pauses the queue for all processes, and releases the messages that are not started here. */
+  async #pause(forMs: number): Promise<void> {
+    const { mailbox, log } = this.#config;
+    try {
+      await mailbox.pause({ forMs });
+      await this.#settler.releaseUnstarted(this.#waiting.splice(0));
+    } catch (error) {
+      log.warn("queue could not be paused; only the message waits", {
+        mailbox: mailbox.name,
+        error,
+      });
+    }
   }
 
   /**
