@@ -46,7 +46,7 @@ export async function checkEngine(settings: Settings): Promise<readonly Finding[
         await roundTrip(mailbox, redactUrl(url)),
         ...checkQueue(await mailbox.stats()),
         ...checkCapabilities(capabilities),
-        checkCrash(capabilities, engine?.ownerDetection, settings),
+        checkCrash(capabilities, engine?.ownerDetection?.(parsed), settings),
       ];
     } finally {
       await mailbox.close();
@@ -132,15 +132,14 @@ const SOON_MS = 60_000;
 
 /**
  * Tells when the messages of a worker that crashed are delivered again. The doctor receives nothing, because
- * that would deliver a message. So where the engine learns from its first receive whether it notices dead
- * workers, the doctor tells what the engine `needs` for it.
+ * that would deliver a message. But an engine may learn from its first receive whether it notices dead workers,
+ * and answer yes or no until then. So the finding also names what the engine `needs`, and what tells for sure.
  */
 export function checkCrash(
   { ownerDetection }: Pick<Capabilities, "ownerDetection">,
   needs: string | undefined,
   { visibilityTimeoutMs }: Pick<Settings, "visibilityTimeoutMs">,
 ): Finding {
-  if (ownerDetection) return ok("crash", "dead workers: noticed within seconds");
   const timeout = `visibility timeout of ${durationText(visibilityTimeoutMs)}`;
   if (needs !== undefined) {
     return ok(
@@ -149,7 +148,8 @@ export function checkCrash(
         "ownerDetection in /status of a running worker tells which",
     );
   }
-  const found = `dead workers: not noticed by this engine, only by the ${timeout}`;
+  if (ownerDetection) return ok("crash", "dead workers: noticed within seconds");
+  const found = `dead workers: not noticed with this engine and URL, only by the ${timeout}`;
   if (visibilityTimeoutMs <= SOON_MS) return ok("crash", found);
   return warning("crash", {
     found,

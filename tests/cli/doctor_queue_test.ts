@@ -2,6 +2,8 @@ import { describe, it } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { openMailbox, silentLog } from "../../mod.ts";
 import { checkCrash, checkQueue } from "../../cli/doctor/engine_check.ts";
+import { parseMailboxUrl } from "../../src/engines/_kit/mailbox_url.ts";
+import { engineOfScheme } from "../../src/engines/registry.ts";
 import type { MailboxStats } from "../../src/mailbox/mailbox.ts";
 import * as nats from "../engines/nats/_nats.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
@@ -18,17 +20,32 @@ describe("doctor: crash", () => {
     checkCrash({ ownerDetection }, needs, { visibilityTimeoutMs });
 
   it("doctor tells that dead workers are noticed", () => {
-    for (const needs of [undefined, "a server"]) {
-      assertEquals(crash(true, needs), {
-        ...{ check: "crash", level: "ok", found: "dead workers: noticed within seconds" },
-      });
+    assertEquals(crash(true), {
+      ...{ check: "crash", level: "ok", found: "dead workers: noticed within seconds" },
+    });
+  });
+
+  it("doctor tells what an engine needs to notice them, whatever it answers before a receive", () => {
+    for (const answer of [true, false]) {
+      const { level, found } = crash(answer, "no pooler");
+      assertEquals(level, "ok");
+      assertMatch(found, /noticed within seconds with no pooler, otherwise by the .* of 5 min; /);
     }
   });
 
-  it("doctor tells what an engine needs to notice them, before it has received", () => {
-    const { level, found } = crash(false, "a server that is not a cluster");
-    assertEquals(level, "ok");
-    assertMatch(found, /with a server that is not a cluster, otherwise by the .* of 5 min; /);
+  it("doctor knows what engines need, and that they do not notice dead workers in a cluster", () => {
+    const needs = (url: string) => {
+      const parsed = parseMailboxUrl(url);
+      return engineOfScheme(parsed.scheme)?.ownerDetection?.(parsed);
+    };
+    assertMatch(needs("redis://host") ?? "", /no cluster/);
+    assertMatch(needs("postgres://host/shop") ?? "", /without a pooler/);
+    assertMatch(needs("sqlite:./jobs.db") ?? "", /locks files/);
+    for (
+      const url of ["redis+cluster://host", "rediss+cluster://host", "nats://host", "sqs:orders"]
+    ) {
+      assertEquals(needs(url), undefined, url);
+    }
   });
 
   it("doctor warns about an engine that cannot notice them, unless the visibility timeout is short", () => {

@@ -31,10 +31,10 @@ export interface EngineRegistration {
   /** What opening a mailbox creates even with `migrate: false`: `the streams of a mailbox on NATS`. */
   readonly alwaysCreates?: string;
   /**
-   * What the engine needs to notice workers that died, where it can. `capabilities.ownerDetection` of a mailbox
-   * may be false before its first receive, so it does not tell a program that only opens the mailbox.
+   * Returns what the engine needs to notice workers that died; undefined for a URL where it cannot. A mailbox
+   * may learn from its first receive whether it has that, and tells it in `capabilities.ownerDetection`.
    */
-  readonly ownerDetection?: string;
+  readonly ownerDetection?: (url: MailboxUrl) => string | undefined;
   /** Opens a mailbox. */
   readonly open: MailboxOpener;
   /** Opens what extends leases on another thread, for engines with `offThread`. */
