@@ -14,16 +14,7 @@ import {
 import { type Io, type Sink, watch } from "../_io.ts";
 import { live } from "../_live.ts";
 import { examples, HEALTH_URL, parseDuration } from "../_options.ts";
-import {
-  ageText,
-  counted,
-  paint,
-  printer,
-  type Row,
-  STATS_COLUMNS,
-  statsRow,
-  table,
-} from "../_print.ts";
+import { ageText, counted, paint, printer, type Row, statsTable, table } from "../_print.ts";
 
 interface Flags {
   readonly watch?: boolean;
@@ -120,12 +111,15 @@ function whyNotReady({ ready, phase, paused, stop, failed }: Report): string | u
 function statusLine(report: Report): string {
   const { loops, phase } = report;
   const why = whyNotReady(report);
-  const dead = report.mailboxes?.reduce((sum, it) => sum + (it.dead ?? 0), 0) ?? 0;
+  const { mailboxes = [] } = report;
+  const dead = mailboxes.reduce((sum, it) => sum + (it.dead ?? 0), 0);
+  const paused = mailboxes.filter((it) => it.paused).map(({ name }) => oneLine(name));
   return [
     why === undefined ? `ready, ${phase}` : `not ready: ${phase === "running" ? why : phase}`,
     counted(loops.length, "loop"),
     `${inFlightOf(report)} in flight`,
     ...(dead > 0 ? [counted(dead, "dead letter")] : []),
+    ...paused.map((name) => `mailbox ${name} paused`),
   ].join(", ");
 }
 
@@ -219,11 +213,12 @@ function mailboxTable({ mailboxes = [] }: StatusAnswer): Table {
   const problem = ({ reachable, error }: MailboxStatus) =>
     reachable ? error ?? "" : `unreachable: ${error ?? "no answer"}`;
   const problems = mailboxes.some((mailbox) => problem(mailbox) !== "");
+  const { columns, row } = statsTable(mailboxes);
   return {
-    columns: ["MAILBOX", ...STATS_COLUMNS, ...(problems ? ["PROBLEM"] : [])],
+    columns: ["MAILBOX", ...columns, ...(problems ? ["PROBLEM"] : [])],
     rows: mailboxes.map((mailbox) => [
       mailbox.name,
-      ...statsRow(mailbox),
+      ...row(mailbox),
       ...(problems ? [problem(mailbox)] : []),
     ]),
   };

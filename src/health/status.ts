@@ -42,6 +42,12 @@ export interface MailboxStatus extends Partial<MailboxStats> {
   readonly error?: string;
   /** The number of messages in any state. */
   readonly messages?: number;
+  /**
+   * True when the engine notices workers that died, so that their messages are delivered again within seconds.
+   * False when these messages return only after their visibility timeout. An engine may learn it with its first
+   * receive.
+   */
+  readonly ownerDetection?: boolean;
   /** The oldest dead letters, without their errors; missing where the engine cannot peek. */
   readonly letters?: readonly LetterStatus[];
 }

@@ -146,6 +146,18 @@ describe("lastcall status", () => {
     assertMatch(out, /w-1 +stale +3 s/);
   });
 
+  it("lastcall status shows how long a mailbox is paused, and its limit", async () => {
+    await using worker = await startWorker();
+    await worker.mailbox.pause({ forMs: 86_400_000 });
+    await worker.mailbox.rateLimit({ max: 100, perMs: 1_000 });
+    const { out } = await lastcall(["status", worker.url]);
+    assertMatch(out, /^MAILBOX +WAITING +.* PAUSED +LIMIT$/m);
+    assertMatch(out, /^orders .* yes, (24 h|1 d) left +100\/s$/m);
+    const [{ mailboxes: [mailbox] }] = (await lastcall(["status", worker.url, "--json"])).json;
+    assertEquals(mailbox.rateLimit, { max: 100, perMs: 1_000 });
+    assertEquals(mailbox.pausedForMs > 86_000_000, true);
+  });
+
   it("lastcall status exits 1 when there is no answer, with the code unavailable", async () => {
     const port = await freePort();
     const { code, out, err } = await lastcall(["status", `:${port}`]);
@@ -220,6 +232,18 @@ describe("lastcall status --watch", () => {
       "not ready: paused until resumed, 1 loop, 1 in flight\n",
     ]);
     assertEquals(runtime.listening, 0);
+  });
+
+  it("lastcall status --watch tells in a pipe that a mailbox is paused for all processes", async () => {
+    await using worker = await startWorker();
+    await worker.mailbox.pause();
+    const runtime = new FakeRuntime();
+    const { code, out } = await lastcall(["status", worker.url, "--watch", "--every", "5ms"], {
+      runtime,
+      onOut: () => runtime.send("SIGINT"),
+    });
+    assertEquals(code, 0);
+    assertMatch(out, /^\S+ ready, running, 1 loop, 0 in flight, mailbox orders paused\n$/);
   });
 
   it("lastcall status --watch continues while there is no answer", async () => {

@@ -21,7 +21,7 @@ async function statusOf(app: ReturnType<typeof healthApp>): Promise<Status> {
 /** The status of an empty mailbox. */
 const EMPTY = {
   ...{ messages: 0, waiting: 0, delayed: 0, inFlight: 0, dead: 0 },
-  paused: false,
+  ...{ paused: false, ownerDetection: false },
   letters: [],
 };
 
@@ -201,7 +201,10 @@ describe("the status of a group", () => {
     await statusOf(app);
     await clock.settle();
     assertEquals((await statusOf(app)).mailboxes, [
-      { ...place("frozen"), messages: 10, waiting: 7, delayed: 2, inFlight: 1 },
+      {
+        ...{ ...place("frozen"), ownerDetection: false },
+        ...{ messages: 10, waiting: 7, delayed: 2, inFlight: 1 },
+      },
       { ...place("jobs"), ...EMPTY },
     ]);
   });
