@@ -10,3 +10,12 @@ export class DeadLetterError extends Error {
     this.reason = reason;
   }
 }
+
+/** Returns whether `error` is a {@linkcode DeadLetterError}. Never throws, whatever a proxy does. */
+export function isDeadLetterError(error: unknown): error is DeadLetterError {
+  try {
+    return error instanceof DeadLetterError;
+  } catch {
+    return false;
+  }
+}

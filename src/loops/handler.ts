@@ -6,7 +6,7 @@ import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letters.ts";
 import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
 import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
-import { DeadLetterError } from "./_dead_letter_error.ts";
+import { isDeadLetterError } from "./_dead_letter_error.ts";
 import { Steps } from "./_steps.ts";
 
 /** The context of a handler call. */
@@ -221,7 +221,7 @@ function afterFailure<T, R>(
   }
   // The handler stopped because it was cancelled; this is not a failed attempt.
   if (context.reason !== undefined) return { kind: "release" };
-  if (error instanceof DeadLetterError) return deadLetter(error.reason, error.cause);
+  if (isDeadLetterError(error)) return deadLetter(error.reason, error.cause);
   const { minMs, maxMs } = message.backoff === undefined
     ? defaults.backoff
     : checkBackoff(message.backoff, defaults.backoff);
