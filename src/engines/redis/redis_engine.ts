@@ -7,6 +7,7 @@ import type {
   Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
+import type { RateLimit } from "../../mailbox/queue_control.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import { microseconds, peekedMessages, type RedisDelivery, sendArguments } from "./_delivery.ts";
@@ -14,7 +15,8 @@ import { Lookup, queueNames } from "./_lookup.ts";
 import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
 import type { RedisLink, RunScript, Values } from "./redis_link.ts";
-import { COUNT, DROP, PAUSE, PEEK, PURGE, STATS } from "./scripts/control.ts";
+import { COUNT, DROP, PEEK, PURGE, STATS } from "./scripts/control.ts";
+import { LIMIT, PAUSE } from "./scripts/limits.ts";
 import {
   cancelChannelOf,
   cancelKeyOf,
@@ -55,8 +57,6 @@ export interface RedisEngineOptions {
 export class RedisEngine implements Engine<string> {
   readonly capabilities: Capabilities = {
     ...FULL_CAPABILITIES,
-    leaseExpiries: false,
-    rateLimit: false,
     transactions: false,
     ownerDetection: false,
   };
@@ -183,17 +183,17 @@ export class RedisEngine implements Engine<string> {
   }
 
   async stats(): Promise<EngineStats> {
-    const [, waiting, delayed, inFlight, paused, oldest] = await this.#run(
-      "count",
-      STATS,
-      [],
-    ) as number[];
+    const reply = await this.#run("count", STATS, []) as [number, ...number[], string];
+    const [, waiting = 0, delayed, inFlight, pausedUs = 0, oldest = -1] = reply as number[];
+    const [max = 0, perMs] = (reply[6] as string).split(" ").map(Number);
     return {
-      waiting: waiting!,
+      waiting,
       delayed,
       inFlight,
-      paused: paused === 1,
-      ...(oldest! >= 0 && { oldestWaitingMs: oldest }),
+      paused: pausedUs !== 0,
+      ...(pausedUs > 0 && { pausedForMs: pausedUs / 1_000 }),
+      ...(perMs !== undefined && { rateLimit: { max, perMs } }),
+      ...(oldest >= 0 && { oldestWaitingMs: oldest }),
     };
   }
 
@@ -220,8 +220,12 @@ export class RedisEngine implements Engine<string> {
   }
 
   async pause(forMs: number): Promise<void> {
-    const paused = forMs > 0;
-    await this.#run(paused ? "pause" : "resume", PAUSE, [paused ? 1 : 0]);
+    const durationUs = forMs === Infinity ? -1 : microseconds(forMs);
+    await this.#run(forMs > 0 ? "pause" : "resume", PAUSE, [durationUs]);
+  }
+
+  async rateLimit(limit: RateLimit | undefined): Promise<void> {
+    await this.#run("limit", LIMIT, limit === undefined ? [] : [limit.max, limit.perMs]);
   }
 
   queues(): Promise<string[]> {

@@ -1,3 +1,4 @@
+import { ALLOW, COUNT_DELIVERED } from "./limits.ts";
 import { QueueScript } from "./script.ts";
 
 /**
@@ -12,11 +13,10 @@ for _ = 1, 10 do
   redis.call('ZREM', TIMES, unpack(seqs))
   local traits, states, joining, lines, ended = readTraits(seqs), {}, {}, {}, {}
   for i, state in ipairs(redis.call('HMGET', STATES, unpack(seqs))) do
-    local deliveries, releases = parseState(state or '')
     local line = traits[i] and #traits[i] > 2 and string.sub(traits[i], 3)
-    if deliveries then
+    if state then
       states[#states + 1] = seqs[i]
-      states[#states + 1] = deliveries .. ' ' .. releases .. ' '
+      states[#states + 1] = readyState(state)
     elseif line then
       joining[#joining + 1] = seqs[i]
       lines[#joining] = line
@@ -120,20 +120,28 @@ end)
  * Acknowledges, then leases messages. ARGV: valid until, max, visibility, receive id, seconds until an unused
  * queue is deleted (0: never), and the arguments of an acknowledgement, if any. Replies with:
  *
- * - the microseconds until the next message becomes ready (-1: none will)
+ * - the microseconds until the next message becomes ready or may be delivered (-1: none will)
  * - notes: whether memory is full, how many messages had lost their body, how many were orphaned, and the
  *   last message number when no message was received
  * - the result of the acknowledgement
  * - the numbers and the records of the messages
- * - for each message that was delivered before: its index, deliveries, checkpoint
+ * - for each message that was delivered before: its index, deliveries, expired leases, checkpoint
  */
 export const RECEIVE: QueueScript = new QueueScript(`
 local full = isOutOfMemory()
 allowWithoutMemory()
 local acknowledged, notify = false, false
 if ARGV[6] then acknowledged, notify = acknowledge(ARGV[6], 7) end
-if redis.call('HEXISTS', META, 'paused') == 1 then
-  return { now, -1, { full, 0, 0 }, acknowledged }
+local max, receiveId = tonumber(ARGV[2]), ARGV[4]
+local control, counts, part = redis.call('HMGET', META, 'paused', 'limit'), nil, nil
+if control[1] or control[2] then
+  -- rarely {
+  ${ALLOW}
+  if wait then
+    if notify then announce(META) end
+    return { now, wait, { full, 0, 0 }, acknowledged }
+  end
+  -- }
 end
 if #redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1') > 0 then
   -- rarely {
@@ -178,7 +186,6 @@ local function readStates(returned)
   return states, checkpoints
 end
 
-local max, receiveId = tonumber(ARGV[2]), ARGV[4]
 local leaseEnd, firstState = at(now + tonumber(ARGV[3])), '1 0 ' .. receiveId
 local seqs, records, redelivered, lost = {}, {}, {}, 0
 -- Leases messages until there are max. Returns true when no ready message is left.
@@ -199,10 +206,11 @@ local function lease()
         seqs[#seqs + 1] = seq
         records[#seqs] = found[i]
         if earlier[seq] then
-          local deliveries, releases = parseState(earlier[seq])
-          state = (deliveries + 1) .. ' ' .. releases .. ' ' .. receiveId
+          local deliveries, releases, expiries = parseState(earlier[seq])
+          state = (deliveries + 1) .. ' ' .. releases .. ' ' .. expiries .. receiveId
           redelivered[#redelivered + 1] = #seqs - 1
           redelivered[#redelivered + 1] = deliveries + 1
+          redelivered[#redelivered + 1] = tonumber(expiries) or 0
           redelivered[#redelivered + 1] = checkpoints[seq] or false
         end
         states[#states + 1] = seq
@@ -258,6 +266,11 @@ end
 -- Another receiver may wait for the messages that the acknowledgement made ready.
 if notify and redis.call('EXISTS', READY, RETURNED) > 0 then announce(META) end
 if ARGV[5] ~= '0' then expireUnused(ARGV[5]) end
+if counts and #seqs > 0 then
+  -- rarely {
+  ${COUNT_DELIVERED}
+  -- }
+end
 if #seqs > 0 then
   return { now, 0, { full, lost, orphaned }, acknowledged, seqs, records, redelivered }
 end
@@ -278,8 +291,8 @@ local count = 0
 for _, seq in ipairs(redis.call('ZRANGEBYSCORE', DUE, ARGV[3], ARGV[4])) do
   local state = redis.call('HGET', STATES, seq) or ''
   if string.sub(state, -#ARGV[2] - 1) == ' ' .. ARGV[2] then
-    local deliveries, releases = parseState(state)
-    redis.call('HSET', STATES, seq, (deliveries - 1) .. ' ' .. releases .. ' ')
+    local deliveries, releases, expiries = parseState(state)
+    redis.call('HSET', STATES, seq, (deliveries - 1) .. ' ' .. releases .. ' ' .. expiries)
     makeReady({ seq })
     count = count + 1
   end

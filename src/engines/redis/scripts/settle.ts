@@ -36,9 +36,9 @@ if #seqs == 0 then return { now, results } end
 local notify = delay > 0 or isNoneReady()
 local states, due, times, dueAt = {}, {}, {}, at(now + delay)
 for i, seq in ipairs(seqs) do
-  local deliveries, releases = parseState(earlier[i])
+  local deliveries, releases, expiries = parseState(earlier[i])
   states[#states + 1] = seq
-  states[#states + 1] = (deliveries - subtracted) .. ' ' .. releases .. ' '
+  states[#states + 1] = (deliveries - subtracted) .. ' ' .. releases .. ' ' .. expiries
   due[#due + 1] = dueAt
   due[#due + 1] = seq
   times[#times + 1] = '-' .. dueAt
@@ -64,10 +64,10 @@ local notify = isNoneReady()
 makeReady(seqs)
 local states = {}
 for i, seq in ipairs(seqs) do
-  local deliveries, releases = parseState(earlier[i])
+  local deliveries, releases, expiries = parseState(earlier[i])
   local isFree = tonumber(releases) < tonumber(ARGV[3])
   states[#states + 1] = seq
-  states[#states + 1] = (deliveries - (isFree and 1 or 0)) .. ' ' .. (releases + 1) .. ' '
+  states[#states + 1] = (deliveries - (isFree and 1 or 0)) .. ' ' .. (releases + 1) .. ' ' .. expiries
 end
 redis.call('HSET', STATES, unpack(states))
 if notify then announce(META) end
