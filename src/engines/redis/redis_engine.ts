@@ -11,7 +11,8 @@ import type { RateLimit } from "../../mailbox/queue_control.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import { microseconds, peekedMessages, type RedisDelivery, sendArguments } from "./_delivery.ts";
-import { Lookup, queueNames } from "./_lookup.ts";
+import { Lookup, queueNames, statsOf } from "./_lookup.ts";
+import { Owner } from "./_owner.ts";
 import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
 import type { RedisLink, RunScript, Values } from "./redis_link.ts";
@@ -38,6 +39,9 @@ const NO_CANCELS =
   "cannot listen for cancelled messages on a Redis channel; until it works again, the handlers of such " +
   "messages run to their end. Check that the user may SUBSCRIBE to it";
 
+const CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, transactions: false };
+const WITHOUT_OWNERS: Capabilities = { ...CAPABILITIES, ownerDetection: false };
+
 /** Options of {@linkcode RedisEngine}. */
 export interface RedisEngineOptions {
   /** How many messages the queue holds. */
@@ -51,15 +55,12 @@ export interface RedisEngineOptions {
    * it crashes, nothing must be left. @default {never}
    */
   readonly expirySeconds?: number;
+  /** Whether workers that die are detected. Only for an engine that is closed. @default {false} */
+  readonly detectsOwners?: boolean;
 }
 
 /** One queue on a server. All times are by the server's clock, which its clients share. */
 export class RedisEngine implements Engine<string> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    transactions: false,
-    ownerDetection: false,
-  };
   readonly label = "Redis";
   readonly #name: string;
   readonly #link: RedisLink;
@@ -70,6 +71,7 @@ export class RedisEngine implements Engine<string> {
   readonly #memory: MemoryWatch;
   readonly #storage: StorageWatch;
   readonly #settler: Settler;
+  readonly #owner: Owner | undefined;
   readonly #receiver: Receiver;
   readonly #lookup: Lookup;
 
@@ -83,9 +85,13 @@ export class RedisEngine implements Engine<string> {
     this.#storage = new StorageWatch(name, link, this.#keys, expirySeconds > 0);
     const common = { run: this.#run, memory: this.#memory, expirySeconds };
     this.#settler = new Settler({ ...common, deadKeys: keysOf(this.#deadName) });
+    this.#owner = options.detectsOwners
+      ? new Owner({ queue: name, link, run: this.#run })
+      : undefined;
     this.#receiver = new Receiver({
       ...common,
       link,
+      owner: this.#owner,
       storage: this.#storage,
       acknowledge: (deliveries) => this.#settler.acknowledge(deliveries),
     });
@@ -94,6 +100,11 @@ export class RedisEngine implements Engine<string> {
       callId: () => link.options.random.id(),
       cancelKey: (callId) => cancelKeyOf(name, callId),
     });
+  }
+
+  /** Workers that die are detected from the first receive on, and where the server allows it. */
+  get capabilities(): Capabilities {
+    return this.#owner?.isDetected ? CAPABILITIES : WITHOUT_OWNERS;
   }
 
   /** Describes that the server has no memory left and refuses sends; undefined while it accepts them. */
@@ -142,7 +153,8 @@ export class RedisEngine implements Engine<string> {
   }
 
   receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    return this.#receiver.receive(max, microseconds(visibilityMs));
+    const receive = () => this.#receiver.receive(max, microseconds(visibilityMs));
+    return this.#owner?.start()?.then(receive) ?? receive();
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -183,18 +195,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   async stats(): Promise<EngineStats> {
-    const reply = await this.#run("count", STATS, []) as [number, ...number[], string];
-    const [, waiting = 0, delayed, inFlight, pausedUs = 0, oldest = -1] = reply as number[];
-    const [max = 0, perMs] = (reply[6] as string).split(" ").map(Number);
-    return {
-      waiting,
-      delayed,
-      inFlight,
-      paused: pausedUs !== 0,
-      ...(pausedUs > 0 && { pausedForMs: pausedUs / 1_000 }),
-      ...(perMs !== undefined && { rateLimit: { max, perMs } }),
-      ...(oldest >= 0 && { oldestWaitingMs: oldest }),
-    };
+    return statsOf(await this.#run("count", STATS, []));
   }
 
   async purge(): Promise<number> {
@@ -262,13 +263,20 @@ export class RedisEngine implements Engine<string> {
   }
 
   async close(): Promise<void> {
+    this.#owner?.close();
     await this.#link.settled();
     await this.#receiver.close();
     await this.#link.close();
   }
 
   #sibling(name: string, expirySeconds = 0): RedisEngine {
-    const options = { ...this.#options, maxSize: Infinity, memory: this.#memory, expirySeconds };
+    const options = {
+      ...this.#options,
+      maxSize: Infinity,
+      memory: this.#memory,
+      expirySeconds,
+      detectsOwners: false,
+    };
     return new RedisEngine(name, this.#link, options);
   }
 

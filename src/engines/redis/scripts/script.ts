@@ -58,6 +58,7 @@ async function sha1(text: string): Promise<string> {
  * | TRAITS | what only some messages have: keys, priorities, see `lines.ts` |
  * | BLOCKED | sorted set of messages that wait behind another one with their key, by number |
  * | TIMES | sorted set of remembered ids by the end of their `dedupMs`, and of the messages in DUE that are not leased by the negative of their due time, to count them |
+ * | OWNERS | the run id of the server by owner, see `owners.ts` |
  */
 const KEYS = {
   META: ["meta", "hash"],
@@ -71,6 +72,7 @@ const KEYS = {
   TRAITS: ["traits", "hash"],
   BLOCKED: ["blocked", "zset"],
   TIMES: ["times", "zset"],
+  OWNERS: ["owners", "hash"],
 } as const;
 
 type KeyName = keyof typeof KEYS;
@@ -96,6 +98,11 @@ export function channelOf(name: string): string {
 /** Returns the channel on which a queue announces the ids of messages that were cancelled in flight. */
 export function cancelChannelOf(name: string): string {
   return `${prefixOf(name)}:cancel`;
+}
+
+/** Returns how the names of the channels of owners begin, see `owners.ts`. Their ids follow. */
+export function ownerChannelsOf(name: string): string {
+  return `${prefixOf(name)}:owner:`;
 }
 
 /** Returns the key that tells for a minute that a call of `cancel` was run, in case its answer is lost. */
