@@ -49,7 +49,11 @@ export class Watcher implements AsyncDisposable {
     const warnings: Warning[] = [];
     const warn: Log["warn"] = (event, fields = {}) => void warnings.push([event, fields]);
     const log = { debug() {}, info() {}, warn, error: warn };
-    const mailbox = await RedisMailbox.open<unknown>(client, { name, log });
+    const mailbox = await RedisMailbox.open<unknown>(client, {
+      name,
+      log,
+      pollIntervalMs: 600_000,
+    });
     return new Watcher(name, mailbox, redis, warnings, counter);
   }
 

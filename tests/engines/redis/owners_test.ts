@@ -135,7 +135,7 @@ describe("RedisMailbox when a worker dies", gate, () => {
     await it.watcher.mailbox.send("work");
     const closed = await RedisMailbox.open(url, { name: it.name, log: silentLog });
     assertEquals((await closed.receive()).length, 1);
-    await eventually(async () => assertEquals(await it.watcher.owners(), 1));
+    assertEquals(await it.watcher.owners(), 1, "it is registered before it gets a message");
     await closed.close();
     assertEquals(await it.watcher.owners(), 0);
     await it.watcher.seesNothing(4);
@@ -157,15 +157,25 @@ describe("RedisMailbox when a connection breaks", own, () => {
     await using watcher = await Watcher.open(server.url, "orders");
     const { mailbox, admin } = watcher;
     await mailbox.send("work");
-    await using holder = await hold(1, server.url, "orders");
-    for (let i = 0; i < 5; i++) {
+    await using proxy = await BreakingProxy.before(server.port);
+    await using holder = await hold(1, `redis://127.0.0.1:${proxy.port}`, "orders");
+    const present = (count: number) =>
+      eventually(async () => {
+        const channels = await admin.pubsub("CHANNELS", "{lastcall:orders}:owner:*");
+        assertEquals((channels as string[]).length, count);
+      });
+    await watcher.seesNothing(1);
+    for (let i = 0; i < 2; i++) {
       await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
       await watcher.seesNothing(1);
+      proxy.onCommand = () => "cut";
+      proxy.cutAll();
+      await present(1);
+      await watcher.seesNothing(1); // it is away in this look, and back in the next one
+      proxy.onCommand = () => "pass";
+      await present(2);
+      await watcher.seesNothing(2);
     }
-    await eventually(async () => {
-      const channels = await admin.pubsub("CHANNELS", "{lastcall:orders}:owner:*");
-      assertEquals((channels as string[]).length, 2);
-    });
     holder.kill("SIGKILL");
     assertEquals((await mailbox.receive({ waitTimeMs: 30_000 }))[0]?.body, "work");
   });
