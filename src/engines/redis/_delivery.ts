@@ -121,7 +121,8 @@ export function microseconds(ms: number): number {
  *
  * The server may have run a call whose reply was lost. A repetition of that call then fails, because the
  * receipt handle is used up. While the lease lasts, only this delivery can have settled the message, so the
- * repetition counts as successful.
+ * repetition counts as successful. That includes the message of a process that was taken for dead: it has been
+ * returned, and when it is gone, another worker has finished it.
  */
 export class RedisDelivery implements Delivery<string> {
   readonly seq: string;

@@ -43,6 +43,7 @@ export class Owner implements OwnerRegistry<string> {
   readonly #started = deferred<void>();
   /** Set while the first receives wait. */
   #starting: Promise<unknown> | undefined;
+  /** The last registration, or the end of one. */
   #registering: Promise<void> = Promise.resolve();
   #stopListening: (() => void) | undefined;
   #isSubscribed = false;
@@ -124,7 +125,7 @@ export class Owner implements OwnerRegistry<string> {
     this.#started.resolve();
     void this.#watch.stop();
     this.#stopListening?.();
-    if (this.#isSubscribed) void this.#unregister();
+    if (this.#isSubscribed) this.#unregister();
   }
 
   get #channel(): string {
@@ -139,7 +140,9 @@ export class Owner implements OwnerRegistry<string> {
     this.#isSubscribed = state === "subscribed";
     if (this.#isSubscribed && !before) this.#register();
     if (state === "failed") {
-      this.#obstacle = undefined; // the channels have logged it
+      // The channels have logged it. Without a subscription, a registered process would be taken for dead.
+      if (this.#obstacle === "") this.#unregister();
+      this.#obstacle = undefined;
       this.#started.resolve();
     }
   }
@@ -164,9 +167,12 @@ export class Owner implements OwnerRegistry<string> {
     }
   }
 
-  async #unregister(): Promise<void> {
+  #unregister(): void {
+    this.#registering = this.#registering.then(() => this.#tryUnregister());
+  }
+
+  async #tryUnregister(): Promise<void> {
     const { run, link } = this.#options;
-    await this.#registering;
     try {
       await run("end the registration of a worker", UNREGISTER, [this.id]);
     } catch (error) {

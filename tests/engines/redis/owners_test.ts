@@ -221,6 +221,22 @@ describe("RedisMailbox when a connection breaks", own, () => {
     await away.close();
   });
 
+  it("a process that may not subscribe any more keeps its messages", async () => {
+    await using server = await PrivateServer.start(redis);
+    await using watcher = await Watcher.open(server.url, "orders");
+    const { mailbox, admin } = watcher;
+    await admin.call("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all");
+    await mailbox.send("work");
+    await using holder = await hold(1, `redis://worker:secret@127.0.0.1:${server.port}`, "orders");
+    await watcher.seesNothing(1);
+    assertEquals(await watcher.owners(), 2);
+    await admin.call("ACL", "SETUSER", "worker", "resetchannels"); // this ends the subscriptions
+    await watcher.seesNothing(4);
+    assertEquals(await watcher.owners(), 1);
+    holder.kill("SIGTERM");
+    await holder.line("acknowledged work");
+  });
+
   it("an owner that has lost its registration registers again", async () => {
     await using it = await openForTest(url);
     await using watcher = await Watcher.open(url, it.name);
