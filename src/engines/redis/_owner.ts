@@ -10,6 +10,9 @@ const GRACE_MS = 2_000;
 /** How long the first receive waits for the registration. */
 const START_TIMEOUT_MS = 1_000;
 
+/** How long a close waits for the end of the registration: a frozen server must not delay a shutdown. */
+const CLOSE_TIMEOUT_MS = 1_000;
+
 const CANNOT_SUBSCRIBE =
   "cannot subscribe to a Redis channel by which others see that this worker is alive; until it works again, " +
   "its messages are delivered again only when their visibility timeout passes, should it die. Check that the " +
@@ -116,16 +119,18 @@ export class Owner implements OwnerRegistry<string> {
   }
 
   /**
-   * Ends the watch and the registration. Leases that are left expire by time. The link waits for the call, but
-   * it is not tried without a connection.
+   * Ends the watch and the registration. Leases that are left expire by time. A frozen server delays it by one
+   * second at the most, and without a connection it does not try.
    */
-  close(): void {
+  async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     this.#started.resolve();
     void this.#watch.stop();
     this.#stopListening?.();
-    if (this.#isSubscribed) this.#unregister();
+    if (!this.#isSubscribed) return;
+    this.#unregister();
+    await settlesWithin(this.#registering, CLOSE_TIMEOUT_MS, this.#options.link.options.clock);
   }
 
   get #channel(): string {

@@ -263,7 +263,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   async close(): Promise<void> {
-    this.#owner?.close();
+    await this.#owner?.close();
     await this.#link.settled();
     await this.#receiver.close();
     await this.#link.close();

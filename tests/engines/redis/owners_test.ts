@@ -136,8 +136,10 @@ describe("RedisMailbox when a worker dies", gate, () => {
     const closed = await RedisMailbox.open(url, { name: it.name, log: silentLog });
     assertEquals((await closed.receive()).length, 1);
     assertEquals(await it.watcher.owners(), 1, "it is registered before it gets a message");
+    await it.watcher.seesNothing(3); // its last call is some time ago
+    assertEquals(await it.watcher.owners(), 2);
     await closed.close();
-    assertEquals(await it.watcher.owners(), 0);
+    assertEquals(await it.watcher.owners(), 1);
     await it.watcher.seesNothing(4);
   });
 
