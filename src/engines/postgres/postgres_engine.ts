@@ -9,6 +9,7 @@ import type {
   OffThreadPlan,
   Received,
 } from "../../mailbox/engine.ts";
+import type { RateLimit } from "../../mailbox/queue_control.ts";
 import { isMailboxError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
@@ -50,8 +51,6 @@ const IDS_PER_CLEANUP = 100;
 export class PostgresEngine implements Engine<string> {
   readonly capabilities: Capabilities = {
     ...FULL_CAPABILITIES,
-    leaseExpiries: false,
-    rateLimit: false,
     ownerDetection: false,
   };
   readonly label = "PostgreSQL";
@@ -166,12 +165,15 @@ export class PostgresEngine implements Engine<string> {
 
   async stats(): Promise<EngineStats> {
     const [row] = await this.#call("stats", "count", [this.#queue]);
-    const { waiting, delayed, flying, oldest, paused } = row!;
+    const { waiting, delayed, flying, oldest, paused, most, period } = row!;
+    const pausedForMs = Number(paused);
     return {
       waiting: Number(waiting),
       delayed: Number(delayed),
       inFlight: Number(flying),
-      paused: paused === true,
+      paused: pausedForMs > 0,
+      ...(pausedForMs > 0 && pausedForMs < Infinity && { pausedForMs }),
+      ...(most !== null && { rateLimit: { max: Number(most), perMs: Number(period) } }),
       ...(oldest !== null && { oldestWaitingMs: Math.max(0, Number(oldest)) }),
     };
   }
@@ -202,9 +204,16 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async pause(forMs: number): Promise<void> {
-    const paused = forMs > 0;
-    await this.#call(paused ? "pause" : "resume", paused ? "pause" : "resume", [this.#queue]);
-    if (!paused) this.#link.wake(this.#queue);
+    if (forMs > 0) return void await this.#call("pause", "pause", [this.#queue, `${forMs}`]);
+    await this.#call("resume", "resume", [this.#queue]);
+    this.#link.wake(this.#queue);
+  }
+
+  async rateLimit(limit: RateLimit | undefined): Promise<void> {
+    const parameters = limit === undefined ? [] : [`${limit.max}`, `${limit.perMs}`];
+    const statement = limit === undefined ? "unlimit" : "limit";
+    await this.#call(statement, "set the rate limit", [this.#queue, ...parameters]);
+    this.#link.wake(this.#queue);
   }
 
   transaction(transaction: unknown): EngineTransaction<string> {
