@@ -4,6 +4,7 @@ import type { Received } from "../../mailbox/engine.ts";
 import type { Random } from "../../random.ts";
 import { LostCalls } from "../_kit/calls.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
+import type { Owners } from "./_owners.ts";
 import { PostgresDelivery, type Row } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 
@@ -35,6 +36,7 @@ interface ReceivesOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly registers?: boolean | undefined;
 }
 
 /**
@@ -45,6 +47,8 @@ export class Receives {
   readonly #queue: string;
   readonly #random: Random;
   readonly #log: Log;
+  readonly #owners: Owners;
+  readonly #registers: boolean;
   readonly #call: Call;
   readonly #release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>;
   /** The nonces of receives that failed: the server may have run them. */
@@ -55,12 +59,15 @@ export class Receives {
   constructor(
     queue: string,
     options: ReceivesOptions,
+    owners: Owners,
     call: Call,
     release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>,
   ) {
     this.#queue = queue;
     this.#random = options.random;
     this.#log = options.log;
+    this.#owners = owners;
+    this.#registers = options.registers === true;
     this.#call = call;
     this.#release = release;
     this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
@@ -68,6 +75,10 @@ export class Receives {
 
   /** Leases visible messages, at most `max`. */
   async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    if (this.#registers) {
+      await this.#owners.register();
+      this.#owners.look();
+    }
     if (this.#lost.nextLookMs === 0) await this.#releaseLost();
     let received = await this.#receiveReady(max, visibilityMs, false);
     if (received !== undefined) return received;
@@ -85,7 +96,8 @@ export class Receives {
       const ms = due.joins ? LOCKED_RETRY_MS : Math.max(LOCKED_RETRY_MS, due.ms);
       due = { ...due, ms };
     }
-    return { deliveries: [], nextDueMs: Math.min(due.ms, this.#lost.nextLookMs) };
+    const lookMs = due.flying && this.#registers ? this.#owners.nextLookMs : Infinity;
+    return { deliveries: [], nextDueMs: Math.min(due.ms, this.#lost.nextLookMs, lookMs) };
   }
 
   /** Leases ready messages. Unless `ignoreDue` is set, it leases none while a hidden message is due. */
@@ -94,7 +106,7 @@ export class Receives {
     visibilityMs: number,
     ignoreDue: boolean,
   ): Promise<Received<string> | undefined> {
-    const nonce = `${Math.floor(this.#random.number() * Number.MAX_SAFE_INTEGER)}`;
+    const nonce = this.#owners.receipt(this.#random);
     const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${ignoreDue}`];
     const statement = this.#controlled ? "receiveControlled" : "receive";
     try {

@@ -32,6 +32,11 @@ export interface PostgresEngineOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  /**
+   * True when its first receive registers this process as an owner of leases, and its receives look for owners
+   * that have died. @default {false}
+   */
+  readonly registers?: boolean | undefined;
   /** The URL and schema for another thread; undefined for a client of the caller. */
   readonly offThread?: Pick<ExtenderOptions, "url" | "schema"> | undefined;
 }
@@ -47,12 +52,11 @@ export interface ExtenderOptions {
 /** After so many new remembered ids, old ones are deleted, at least ten times as many. */
 const IDS_PER_CLEANUP = 100;
 
+/** Behind a connection pooler. */
+const UNREGISTERED_CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, ownerDetection: false };
+
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    ownerDetection: false,
-  };
   readonly label = "PostgreSQL";
   readonly #queue: string;
   readonly #link: PostgresLink;
@@ -80,12 +84,20 @@ export class PostgresEngine implements Engine<string> {
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
-    this.#receives = new Receives(queue, options, (...call) => this.#call(...call), (late) => {
-      return this.release(late);
-    });
+    this.#receives = new Receives(
+      queue,
+      options,
+      link.owners,
+      (...call) => this.#call(...call),
+      (late) => this.release(late),
+    );
     this.#settlements = new Settlements(async (...call) =>
       this.#wakeNext(await this.#call(...call))
     );
+  }
+
+  get capabilities(): Capabilities {
+    return this.#link.owners.available ? FULL_CAPABILITIES : UNREGISTERED_CAPABILITIES;
   }
 
   async send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -239,7 +251,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   queue(name: string): PostgresEngine {
-    const options = { ...this.#options, maxSize: Infinity };
+    const options = { ...this.#options, maxSize: Infinity, registers: false };
     return new PostgresEngine(name, this.#link, options, this.#pending);
   }
 
