@@ -113,7 +113,9 @@ export class Owners {
   #onConnection(pid: number | undefined): void {
     if (this.#closed) return;
     this.#pid = pid;
-    if (pid === undefined) return this.#turnOff("the client does not tell the pid of its connection");
+    if (pid === undefined) {
+      return this.#turnOff("the client does not tell the pid of its connection");
+    }
     this.#registering ??= this.#registerAll().finally(() => this.#registering = undefined);
   }
 

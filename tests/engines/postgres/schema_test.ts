@@ -21,7 +21,13 @@ describe("the schema of a PostgresMailbox", options, () => {
     const mailboxes = await Promise.all([...clients, url!, url!].map(open));
     await Promise.all(mailboxes.map((mailbox, i) => mailbox.send(i)));
     assertEquals(await mailboxes[0]!.approximateCount(), 8);
-    assertEquals(await tables(schema), ["controls", "messages", "migrations", "owners", "remembered"]);
+    assertEquals(await tables(schema), [
+      "controls",
+      "messages",
+      "migrations",
+      "owners",
+      "remembered",
+    ]);
     const versions = await sql`select version from ${sql(schema)}.migrations`;
     assertEquals(versions.map(({ version }) => version), [1, 2, 3, 4, 5]);
     await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
