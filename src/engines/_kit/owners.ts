@@ -13,9 +13,9 @@ export interface OwnerRegistry<O> {
   absent(): Promise<readonly O[]>;
   /**
    * Expires the leases of an owner that has died, removes the owner, and wakes receivers. Returns how many
-   * messages became visible.
+   * messages became visible, for all queues by their names if the owners are not those of one queue.
    */
-  expire(owner: O): Promise<number>;
+  expire(owner: O): Promise<number | Readonly<Record<string, number>>>;
 }
 
 /** Options of {@linkcode OwnerWatch}. */
@@ -93,14 +93,17 @@ export class OwnerWatch<O extends string | number> {
       this.#absentSince = new Map(absent.map((owner) => [owner, before.get(owner) ?? now]));
       for (const [owner, since] of this.#absentSince) {
         if (this.#stopped || now - since < graceMs) continue;
-        const messages = await this.#registry.expire(owner);
+        const expired = await this.#registry.expire(owner);
         this.#absentSince.delete(owner);
-        // Several processes may find the same owner, but each message becomes visible once.
-        if (messages === 0) {
-          log.debug("worker died; it held no messages", { mailbox: queue, owner });
-        } else {
-          const fields = { mailbox: queue, owner, messages };
-          log.warn("worker died; its messages are delivered again", fields);
+        const queues = typeof expired === "number" ? { [queue]: expired } : expired;
+        for (const [mailbox, messages] of Object.entries(queues)) {
+          // Several processes may find the same owner, but each message becomes visible once.
+          if (messages === 0) log.debug("worker died; it held no messages", { mailbox, owner });
+          else {log.warn("worker died; its messages are delivered again", {
+              mailbox,
+              owner,
+              messages,
+            });}
         }
       }
     } catch (error) {
