@@ -43,7 +43,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #options: MailboxOptions;
   readonly #sender: Sender<T, R, B>;
   readonly #receiver: Receiver<T, R, B>;
-  /** False for dead letters and replies, which share the connection of their mailbox. */
+  /** False for dead letters and other queues, which share the connection of their mailbox. */
   #ownsEngine = true;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
   #requests: Requests<T, R> | undefined;
@@ -65,7 +65,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       engine,
       codec: this.#codec,
       options: others,
-      replies: (name) => Requests.isReplyName(this.name, name) ? this.#shared(name) : undefined,
+      replies: (name) => Requests.isReplyName(this.name, name) ? this.queue(name) : undefined,
     };
     this.#sender = new Sender(name, storage);
     this.#receiver = new Receiver(name, storage);
@@ -106,7 +106,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     this.#checkOpen("send a request to");
     this.#require("requests", "request");
     this.#requests ??= new Requests<T, R>(this, this.#engine, this.#options, (name) => {
-      return this.#shared<R>(name);
+      return this.queue<R>(name);
     });
     return await this.#requests.request(body, options);
   }
@@ -163,6 +163,17 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       found.push({ name, ...await engine.stats(), dead });
     }
     return found;
+  }
+
+  /** Returns another queue on the same connection, with the codec of this mailbox. */
+  queue<U>(name: string): EngineMailbox<U, never, B> {
+    const engine = this.#engine.queue?.(checkMailboxName(name));
+    if (engine === undefined) {
+      throw new InvalidParameterError(`The engine of "${this.name}" cannot open queue "${name}"`);
+    }
+    const mailbox = new EngineMailbox<U, never, B>(name, engine, this.#codec, this.#options);
+    mailbox.#ownsEngine = false;
+    return mailbox;
   }
 
   /** Returns the message with this id, without receiving it; undefined when the mailbox has none. */
@@ -269,14 +280,6 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     );
     deadLetters.#ownsEngine = false;
     return deadLetters;
-  }
-
-  /** Returns a mailbox with the codec of this one on another queue of its storage. */
-  #shared<U>(name: string): EngineMailbox<U, never, B> {
-    const engine = this.#engine.queue!(name);
-    const mailbox = new EngineMailbox<U, never, B>(name, engine, this.#codec, this.#options);
-    mailbox.#ownsEngine = false;
-    return mailbox;
   }
 
   /** Throws when the engine cannot do what a call needs. */
