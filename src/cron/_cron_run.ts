@@ -9,6 +9,7 @@ import type { Envelope } from "../mailbox/envelope.ts";
 import { isMailboxError, type MailboxErrorName } from "../mailbox/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Schedule } from "./schedule.ts";
+import { type CatchUp, type CronSlot, isoTime, slotId } from "./slot.ts";
 import type { SlotRecord } from "./_slot_record.ts";
 
 /** A slot that could not be sent for this long after its time is missed: `catchUp` decides about it. */
@@ -35,26 +36,6 @@ const FATAL: readonly MailboxErrorName[] = [
   "MailboxClosedError",
   "SerializationError",
 ];
-
-/**
- * What becomes of missed slots, that is, of slots that could not be sent within a minute of their time because
- * no replica ran, the machine was suspended, or the engine was away:
- *
- * - `none`: they are skipped.
- * - `last`: only the latest one is sent, unless a slot of the last minute follows it.
- * - `all`: all are sent, in order, but not more than the latest 10 000.
- */
-export type CatchUp = "none" | "last" | "all";
-
-/** One date and time of a schedule. */
-export interface CronSlot {
-  /** The name of the loop. */
-  readonly name: string;
-  /** The time of the slot, in whole seconds. */
-  readonly at: Date;
-  /** The id of its message, such as `cron:report:2030-01-07T08:00:00Z`. */
-  readonly id: string;
-}
 
 /** What a {@linkcode CronRun} needs of its loop. */
 export interface CronRunConfig<T, R> {
@@ -108,6 +89,8 @@ export class CronRun<T, R> {
   readonly #maxSlots: number;
   readonly #untilEmpty: boolean;
   #position: number | undefined;
+  /** The first slot after the position, once it is known. */
+  #next = -Infinity;
   #last: number | undefined;
   #failures = 0;
   #handled = 0;
@@ -161,6 +144,7 @@ export class CronRun<T, R> {
   /** Sends the slots that are due. Returns the time until the next one, in milliseconds. */
   async #sendDue(): Promise<number> {
     const { clock, name, record, track, untrack } = this.#config;
+    if (clock.now() < this.#next) return this.#untilNext();
     const work = track({ id: `slots of ${name}`, since: clock.monotonic() });
     try {
       this.#position ??= await record?.begin(clock.now()) ?? clock.now();
@@ -171,6 +155,7 @@ export class CronRun<T, R> {
         due = await this.#due(now);
       }
       await this.#send(due);
+      this.#next = this.#slotAfter(this.#position);
     } finally {
       untrack(work);
     }
@@ -242,7 +227,7 @@ export class CronRun<T, R> {
   }
 
   #untilNext(): number {
-    const { schedule, clock, log, name } = this.#config;
+    const { clock, log, name } = this.#config;
     const now = clock.now();
     const position = this.#position!;
     const isBehind = position - now > MISSED_AFTER_MS;
@@ -254,8 +239,11 @@ export class CronRun<T, R> {
       });
     }
     this.#isBehind = isBehind;
-    const next = schedule.next(new Date(position));
-    return next === undefined ? Infinity : Math.max(0, next.getTime() - now);
+    return Math.max(0, this.#next - now);
+  }
+
+  #slotAfter(time: number): number {
+    return this.#config.schedule.next(new Date(time))?.getTime() ?? Infinity;
   }
 
   /** Logs the failures number 1, 2, 4, 8 and so on, and returns the pause. Throws what no retry repairs. */
@@ -285,14 +273,4 @@ export class CronRun<T, R> {
       // A stop began.
     });
   }
-}
-
-/** Returns the id of the message of a slot. */
-export function slotId(name: string, at: number): string {
-  return `cron:${name}:${isoTime(at)}`;
-}
-
-/** Formats a time in UTC; a slot has whole seconds. */
-function isoTime(at: number): string {
-  return new Date(at).toISOString().replace(".000Z", "Z");
 }

@@ -12,8 +12,9 @@ import {
 } from "../mailbox/envelope.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { type CatchUp, CronRun, type CronRunConfig, type CronSlot } from "./_cron_run.ts";
+import { CronRun, type CronRunConfig } from "./_cron_run.ts";
 import { Schedule } from "./schedule.ts";
+import type { CatchUp, CronSlot } from "./slot.ts";
 import { SlotRecord } from "./_slot_record.ts";
 
 const CATCH_UP: readonly CatchUp[] = ["none", "last", "all"];

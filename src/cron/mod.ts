@@ -19,6 +19,6 @@
  * @module
  */
 
-export type { CatchUp, CronSlot } from "./_cron_run.ts";
 export { CronLoop, type CronLoopOptions } from "./cron_loop.ts";
 export { Schedule } from "./schedule.ts";
+export type { CatchUp, CronSlot } from "./slot.ts";
