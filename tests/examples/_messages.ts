@@ -56,4 +56,12 @@ export function messages(it: Host): void {
       assertEquals(stored, [1, 2, 1, 1, 0], said);
     },
   );
+
+  it("25: replicas send each slot once, also one that all of them missed", everywhere, async () => {
+    await using site = start("25_cron");
+    const said = await ended(site);
+    assertStringIncludes(said, "4 slots, 4 different ones");
+    const times = [...said.matchAll(/report until (\S+)/g)].map(([, at]) => Date.parse(at!));
+    assertEquals(times, times.map((_, i) => times[0]! + i * 1_000), said);
+  });
 }
