@@ -57,13 +57,15 @@ export class SlotRecord {
     return latestOf(await this.#own());
   }
 
-  /** Stores that all slots up to `at` were sent, and deletes older records. */
+  /** Stores that all slots up to `at` were sent, unless a later one is stored. Deletes older records. */
   async save(at: number): Promise<void> {
     const records = await this.#all();
-    const own = records.filter((it) => this.#isOwn(it));
-    if (own.some((it) => it.isStart !== true && it.at >= at)) return;
-    await this.#store(at);
-    const old = records.filter((it) => this.#isOwn(it) || it.at < at - OLD_SCHEDULE_MS);
+    const slots = records.filter((it) => this.#isOwn(it) && it.isStart !== true);
+    const latest = Math.max(at, ...slots.map((it) => it.at));
+    if (!slots.some((it) => it.at === latest)) await this.#store(at);
+    const old = records.filter((it) =>
+      this.#isOwn(it) ? it.isStart === true || it.at < latest : it.at < latest - OLD_SCHEDULE_MS
+    );
     await this.#delete(new Set(old.map(({ id }) => id)));
   }
 

@@ -173,6 +173,7 @@ describe("CronLoop", () => {
     replica.reconnect();
     await clock.advance(2 * MINUTE);
     assertEquals([...handled, ...await site.times()], ["09:00"]);
+    assertEquals(site.storage.queue("jobs.cron").count(), 1, "the old record is deleted");
     await clock.until(replica.loop.shutdown());
     await run;
   });

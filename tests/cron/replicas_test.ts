@@ -88,6 +88,7 @@ async function simulate({ schedule, from, to }: Scenario, random: Random) {
     handled.push(...await site.handle());
   };
   for (const place of places) place.start();
+  await jump(start - MINUTE / 2); // the first start is recorded
   let slot = slots.nextRun(new Date(start))!.getTime();
   for (let now = start; now < end;) {
     // The whole site is away for up to three days, once in a while.
@@ -104,16 +105,17 @@ async function simulate({ schedule, from, to }: Scenario, random: Random) {
     now = Math.min(end, random.number() < 0.3 ? Math.ceil((now + slot) / 2) : slot);
     await jump(now);
   }
-  // In the end everything works again, and all that was missed is sent.
+  // In the end everything works again, and all that was missed is sent with the next slot.
   for (const place of places) {
     await place.crash();
     place.start();
   }
-  await jump(end + MINUTE);
+  const last = slots.nextRun(new Date(end))!;
+  await jump(last.getTime());
   const records = site.storage.queue("jobs.cron").count();
   for (const place of places) await place.stop();
   assertEquals(clock.pending, 0);
-  return { handled, records };
+  return { handled, records, last };
 }
 
 const SCENARIOS: readonly Scenario[] = [
@@ -129,11 +131,10 @@ const SCENARIOS: readonly Scenario[] = [
 for (const [i, scenario] of SCENARIOS.entries()) {
   const { schedule, from, to, slots } = scenario;
   test(`20 replicas send each slot of "${schedule}" from ${from} to ${to} once`, async () => {
-    const { handled, records } = await simulate(scenario, seededRandom(seed + i));
+    const { handled, records, last } = await simulate(scenario, seededRandom(seed + i));
     const why = `LASTCALL_SEED=${seed}`;
     const expected: string[] = [];
     const cron = new Cron(schedule, { timezone: TIMEZONE });
-    const last = new Date(to);
     let slot = cron.nextRun(new Date(Date.parse(from) - MINUTE));
     for (; slot !== null && slot <= last; slot = cron.nextRun(slot)) {
       expected.push(slot.toISOString());
@@ -143,7 +144,7 @@ for (const [i, scenario] of SCENARIOS.entries()) {
     const repeated = handled.filter((it, i) => handled.indexOf(it) !== i);
     assertEquals({ missing, repeated }, { missing: [], repeated: [] }, why);
     assertEquals(once.size, expected.length, `slots that do not exist; ${why}`);
-    assert(Math.abs(expected.length - slots) <= 1, `${expected.length} slots`);
+    assert(Math.abs(expected.length - slots) <= 2, `${expected.length} slots`);
     assertEquals(records, 1, why);
   });
 }
