@@ -68,6 +68,49 @@ describe("CronLoop", () => {
     await mailbox.close();
   });
 
+  it("a loop that starts just before a slot waits for its time", async () => {
+    const clock = new VirtualClock(Date.UTC(2030, 0, 7, 8, 59, 59, 500));
+    const site = new Site(clock);
+    const { loop } = site.replica();
+    const run = loop.run();
+    await clock.advance(499);
+    assertEquals(await site.times(), []);
+    await clock.advance(1);
+    assertEquals(await site.times(), ["09:00"]);
+    await clock.until(loop.shutdown());
+    await run;
+  });
+
+  it("a catch-up into a mailbox that is nearly full goes on as room becomes free", async () => {
+    const clock = new VirtualClock(Date.UTC(2030, 0, 7, 8, 30));
+    const mailbox = new InMemoryMailbox<string>("jobs", { clock, maxSize: 2 });
+    const make = () =>
+      new CronLoop({
+        name: "report",
+        schedule: "0 * * * *",
+        mailbox,
+        body: ({ at }) => at.toISOString().slice(11, 16),
+        catchUp: "all",
+        clock,
+        log: silentLog,
+      });
+    await make().run({ untilEmpty: true });
+    await clock.advance(5 * HOUR);
+    const loop = make();
+    const run = loop.run();
+    const handled: string[] = [];
+    for (let round = 0; round < 5; round++) {
+      await clock.advance(3_000);
+      const [message] = await mailbox.receive();
+      handled.push(message!.body);
+      await message!.acknowledge();
+    }
+    assertEquals(handled, ["09:00", "10:00", "11:00", "12:00", "13:00"]);
+    await clock.until(loop.shutdown());
+    await run;
+    await mailbox.close();
+  });
+
   it("replicas send a slot once, also the one that starts later", async () => {
     const { clock, site } = hourly();
     const replicas = [site.replica(), site.replica(), site.replica()];
@@ -308,7 +351,7 @@ describe("CronLoop", () => {
     await clock.advance(MINUTE);
     const { heartbeat } = loop;
     for (let i = 0; i < 100; i++) {
-      await clock.advance(HOUR);
+      await clock.advance(HOUR + 7_000);
       assertEquals(heartbeat.ageMs, 0);
     }
     await clock.until(loop.shutdown());
