@@ -68,7 +68,7 @@ describe("CronLoop on an engine", () => {
     try {
       await sendsWhatWasMissed(`${redis.url}?queue=${name}`);
     } finally {
-      for (const queue of [name, `${name}.cron`]) await redis.cleanUp(queue);
+      await redis.cleanUp(name);
     }
   });
 
