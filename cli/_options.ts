@@ -35,13 +35,19 @@ export function parseInterval(text: string): number {
 }
 
 /** Parses a date and time, as `2030-01-31T08:00Z`. Without an offset it is local time. */
-export function parseTime(text: string): Date {
+export function parseInstant(text: string): Date {
   const time = new Date(text);
   // Other forms mean different times on different runtimes.
   const known = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?$/.test(text);
   if (!known || Number.isNaN(time.getTime())) {
     throw new InvalidArgumentError("Write a date and time, as 2030-01-31T08:00Z.");
   }
+  return time;
+}
+
+/** Parses the time at which a message becomes visible. */
+export function parseTime(text: string): Date {
+  const time = parseInstant(text);
   if (time.getTime() - Date.now() <= MAX_DELAY_MS) return time;
   throw new InvalidArgumentError(
     `Write a time that is at most ${MAX_DELAY_MS / UNITS["d"]!} days from now.`,

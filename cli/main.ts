@@ -4,6 +4,7 @@ import manifest from "../deno.json" with { type: "json" };
 import { EXIT_CODES } from "../src/lifecycle/drain_report.ts";
 import { addAgents } from "./commands/agents.ts";
 import { addCount, addQueues } from "./commands/count.ts";
+import { addCron } from "./commands/cron.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
@@ -30,6 +31,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addCancel,
   addPurge,
   addDlq,
+  addCron,
   addStatus,
   addPause,
   addResume,

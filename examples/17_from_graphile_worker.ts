@@ -7,7 +7,8 @@
  * with one task list. Remove the old runner when no program adds jobs there any more.
  */
 
-import { InMemoryMailbox, LoopGroup, MailboxLoop, StepLoop, systemClock } from "../mod.ts";
+import { InMemoryMailbox, LoopGroup, MailboxLoop, systemClock } from "../mod.ts";
+import { CronLoop } from "../src/cron/mod.ts";
 import { OldWorkerLoop } from "./_old_worker_loop.ts";
 import { standIn } from "./_stand_in.ts";
 
@@ -49,17 +50,15 @@ const worker = new MailboxLoop({
   },
 });
 
-/**
- * Replaces a line of a crontab. Every process sends the next due job with an id that contains the due time,
- * so it is stored once. The interval is one second; use 60_000 for a minute.
- */
-const EVERY_MS = 1_000;
-const cron = new StepLoop("cron", async ({ sleep }) => {
-  const dueAt = (Math.floor(Date.now() / EVERY_MS) + 1) * EVERY_MS;
-  const delayMs = dueAt - Date.now();
-  await jobs.send({ task: "water_plants", payload: {} }, { id: `plants-${dueAt}`, delayMs });
-  await sleep(delayMs);
-}, { stopOrder: -1 });
+/** Replaces a line of a crontab. The first field is the second; leave it out for a line with minutes. */
+const cron = new CronLoop({
+  name: "plants",
+  schedule: "* * * * * *",
+  mailbox: jobs,
+  body: { task: "water_plants", payload: {} },
+  catchUp: "all", // Graphile Worker: fill
+  stopOrder: -1,
+});
 
 // With Graphile Worker, whose signal handling must be off, this is
 //

@@ -26,6 +26,7 @@ const FOLDERS: readonly string[] = [
   "engines",
   "lease",
   "loops",
+  "cron",
   "agents",
   "health",
   "terminal",
@@ -44,6 +45,8 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^src\/library_log\.ts$/, /^@logtape\/logtape$/],
   [/^src\/telemetry\/open_telemetry\.ts$/, /^@opentelemetry\/api$/],
   [/^src\/agents\/adapters\/chat\.ts$/, /^eventsource-parser\/stream$/],
+  // The subpath of a loop that needs an optional peer, as `./health` needs hono.
+  [/^src\/cron\/schedule\.ts$/, /^croner$/],
   // A journal is a file. All runtimes have this module.
   [/^src\/evals\/journal\.ts$/, /^node:fs\/promises$/],
   // A board can be a directory.

@@ -1,4 +1,7 @@
 import { show } from "../_checks.ts";
+import { abortable } from "../_promises.ts";
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
 import { checkMailboxName } from "../mailbox/envelope.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox, MailboxOptions } from "../mailbox/mailbox.ts";
@@ -74,6 +77,51 @@ export function checkMailboxUrl(url: string): string {
   const engine = registrationOf(parsed);
   limits(parsed);
   return queueOf(parsed, engine);
+}
+
+/**
+ * Returns the name of a mailbox, or of the queue of its URL, and opens nothing.
+ *
+ * @throws {TypeError} when `source` is neither. @throws {InvalidParameterError} when the URL is invalid.
+ */
+export function mailboxName<T, R>(source: Mailbox<T, R> | string): string {
+  if (typeof source === "string") return checkMailboxUrl(source);
+  if (typeof source?.receive === "function") return source.name;
+  throw new TypeError(`Invalid mailbox: expected a mailbox or the URL of one, got ${show(source)}`);
+}
+
+/**
+ * Calls `use` with a mailbox. The mailbox of a URL is opened before and closed after. Returns without a call
+ * when a stop begins before it is open.
+ */
+export async function withMailbox<T, R>(
+  source: Mailbox<T, R> | string,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  stopping: AbortSignal,
+  use: (mailbox: Mailbox<T, R>) => Promise<void>,
+): Promise<void> {
+  if (typeof source !== "string") return await use(source);
+  const close = async (mailbox: Mailbox<T, R>) => {
+    try {
+      await mailbox.close();
+    } catch (error) {
+      log.warn("mailbox could not be closed", { mailbox: mailbox.name, error });
+    }
+  };
+  const opening = openMailbox<T, R>(source, { clock, log });
+  let mailbox: Mailbox<T, R>;
+  try {
+    mailbox = await abortable(opening, stopping);
+  } catch (error) {
+    if (!stopping.aborted) throw error;
+    opening.then(close, () => {}); // when it arrives late
+    return;
+  }
+  try {
+    await use(mailbox);
+  } finally {
+    await close(mailbox);
+  }
 }
 
 /** Returns the name of the queue of a URL. */

@@ -1,7 +1,6 @@
 import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { checkCount, checkDuration, checkOneOf, MAX_VISIBILITY_MS, show } from "../_checks.ts";
-import { abortable } from "../_promises.ts";
-import { checkMailboxUrl, openMailbox } from "../engines/open_mailbox.ts";
+import { mailboxName, withMailbox } from "../engines/open_mailbox.ts";
 import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import {
@@ -111,7 +110,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
    */
   constructor(options: MailboxLoopOptions<T, R>) {
     const { mailbox, handler, around, lease = {}, deadLetter, onDeadLetter, schema } = options;
-    const queue = queueName(mailbox);
+    const queue = mailboxName(mailbox);
     super(options.name ?? queue, options);
     if (typeof handler !== "function") {
       throw new TypeError(
@@ -208,16 +207,14 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
   /** Receives, handles and settles until the stop. */
   protected override async work(context: LoopContext, options: RunOptions): Promise<void> {
     const source = this.#source;
-    if (typeof source !== "string") return await this.#run(source, context, options);
-    const mailbox = await this.#open(source, context.stopping);
-    if (mailbox === undefined) return;
-    this.#mailbox = mailbox;
-    try {
-      await this.#run(mailbox, context, options);
-    } finally {
-      this.#mailbox = undefined;
-      await this.#close(mailbox);
-    }
+    await withMailbox(source, this.#config, context.stopping, async (mailbox) => {
+      this.#mailbox = mailbox;
+      try {
+        await this.#run(mailbox, context, options);
+      } finally {
+        if (typeof source === "string") this.#mailbox = undefined;
+      }
+    });
   }
 
   async #run(mailbox: Mailbox<T, R>, context: LoopContext, options: RunOptions): Promise<void> {
@@ -238,34 +235,4 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     this.#current = new MailboxRun(config, context, options);
     await this.#current.execute();
   }
-
-  /** Opens the mailbox. Resolves with undefined when a stop begins first. */
-  async #open(url: string, stopping: AbortSignal): Promise<Mailbox<T, R> | undefined> {
-    const { clock, log } = this.#config;
-    const opening = openMailbox<T, R>(url, { clock, log });
-    try {
-      return await abortable(opening, stopping);
-    } catch (error) {
-      if (!stopping.aborted) throw error;
-      opening.then((mailbox) => this.#close(mailbox), () => {}); // when it arrives late
-      return undefined;
-    }
-  }
-
-  async #close(mailbox: Mailbox<T, R>): Promise<void> {
-    try {
-      await mailbox.close();
-    } catch (error) {
-      this.#config.log.warn("mailbox could not be closed", { mailbox: mailbox.name, error });
-    }
-  }
-}
-
-/** Returns the name of the mailbox, or of the queue of its URL. */
-function queueName<T, R>(mailbox: Mailbox<T, R> | string): string {
-  if (typeof mailbox === "string") return checkMailboxUrl(mailbox);
-  if (typeof mailbox?.receive === "function") return mailbox.name;
-  throw new TypeError(
-    `Invalid mailbox: expected a mailbox or the URL of one, got ${show(mailbox)}`,
-  );
 }

@@ -45,7 +45,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   readonly #options: MailboxOptions;
   readonly #sender: Sender<T, R, B>;
   readonly #receiver: Receiver<T, R, B>;
-  /** False for dead letters and replies, which share the connection of their mailbox. */
+  /** False for dead letters and other queues, which share the connection of their mailbox. */
   #ownsEngine = true;
   #deadLetters: EngineMailbox<DeadLetter<T>, never, B> | undefined;
   #requests: Requests<T, R> | undefined;
@@ -66,7 +66,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       engine,
       codec: this.#codec,
       options: others,
-      replies: (name) => Requests.isReplyName(this.name, name) ? this.#shared(name) : undefined,
+      replies: (name) => Requests.isReplyName(this.name, name) ? this.queue(name) : undefined,
     };
     this.#sender = new Sender(name, storage);
     this.#receiver = new Receiver(name, storage);
@@ -89,7 +89,11 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** The messages that failed for good, on the same engine. */
   get deadLetters(): Mailbox<DeadLetter<T>> {
-    return this.#deadLetters ??= this.#createDeadLetters();
+    return this.#deadLetters ??= this.#sharing<DeadLetter<T>>(
+      `${this.name}.dead`,
+      this.#engine.deadLetters(),
+      letterCodec(this.#codec),
+    );
   }
 
   /** Stores a message. When this resolves, the message is safe. */
@@ -111,7 +115,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   async request(body: T, options: RequestOptions = {}): Promise<R> {
     this.#checkOpen("send a request to", "requests", "request");
     this.#requests ??= new Requests<T, R>(this, this.#engine, this.#options, (name) => {
-      return this.#shared<R>(name);
+      return this.queue<R>(name);
     });
     return await this.#requests.request(body, options);
   }
@@ -168,6 +172,15 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
       found.push({ name, ...await engine.stats(), dead });
     }
     return found;
+  }
+
+  /** Returns another queue on the same connection, with the codec of this mailbox. */
+  queue<U>(name: string): EngineMailbox<U, never, B> {
+    const engine = this.#engine.queue?.(checkMailboxName(name));
+    if (engine === undefined) {
+      throw new InvalidParameterError(`The engine of "${this.name}" cannot open queue "${name}"`);
+    }
+    return this.#sharing<U>(name, engine, this.#codec);
   }
 
   /** Returns the message with this id, without receiving it; undefined when the mailbox has none. */
@@ -267,22 +280,9 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     await this.close();
   }
 
-  #createDeadLetters(): EngineMailbox<DeadLetter<T>, never, B> {
-    const codec = letterCodec(this.#codec);
-    const deadLetters = new EngineMailbox<DeadLetter<T>, never, B>(
-      `${this.name}.dead`,
-      this.#engine.deadLetters(),
-      codec,
-      this.#options,
-    );
-    deadLetters.#ownsEngine = false;
-    return deadLetters;
-  }
-
-  /** Returns a mailbox with the codec of this one on another queue of its storage. */
-  #shared<U>(name: string): EngineMailbox<U, never, B> {
-    const engine = this.#engine.queue!(name);
-    const mailbox = new EngineMailbox<U, never, B>(name, engine, this.#codec, this.#options);
+  /** Returns a mailbox on another queue that shares the connection of this one. */
+  #sharing<U>(name: string, engine: Engine<B>, codec: Codec<B>): EngineMailbox<U, never, B> {
+    const mailbox = new EngineMailbox<U, never, B>(name, engine, codec, this.#options);
     mailbox.#ownsEngine = false;
     return mailbox;
   }

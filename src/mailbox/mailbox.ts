@@ -244,6 +244,13 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
   /** Returns the queues in the same database or on the same server, with their counts. */
   queues?(): Promise<readonly QueueStats[]>;
+  /**
+   * Returns another queue in the same database or on the same server, over the same connection and with the
+   * same codec. Its `close` leaves the connection open; close it before this mailbox.
+   *
+   * @throws {InvalidParameterError} when the engine has one queue per connection.
+   */
+  queue?<U>(name: string): Mailbox<U>;
   /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
   onCancel?(listener: (id: string) => void): () => void | Promise<void>;
 }

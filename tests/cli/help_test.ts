@@ -73,6 +73,7 @@ describe("the examples of --help", () => {
     "dlq show",
     "dlq redrive",
     "dlq purge",
+    "cron next",
   ];
   for (const command of tried) {
     it(`the examples of --help of ${command} work`, async () => {

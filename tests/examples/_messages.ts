@@ -69,4 +69,12 @@ export function messages(it: Host): void {
     assert(tookMs! >= 990, said);
     assertEquals(said.match(/the queue pauses for 300 ms/g)?.length, refused);
   });
+
+  it("26: replicas send each slot once, also one that all of them missed", everywhere, async () => {
+    await using site = start("26_cron");
+    const said = await ended(site);
+    assertStringIncludes(said, "4 slots, 4 different ones");
+    const times = [...said.matchAll(/report until (\S+)/g)].map(([, at]) => Date.parse(at!));
+    assertEquals(times, times.map((_, i) => times[0]! + i * 1_000), said);
+  });
 }

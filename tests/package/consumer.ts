@@ -10,7 +10,7 @@ import { run, type RunOptions } from "../../tools/process.ts";
 import { root, runtimeBinary } from "../../tools/runtimes.ts";
 
 /** The optional peers that subpaths import when they are loaded, as their users have them. */
-const IMPORTED_PEERS = ["hono"];
+const IMPORTED_PEERS = ["hono", "croner"];
 
 /** The project and what it was installed from. */
 export interface Consumer extends Disposable {

@@ -83,7 +83,9 @@ async function useAll(t: TestContext, project: string, program: string): Promise
     "@aws-sdk/client-sqs": sqs && `sqs:${queue}?create=true&endpoint=${sqs.endpoint}`,
     "better-sqlite3": await hasBinary(project, program) ? join(project, "jobs.db") : undefined,
     ...Object.fromEntries(
-      ["hono", "@hono/node-server", "@logtape/logtape", "@opentelemetry/api"].map((it) => [it, ""]),
+      ["hono", "@hono/node-server", "@logtape/logtape", "@opentelemetry/api", "croner"].map((
+        it,
+      ) => [it, ""]),
     ),
   };
   const tried = Object.keys(addresses).filter((peer) => addresses[peer] !== undefined);

@@ -32,6 +32,8 @@ import { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
 /** A larger script call would block the other clients of the server. */
 const MAX_SEND = 10_000;
 
+/** The names that a mailbox generates for the queues of replies to its requests. */
+const REPLY_QUEUE = /\.replies\.[0-9a-f-]{13}$/;
 /** When the server deletes a queue of replies that is not used. */
 const REPLIES_EXPIRY_SECONDS = 86_400;
 
@@ -233,9 +235,9 @@ export class RedisEngine implements Engine<string> {
     return queueNames(this.#link);
   }
 
-  /** Only the mailbox itself opens its reply queues this way, so only those expire. */
+  /** Only the reply queues of requests expire. */
   queue(name: string): RedisEngine {
-    return this.#sibling(name, name.includes(".replies.") ? REPLIES_EXPIRY_SECONDS : 0);
+    return this.#sibling(name, REPLY_QUEUE.test(name) ? REPLIES_EXPIRY_SECONDS : 0);
   }
 
   /** Deletes the dead letters too. */

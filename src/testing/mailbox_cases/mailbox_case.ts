@@ -55,6 +55,7 @@ export type MailboxPart =
   | "extendMany"
   | "peek"
   | "queues"
+  | "queue"
   | "headers";
 
 /** The subject of a case. */

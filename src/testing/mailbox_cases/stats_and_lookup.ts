@@ -77,6 +77,24 @@ export const stats: readonly MailboxCase[] = [
       "dead letters belong to their queue",
     );
   }),
+
+  topic("stats", { requires: ["requests"], needs: ["queue"] })(
+    "queue returns another queue, whose close leaves the connection open",
+    async (setup) => {
+      const { mailbox } = setup;
+      const other = mailbox.queue<unknown>(`${mailbox.name}.other`);
+      await other.send("other");
+      await setup.assertNoneVisible();
+      await mailbox.send("own");
+      assertEquals(await setup.receiveAndAcknowledge(10, other), ["other"]);
+      await other.close();
+      assertEquals(await setup.receiveAndAcknowledge(), ["own"]);
+      const again = mailbox.queue<unknown>(other.name);
+      await again.send("again");
+      assertEquals(await again.purge(), 1);
+      await again.close();
+    },
+  ),
 ];
 
 /** Messages are found and cancelled by their id. */

@@ -34,10 +34,13 @@ export function look(at: string = url): { readonly redis: Redis } & AsyncDisposa
   };
 }
 
-/** Deletes all keys of a mailbox and its dead letters. */
+/** Deletes all keys of a mailbox, its dead letters, and the other queues that tests open beside it. */
 export async function cleanUp(name: string, at: string = url): Promise<void> {
   await using behind = look(at);
-  await behind.redis.unlink(...keysOf(name), ...keysOf(`${name}.dead`));
+  // One call for each queue: in a cluster the keys of two queues may be on different servers.
+  for (const end of ["", ".dead", ".other", ".cron"]) {
+    await behind.redis.unlink(...keysOf(`${name}${end}`));
+  }
 }
 
 /** Opens the engine of a queue on a connection of its own, which `close` closes. */
