@@ -54,6 +54,7 @@ export class OwnerWatch<O extends string | number> {
   /** The time until the next look is due, in milliseconds. A receive that waits longer would delay it. */
   get nextLookMs(): number {
     const { clock } = this.#options;
+    if (this.#looking !== undefined) return LOOK_INTERVAL_MS; // it may last longer than the interval
     return Math.max(0, this.#lookedAt + LOOK_INTERVAL_MS - clock.monotonic());
   }
 
@@ -86,11 +87,10 @@ export class OwnerWatch<O extends string | number> {
         if (this.#stopped || now - since < graceMs) continue;
         const messages = await this.#registry.expire(owner);
         this.#absentSince.delete(owner);
-        log.warn("worker died; its messages are delivered again", {
-          mailbox: queue,
-          owner,
-          messages,
-        });
+        const fields = { mailbox: queue, owner, messages };
+        // A process may end without closing its mailbox: that is no reason to warn.
+        if (messages === 0) log.debug("worker ended; it held no message", fields);
+        else log.warn("worker died; its messages are delivered again", fields);
       }
     } catch (error) {
       // The engine is away: nothing is known about its owners. A receive reports the failure.
