@@ -80,7 +80,7 @@ export async function removeIfAbandoned(path: string, driver: SqliteDriver): Pro
   let database: SqliteDatabase | undefined;
   try {
     database = await driver(path);
-    database.exec("PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE");
+    database.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     // While it is locked: a process that has created the file and locks it next must notice.
     await remove(path);
     return true;

@@ -78,6 +78,7 @@ export class Owners {
   #number: number | undefined;
   #available = true;
   #closed = false;
+  #sweeping: Promise<void> | undefined;
 
   constructor(connection: Connection, options: OwnersOptions) {
     this.#connection = connection;
@@ -144,6 +145,7 @@ export class Owners {
     await this.#watch.stop();
     const registration = this.#registration;
     const owner = await registration?.owner.catch(() => undefined);
+    await this.#sweeping;
     if (registration === undefined || --registration.users > 0) return;
     const { registrations, tokens } = processOwners();
     const key = this.#key;
@@ -173,7 +175,7 @@ export class Owners {
         const lock = await OwnerLock.create(lockPath(this.#connection.realPath, token), driver);
         const number = await this.#add(token, lock);
         if (number !== undefined) {
-          await this.#sweep();
+          this.#sweeping = this.#sweep();
           return { number, token, lock };
         }
         reason = lock.refusal;
