@@ -86,7 +86,7 @@ function receiveIn(mailbox: SqliteMailbox<string>): { stop(): Promise<void>; rec
   const received: string[] = [];
   const { signal } = aborting;
   const receiving = (async () => {
-    while (!signal.aborted) {
+    while (!signal.aborted && !mailbox.closed) {
       const messages = await mailbox.receive({ waitTimeMs: 60_000, signal });
       received.push(...messages.map(({ body }) => body));
     }
