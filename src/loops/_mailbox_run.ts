@@ -8,7 +8,7 @@ import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
 import { isObserved } from "../telemetry/open_telemetry.ts";
 import { handle, MessageContext, observed, type RunScope } from "./handler.ts";
 import { RunReceiver } from "./_run_receiver.ts";
-import { Item, type RunConfig } from "./_run_config.ts";
+import { Item, type RunConfig, SUSPECT_WAIT_MS, SuspectTurn } from "./_run_config.ts";
 import { Settler } from "./_settler.ts";
 
 /**
@@ -21,9 +21,9 @@ import { Settler } from "./_settler.ts";
  *
  * A slot is free when its handler has ended: settling overlaps with the next receive.
  *
- * A message that was delivered more often than it may fail is a suspect: its handler ended the process
- * each time, or it was in flight beside the message that did. A suspect runs alone, while the loop holds
- * no other message, so that the next crash tells which message causes it.
+ * A message whose deliveries ended unsettled twice is a suspect: its handler ended the process, or it was in
+ * flight beside the message that did. A suspect runs alone, while its loop holds no other message and no other
+ * loop of the process runs a suspect, so that the next crash tells which message causes it.
  */
 export class MailboxRun<T, R> {
   readonly #config: RunConfig<T, R>;
@@ -42,6 +42,7 @@ export class MailboxRun<T, R> {
   #isolating = false;
   /** A suspect runs. */
   #alone = false;
+  readonly #suspectTurn: SuspectTurn;
   /** Resolves when a slot becomes free, all messages are settled, or a stop begins. */
   #slotFree: Deferred<void> | undefined;
   #allSettled: Deferred<void> | undefined;
@@ -54,6 +55,7 @@ export class MailboxRun<T, R> {
     this.#settler = new Settler(config, context.signal, (item) => this.#onSettled(item));
     this.#scope = { stopping: context.stopping, heartbeat, log };
     this.#turns = EventLoopYield.of(clock);
+    this.#suspectTurn = SuspectTurn.of(clock);
     this.#receiver = new RunReceiver(config, options, {
       stopping: context.stopping,
       isIdle: () => this.#running === 0,
@@ -169,17 +171,21 @@ export class MailboxRun<T, R> {
   }
 
   /**
-   * Releases suspects without counting an attempt, unless there is only one message and it can run alone.
-   * On an engine that cannot restore attempts they run here, one after the other.
+   * Releases suspects without an attempt, unless there is only one message and it can run alone. On an engine
+   * that cannot restore attempts they run here, one after the other.
    */
   #isolate(): void {
-    this.#isolating = true;
-    if (this.#settler.open.size === 1) return;
+    const isMyTurn = this.#suspectTurn.claim(this);
+    this.#isolating = isMyTurn;
+    if (this.#settler.open.size === 1 && isMyTurn) return;
+    this.#suspectTurn.end(this);
     const waiting = this.#waiting.splice(0);
     const suspects = waiting.filter(({ isSuspect }) => isSuspect);
     this.#waiting.push(...waiting.filter(({ isSuspect }) => !isSuspect));
     if (!this.#config.mailbox.capabilities.restoresAttempts) this.#waiting.push(...suspects);
-    else for (const item of suspects) this.#settler.releaseSuspect(item);
+    else {for (const item of suspects) {
+        this.#settler.releaseSuspect(item, isMyTurn ? 0 : SUSPECT_WAIT_MS);
+      }}
   }
 
   /** Starts waiting items. `now` was read in this turn: one reading serves all items that start in it. */
@@ -190,11 +196,10 @@ export class MailboxRun<T, R> {
       const nextTurn = this.#turns.next();
       if (nextTurn !== undefined) {
         this.#yielding = true;
-        nextTurn.then(() => {
+        return void nextTurn.then(() => {
           this.#yielding = false;
           this.#startWaiting(this.#config.clock.monotonic());
         });
-        return;
       }
       this.#waiting.shift();
       // Another worker may have received a message that waited here for too long.
@@ -214,6 +219,10 @@ export class MailboxRun<T, R> {
     const decision = isObserved()
       ? await observed(message, config.mailbox.name, () => handle(message, context, config), config)
       : await handle(message, context, config);
+    // Before the slot is free: the next message has to wait.
+    if (decision.kind === "nack" && decision.pauseMs !== undefined) {
+      await this.#settler.pauseQueue(decision.pauseMs, this.#waiting.splice(0));
+    }
     item.context = undefined;
     this.#alone = false;
     this.#running--;
@@ -239,6 +248,7 @@ export class MailboxRun<T, R> {
 
   #onSettled(item: Item<T, R>): void {
     this.#config.untrack(item);
+    if (item.isSuspect) this.#suspectTurn.end(this);
     this.#onSlotFree();
     if (this.#settler.open.size === 0) this.#allSettled?.resolve();
   }

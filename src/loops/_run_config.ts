@@ -30,6 +30,35 @@ export class Item<T, R> implements Work {
   }
 }
 
+/** How long a suspect waits while another loop of the process runs one. */
+export const SUSPECT_WAIT_MS = 1_000;
+
+/**
+ * Lets one suspect at a time run in a process: when two loops run a suspect each and the process dies, neither
+ * is known to be the cause. The loops of a process have the same clock.
+ */
+export class SuspectTurn {
+  static readonly #turns = new WeakMap<Clock, SuspectTurn>();
+  #holder: object | undefined;
+
+  static of(clock: Clock): SuspectTurn {
+    const turn = SuspectTurn.#turns.get(clock) ?? new SuspectTurn();
+    SuspectTurn.#turns.set(clock, turn);
+    return turn;
+  }
+
+  /** Returns false while another run has the turn. */
+  claim(run: object): boolean {
+    this.#holder ??= run;
+    return this.#holder === run;
+  }
+
+  /** Ends the turn, if this run has it. */
+  end(run: object): void {
+    if (this.#holder === run) this.#holder = undefined;
+  }
+}
+
 /** The options of a `MailboxLoop`, checked and complete, and what its run uses of the loop. */
 export interface RunConfig<T, R> extends HandlerOptions<T, R> {
   readonly mailbox: Mailbox<T, R>;

@@ -107,9 +107,23 @@ export class Settler<T, R> {
     for (const item of items) this.#close(item, item.message.finalized ? "released" : "lost");
   }
 
+  /** Pauses the queue for all processes, and releases the messages of this run that have not started. */
+  async pauseQueue(forMs: number, unstarted: readonly Item<T, R>[]): Promise<void> {
+    const { mailbox, log } = this.#config;
+    try {
+      await mailbox.pause({ forMs });
+    } catch (error) {
+      log.warn("queue could not be paused; only the message waits", {
+        mailbox: mailbox.name,
+        error,
+      });
+    }
+    await this.releaseUnstarted(unstarted);
+  }
+
   /** Releases a message without counting an attempt, so that a later receive can handle it alone. */
-  async releaseSuspect(item: Item<T, R>): Promise<void> {
-    const options = { countsAttempt: false };
+  async releaseSuspect(item: Item<T, R>, delayMs: number): Promise<void> {
+    const options = { countsAttempt: false, delayMs };
     const outcome = await this.#settleOne(item.message, { kind: "nack", options });
     await item.lease.stop(); // afterwards: a lease that expired before would spend the attempt
     this.#close(item, outcome === "nacked" ? "released" : outcome);

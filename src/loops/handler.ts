@@ -157,7 +157,13 @@ export class MessageContext implements HandlerContext {
 export type Decision =
   | { readonly kind: "acknowledge" }
   | { readonly kind: "release" }
-  | { readonly kind: "nack"; readonly options: NackOptions; readonly error?: unknown }
+  | {
+    readonly kind: "nack";
+    readonly options: NackOptions;
+    readonly error?: unknown;
+    /** How long the whole queue pauses, in milliseconds; undefined when it does not. */
+    readonly pauseMs?: number | undefined;
+  }
   | { readonly kind: "deadLetter"; readonly reason: DeadLetterReason; readonly error: unknown };
 
 /** The options of a loop that decide how a message is handled. */
@@ -219,8 +225,9 @@ function afterFailure<T, R>(
   const backoff = backoffMs(attempt, minMs, maxMs);
   if (isRetryLaterError(error)) {
     const delayMs = Math.min(error.delayMs ?? backoff, maxDelayMs);
-    log.debug("message is retried later", { id, attempt, delayMs, error });
-    return { kind: "nack", options: { delayMs, countsAttempt: false }, error };
+    const pauseMs = error.pauseQueue ? delayMs : undefined;
+    log.debug("message is retried later", { id, attempt, delayMs, pauseMs, error });
+    return { kind: "nack", options: { delayMs, countsAttempt: false }, error, pauseMs };
   }
   const reason = policy?.afterFailure(error, message);
   if (reason !== undefined) return deadLetter(reason, error);

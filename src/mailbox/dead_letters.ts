@@ -15,6 +15,12 @@ const DEFAULT_MAX_DELIVERIES = 10;
 /** A message becomes a suspect when so many of its deliveries have ended unsettled. */
 const SUSPECT_AFTER = 2;
 
+/**
+ * A message is dead-lettered unhandled after so many such deliveries at the least: two of them as a suspect. The
+ * first of these may have ended before the loop had released the messages beside it.
+ */
+const SPENT_AFTER = SUSPECT_AFTER + 2;
+
 /** How often a message was delivered, and how these deliveries ended. Every message has these members. */
 export interface DeliveryHistory {
   /** The number of this delivery, from 1. */
@@ -79,15 +85,15 @@ export class DeadLetterPolicy {
   }
 
   /**
-   * Called before the handler. Returns a reason for a message that was delivered `maxDeliveries` times, if it
-   * was handled alone at least once and that delivery ended unsettled, too. With `maxDeliveries: 1` no handler
-   * is called twice.
+   * Called before the handler. Returns a reason for a message that was delivered `maxDeliveries` times, if at
+   * least four of these deliveries ended unsettled, two of them while it was a suspect. With
+   * `maxDeliveries: 1` no handler is called twice.
    */
   beforeWork(message: DeliveryHistory): DeadLetterReason | undefined {
     const { deliveryCount, leaseExpiries, maxDeliveries = this.maxDeliveries } = message;
     const isSpent = leaseExpiries === undefined
       ? deliveryCount > maxDeliveries + 1
-      : deliveryCount > maxDeliveries && leaseExpiries > SUSPECT_AFTER;
+      : deliveryCount > maxDeliveries && leaseExpiries >= SPENT_AFTER;
     if (!isSpent && (maxDeliveries > 1 || deliveryCount === 1)) return undefined;
     const unsettled = leaseExpiries ?? deliveryCount - 1;
     return {

@@ -1,5 +1,8 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
+import type { Clock } from "../../src/clock.ts";
+import { silentLog } from "../../src/log.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { Worker } from "./_worker.ts";
 
 const VISIBILITY_MS = 10_000;
@@ -14,7 +17,12 @@ class MortalWorker extends Worker {
       if (!dead) await this.clock.sleep(100);
       if (dead) await new Promise(() => {});
       onHandled(body);
-    }, { concurrency: 10, deadLetter: { maxDeliveries: 3 }, lease: false });
+    }, {
+      concurrency: 10,
+      deadLetter: { maxDeliveries: 3 },
+      lease: false,
+      clock: this.#newClock(),
+    });
     const run = loop.run({ visibilityTimeoutMs: VISIBILITY_MS });
     while (!dead && await this.mailbox.approximateCount() > 0) await this.clock.advance(100);
     const inFlight = loop.inFlight.map(({ id }) => Number(id));
@@ -24,6 +32,17 @@ class MortalWorker extends Worker {
     }
     await this.clock.advance(VISIBILITY_MS);
     return inFlight;
+  }
+
+  /** Each process has a clock of its own. */
+  #newClock(): Clock {
+    const { clock } = this;
+    return {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
+      sleep: (ms, options) => clock.sleep(ms, options),
+      schedule: (ms, task) => clock.schedule(ms, task),
+    };
   }
 }
 
@@ -37,8 +56,8 @@ describe("a message that kills its process", () => {
       const atDeath = await worker.live(5, (body) => handled.push(body));
       if (atDeath.length > 0) deaths.push(atDeath);
     }
-    assertEquals(deaths.map((inFlight) => inFlight.length), [10, 10, 10, 1]);
-    assertEquals(deaths.at(-1), [5], "the last time it was alone");
+    assertEquals(deaths.map((inFlight) => inFlight.length), [10, 10, 1, 1]);
+    assertEquals(deaths.slice(2), [[5], [5]], "from the third time on it was alone");
     assertEquals(handled.sort((a, b) => a - b), all(30).filter((body) => body !== 5));
     const letters = await worker.mailbox.deadLetters.receive({ maxMessages: 10 });
     assertEquals(letters.map(({ body }) => [body.body, body.reason]), [[5, "max_deliveries"]]);
@@ -91,6 +110,49 @@ describe("a message that kills its process", () => {
     await worker.workOff(loop);
     assertEquals(startedAt.slice(0, 4), [0, 0, 0, 0]);
     assertEquals(loop.counts.acknowledged, 6);
+  });
+
+  it("never runs beside a suspect of another loop of the process", async () => {
+    const worker = new Worker();
+    const other = new InMemoryMailbox<number>("other", { clock: worker.clock, log: silentLog });
+    await worker.fill(2);
+    await other.sendMany([3, 4]);
+    for (let crash = 0; crash < 2; crash++) {
+      for (const mailbox of [worker.mailbox, other]) {
+        await mailbox.receive({ maxMessages: 2, visibilityTimeoutMs: 1_000 }); // and it dies
+      }
+      await worker.clock.advance(1_000);
+    }
+    let atWork = 0;
+    const most: number[] = [];
+    const loops = [worker.mailbox, other].map((mailbox) =>
+      worker.loop(async () => {
+        most.push(++atWork);
+        await worker.clock.sleep(300);
+        atWork--;
+      }, { mailbox, concurrency: 2 })
+    );
+    const runs = loops.map((loop) => loop.run());
+    while (most.length < 4 || atWork > 0) await worker.clock.advance(100);
+    await worker.clock.until(Promise.all(loops.map((loop) => loop.shutdown())));
+    await Promise.all(runs);
+    assertEquals(most, [1, 1, 1, 1]);
+    assertEquals(loops.map(({ counts }) => counts.acknowledged), [2, 2]);
+  });
+
+  it("counts no delivery as a failure that ended because the process died", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    for (let crash = 0; crash < 3; crash++) {
+      await worker.mailbox.receive({ visibilityTimeoutMs: 1_000 });
+      await worker.clock.advance(1_000);
+    }
+    let failures = 0;
+    const loop = worker.loop(() => {
+      if (++failures < 3) throw new Error("busy");
+    }, { deadLetter: { maxDeliveries: 3 }, backoff: { minMs: 1, maxMs: 1 } });
+    await worker.workOff(loop);
+    assertEquals([loop.counts.acknowledged, loop.counts.deadLettered], [1, 0]);
   });
 
   it("runs alone one after another where an engine cannot restore attempts", async () => {

@@ -126,7 +126,17 @@ export class RemoteEngine<B> implements Engine<B> {
 
   #copy(delivery: Delivery<B>): Delivery<B> {
     const { id, body, meta, receiptHandle, deliveryCount, enqueuedAt, checkpoint } = delivery;
-    const copy = { id, body, meta, receiptHandle, deliveryCount, enqueuedAt, checkpoint };
+    const { leaseExpiries } = delivery;
+    const copy: Delivery<B> = {
+      id,
+      body,
+      meta,
+      receiptHandle,
+      deliveryCount,
+      leaseExpiries,
+      enqueuedAt,
+      checkpoint,
+    };
     this.#originals.set(copy, delivery);
     return copy;
   }

@@ -53,11 +53,11 @@ export function storeParameters(
   ];
 }
 
-/** Returns the place of each entry among those with its key, from 1. */
+/** Returns the place of each entry among those with its key, from 1. A delayed one has no place until it is due. */
 function turnsOf(entries: readonly Entry<string>[]): number[] {
   const turns = new Map<string, number>();
-  return entries.map(({ key }) => {
-    if (key === undefined) return 1;
+  return entries.map(({ key, delayMs }) => {
+    if (key === undefined || delayMs > 0) return 1;
     const turn = (turns.get(key) ?? 0) + 1;
     turns.set(key, turn);
     return turn;

@@ -32,6 +32,17 @@ export const keys: readonly MailboxCase[] = [
     }
   }),
 
+  topic("keys", { requires: ["keys", "delay"] })(
+    "a delayed message blocks no message that is sent with it",
+    async (setup) => {
+      const delayed = { key: "a", delayMs: setup.ms(100) };
+      await setup.mailbox.sendMany(["later", "now"], (body) => {
+        return body === "later" ? delayed : { key: "a" };
+      });
+      assertEquals(await visibleBodies(setup), ["now"]);
+    },
+  ),
+
   keyed("a message has the key that its sender chose", async (setup) => {
     const key = "customer 7/'ü'";
     await setup.mailbox.send("work", { key });

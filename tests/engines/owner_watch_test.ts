@@ -1,0 +1,110 @@
+import { describe, it } from "node:test";
+import { assertEquals } from "@std/assert";
+import { OwnerWatch } from "../../src/engines/_kit/owners.ts";
+import { silentLog } from "../../src/log.ts";
+import { VirtualClock } from "../../src/testing/virtual_clock.ts";
+
+/** An engine that tells which owners it cannot see. */
+class Registry {
+  absentOwners: string[] = [];
+  looks = 0;
+  away = false;
+  readonly expired: string[] = [];
+
+  absent(): Promise<string[]> {
+    this.looks++;
+    if (this.away) return Promise.reject(new Error("connection lost"));
+    return Promise.resolve(this.absentOwners);
+  }
+
+  expire(owner: string): Promise<number> {
+    this.expired.push(owner);
+    this.absentOwners = this.absentOwners.filter((it) => it !== owner);
+    return Promise.resolve(3);
+  }
+}
+
+function setUp(graceMs = 2_000) {
+  const clock = new VirtualClock();
+  const registry = new Registry();
+  const watch = new OwnerWatch(registry, { queue: "orders", clock, log: silentLog, graceMs });
+  /** Looks as a receive does, and then time passes. */
+  const receive = async (ms: number) => {
+    watch.look();
+    await clock.advance(ms);
+  };
+  return { clock, registry, watch, receive };
+}
+
+describe("OwnerWatch", () => {
+  it("expires the leases of an owner that is absent for the whole grace", async () => {
+    const { registry, receive } = setUp();
+    registry.absentOwners = ["dead"];
+    await receive(1_999);
+    assertEquals(registry.expired, []);
+    await receive(1_001);
+    assertEquals(registry.expired, ["dead"]);
+  });
+
+  it("does not judge an owner that reconnects within the grace", async () => {
+    const { registry, receive } = setUp();
+    for (let reconnect = 0; reconnect < 5; reconnect++) {
+      registry.absentOwners = ["alive"];
+      await receive(1_500);
+      registry.absentOwners = [];
+      await receive(1_500);
+    }
+    assertEquals(registry.expired, []);
+  });
+
+  it("continues to look by itself while an owner is absent, and then rests", async () => {
+    const { clock, registry, receive } = setUp();
+    registry.absentOwners = ["dead"];
+    await receive(10_000);
+    assertEquals(registry.expired, ["dead"]);
+    assertEquals([registry.looks, clock.pending], [3, 0]);
+  });
+
+  it("looks at most once a second, however many receives there are", async () => {
+    const { registry, receive } = setUp();
+    for (let i = 0; i < 100; i++) await receive(50);
+    assertEquals(registry.looks, 5);
+  });
+
+  it("begins the grace again after this process was suspended", async () => {
+    const { clock, registry, watch } = setUp();
+    registry.absentOwners = ["reconnecting"];
+    watch.look();
+    await clock.advance(0);
+    await clock.suspend(60_000);
+    await clock.advance(1_000);
+    assertEquals(registry.expired, [], "two looks that are a minute apart prove nothing");
+  });
+
+  it("begins the grace again after the engine was away", async () => {
+    const { registry, receive } = setUp();
+    registry.absentOwners = ["reconnecting"];
+    await receive(1_500);
+    registry.away = true;
+    await receive(1_000);
+    registry.away = false;
+    await receive(1_500);
+    assertEquals(registry.expired, []);
+  });
+
+  it("expires at once where an absent owner is dead for sure", async () => {
+    const { registry, receive } = setUp(0);
+    registry.absentOwners = ["dead", "also dead"];
+    await receive(0);
+    assertEquals(registry.expired, ["dead", "also dead"]);
+  });
+
+  it("ends its timer when it is stopped", async () => {
+    const { clock, registry, receive, watch } = setUp();
+    registry.absentOwners = ["dead"];
+    await receive(500);
+    await watch.stop();
+    await receive(10_000);
+    assertEquals([registry.expired, clock.pending], [[], 0]);
+  });
+});
