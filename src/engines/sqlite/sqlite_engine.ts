@@ -8,17 +8,18 @@ import {
   FREE_RELEASES,
   type Maybe,
   type OffThreadPlan,
+  type RateLimit,
   type Received,
 } from "../../mailbox/engine.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import type { QueueControl, RateLimit } from "../../mailbox/queue_control.ts";
+import type { QueueControl } from "../../mailbox/queue_control.ts";
 import type { Random } from "../../random.ts";
 import { CancelledMessages } from "./_cancelled.ts";
 import { acknowledge, type Change, checkRoom, perform, store } from "./_changes.ts";
 import type { Connection } from "./_connection.ts";
 import { changeControl } from "./_control.ts";
 import type { SqliteValue } from "./drivers.ts";
-import type { Durability } from "./_file.ts";
+import type { ExtenderOptions } from "./_file.ts";
 import { findById } from "./_lookup.ts";
 import type { Owners } from "./_owners.ts";
 import { drop, peek, purge, queues, sizeOf, stats } from "./_queries.ts";
@@ -36,14 +37,6 @@ export interface SqliteEngineOptions {
   readonly offThread?: boolean;
   /** Finds processes that have ended. @default {none: their leases expire} */
   readonly owners?: Owners;
-}
-
-/** What another thread needs to extend leases. It is copied to that thread. */
-export interface ExtenderOptions {
-  readonly path: string;
-  readonly queue: string;
-  readonly durability: Durability;
-  readonly sharedFile?: boolean;
 }
 
 /** What is left where this process cannot lock a file. */

@@ -9,9 +9,9 @@ import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { systemRandom } from "../../random.ts";
 import { Connection } from "./_connection.ts";
 import { anyDriver, type SqliteDriver } from "./drivers.ts";
-import type { Durability } from "./_file.ts";
+import type { Durability, ExtenderOptions } from "./_file.ts";
 import { Owners } from "./_owners.ts";
-import { type ExtenderOptions, SqliteEngine } from "./sqlite_engine.ts";
+import { SqliteEngine } from "./sqlite_engine.ts";
 import type { SqliteDelivery } from "./_statements.ts";
 
 /** Options of {@linkcode SqliteMailbox.open}. */
