@@ -233,6 +233,16 @@ describe("processes that hold messages of a SQLite file", () => {
     await running;
   });
 
+  it("a look that finds a killed process wakes the receives of this process", async () => {
+    await using site = new Site();
+    const clock = new VirtualClock(Date.now()); // it stands still
+    const jobs = await site.open("jobs", { clock });
+    await jobs.send("work");
+    await kill(await site.hold("hold", "jobs"));
+    const [message] = await jobs.receive({ waitTimeMs: 60_000 });
+    assertEquals(message?.body, "work");
+  });
+
   it("a waiting process looks only while another process holds a message", async () => {
     await using site = new Site();
     const clock = new VirtualClock(Date.now());
