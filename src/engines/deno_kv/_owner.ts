@@ -102,14 +102,17 @@ export class KvOwner {
     if (!this.#closed) this.#watch.look();
   }
 
-  /** Deletes the key of this process. Leases that are left expire. */
-  async close(): Promise<void> {
+  /**
+   * Begins to delete the key of this process; leases that are left expire. The close of the store waits for it,
+   * but not for a store that does not answer. Then the key stays, and another process deletes it.
+   */
+  close(): void {
     this.#closed = true;
     this.#cancel?.();
-    await this.#watch.stop();
-    await this.#writing;
+    void this.#watch.stop();
     this.#held.clear();
-    await this.#write().catch(() => {}); // the key stays, and another process deletes it
+    const deleting = this.#writing?.then(() => this.#write()) ?? this.#write();
+    deleting.catch(() => {});
   }
 
   get #key(): KvKey {
@@ -128,6 +131,7 @@ export class KvOwner {
           log.debug("cannot write the time stamp of this process", { mailbox: queue, error });
         })
         .finally(() => {
+          this.#writing = undefined;
           this.#cancel = this.#closed || this.#stamp === undefined ? undefined : this.#schedule();
         });
     });

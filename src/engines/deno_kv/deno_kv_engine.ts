@@ -225,7 +225,7 @@ export class DenoKvEngine implements Engine<string> {
 
   async close(): Promise<void> {
     this.#stopWakeUps();
-    await this.#owner?.close();
+    this.#owner?.close();
     await this.#store.close();
   }
 
