@@ -97,13 +97,10 @@ export class OwnerWatch<O extends string | number> {
         this.#absentSince.delete(owner);
         const queues = typeof expired === "number" ? { [queue]: expired } : expired;
         for (const [mailbox, messages] of Object.entries(queues)) {
-          // Several processes may find the same owner, but each message becomes visible once.
-          if (messages === 0) log.debug("worker died; it held no messages", { mailbox, owner });
-          else {log.warn("worker died; its messages are delivered again", {
-              mailbox,
-              owner,
-              messages,
-            });}
+          const fields = { mailbox, owner, messages };
+          // A process may end without closing its mailbox: that is no reason to warn.
+          if (messages === 0) log.debug("worker ended; it held no message", fields);
+          else log.warn("worker died; its messages are delivered again", fields);
         }
       }
     } catch (error) {

@@ -1,7 +1,9 @@
-// What is read and changed without a lease: peek, stats, pause, purge, and the queues of a store.
+// What is read and changed without a lease: peek, stats, pause, limit, purge, and the queues of a store.
 
-import type { EngineStats, MessageState, StoredMessage } from "../../mailbox/engine.ts";
+import type { EngineStats, MessageState, RateLimit, StoredMessage } from "../../mailbox/engine.ts";
 import { MAX_PRIORITY } from "../../mailbox/envelope.ts";
+import { QueueControl } from "../../mailbox/queue_control.ts";
+import { changeControl, readControl } from "./_control.ts";
 import type { KvAtomic, KvEntry, KvKey } from "./kv.ts";
 import { KvDelivery } from "./_leases.ts";
 import { Lines } from "./_lines.ts";
@@ -59,7 +61,7 @@ export class Administration {
   /** Reads the hidden messages, and the first ones of the others. `count` is the number of all. */
   async stats(count: number): Promise<EngineStats> {
     const action = this.#action("count");
-    const [ready, blocked, { found, isPaused }] = await Promise.all([
+    const [ready, blocked, { found, isControlled }] = await Promise.all([
       this.#ready(action, 1),
       this.#firstOfEach(action, this.#keys.blocked),
       this.#hidden(action),
@@ -71,23 +73,26 @@ export class Administration {
       .filter(({ state }) => state === "waiting")
       .reduce((least, { message }) => Math.min(least, message.enqueuedAt), Infinity);
     const { delayed, inFlight } = counts;
+    const now = this.#store.clock.now();
+    const control = isControlled
+      ? (await readControl(this.#store, this.#keys, action)).control
+      : new QueueControl();
     return {
       waiting: Math.max(0, count - delayed - inFlight), // the answers are of several moments
-      ...{ delayed, inFlight, paused: isPaused },
-      ...(oldestAt < Infinity && {
-        oldestWaitingMs: Math.max(0, this.#store.clock.now() - oldestAt),
-      }),
+      ...{ delayed, inFlight, ...control.stats(now) },
+      ...(oldestAt < Infinity && { oldestWaitingMs: Math.max(0, now - oldestAt) }),
     };
   }
 
-  /** Pauses the queue, or resumes it and wakes its receivers. */
-  async pause(paused: boolean): Promise<void> {
-    const { paused: key, wakes } = this.#keys;
-    await this.#store.commit(this.#action(paused ? "pause" : "resume"), (atomic) => {
-      // A block without messages, which is no message for version 0.1.
-      if (paused) atomic.set(key, []);
-      else atomic.delete(key).sum(wakes, 1n);
-    });
+  /** Pauses the queue, or with 0 resumes it. */
+  async pause(forMs: number): Promise<void> {
+    const action = this.#action(forMs > 0 ? "pause" : "resume");
+    await changeControl(this.#store, this.#keys, action, (it, now) => it.pause(forMs, now));
+  }
+
+  /** Limits the deliveries, or ends the limit. */
+  async rateLimit(limit: RateLimit | undefined): Promise<void> {
+    await changeControl(this.#store, this.#keys, this.#action("limit"), (it) => it.limit(limit));
   }
 
   /** Deletes in several commits, each with an exact count. It also deletes messages sent meanwhile. */
@@ -143,8 +148,8 @@ export class Administration {
   /** Reads the messages that are hidden, also those whose time has passed. */
   async #hidden(
     action: string,
-  ): Promise<{ readonly found: readonly Found[]; readonly isPaused: boolean }> {
-    const { hidden, paused } = this.#keys;
+  ): Promise<{ readonly found: readonly Found[]; readonly isControlled: boolean }> {
+    const { hidden, controlled } = this.#keys;
     const entries = await this.#store.list(action, { prefix: hidden });
     const now = this.#store.clock.now();
     const found = entries.flatMap(({ key, value }) => {
@@ -153,7 +158,7 @@ export class Administration {
         return { message, state: isDue ? "waiting" : message.leased ? "inFlight" : "delayed" };
       });
     });
-    return { found, isPaused: entries[0]?.key.length === paused.length };
+    return { found, isControlled: entries[0]?.key.length === controlled.length };
   }
 
   /** Deletes some messages and returns their number; undefined when another process changed one first. */
@@ -166,7 +171,7 @@ export class Administration {
       const some = unpackAll(entry.value);
       checks += 1 + some.filter(({ key }) => key !== undefined).length;
       if (checks > STEP) return true;
-      if (some.length > 0) entries.push(entry); // the mark of a pause has no messages
+      if (some.length > 0) entries.push(entry); // the mark of a control has no messages
       messages.push(...some);
       return messages.length >= STEP;
     });

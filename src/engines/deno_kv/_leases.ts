@@ -53,6 +53,10 @@ export class KvDelivery implements Delivery<string> {
     return this.message.deliveries;
   }
 
+  get leaseExpiries(): number {
+    return this.message.expiries;
+  }
+
   get enqueuedAt(): number {
     return this.message.enqueuedAt;
   }

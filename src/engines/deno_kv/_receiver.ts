@@ -1,6 +1,8 @@
+import { checkControl, readControl, saveControl, type StoredControl } from "./_control.ts";
 import type { KvEntry } from "./kv.ts";
 import { KvDelivery } from "./_leases.ts";
 import { Lines } from "./_lines.ts";
+import type { KvOwner } from "./_owner.ts";
 import {
   inOrder,
   type Keys,
@@ -37,20 +39,34 @@ export class Receiver {
   readonly #store: Store;
   readonly #keys: Keys;
   readonly #lines: Lines;
+  readonly #owner: KvOwner | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(name: string, store: Store, keys: Keys) {
+  constructor(name: string, store: Store, keys: Keys, owner: KvOwner | undefined) {
     this.#name = name;
     this.#store = store;
     this.#keys = keys;
+    this.#owner = owner;
     this.#lines = new Lines(store, keys);
   }
 
   receive(max: number, visibilityMs: number): Promise<KvReceived> {
-    const attempt = () => this.#receive(max, visibilityMs);
-    const received = this.#last.then(() => this.#store.retryConflicts(this.#action, attempt));
+    const received = this.#last.then(() => this.#attempt(max, visibilityMs));
     this.#last = received.catch(() => {});
     return received;
+  }
+
+  async #attempt(max: number, visibilityMs: number): Promise<KvReceived> {
+    const owner = this.#owner;
+    owner?.begin();
+    try {
+      const attempt = () => this.#receive(max, visibilityMs);
+      const received = await this.#store.retryConflicts(this.#action, attempt);
+      owner?.hold(received.deliveries);
+      return received;
+    } finally {
+      owner?.end();
+    }
   }
 
   get #action(): string {
@@ -60,9 +76,22 @@ export class Receiver {
   /** Resolves with undefined when another process changed the entries first. */
   async #receive(max: number, visibilityMs: number): Promise<KvReceived | undefined> {
     const now = this.#store.clock.now();
-    const sources = await this.#sources(max, now);
-    if (sources === undefined) return { deliveries: [], nextDueMs: Infinity }; // until it is resumed
-    if (sources.length === 0) return { deliveries: [], nextDueMs: await this.#nextDueMs(now) };
+    const entries = await this.#entries(max, now);
+    let stored: StoredControl | undefined;
+    if (entries[0]?.key.length === this.#keys.controlled.length) {
+      stored = await readControl(this.#store, this.#keys, this.#action);
+      const allowance = stored.control.allowance(max, now);
+      if (allowance.max === 0) return { deliveries: [], nextDueMs: allowance.nextMs };
+      max = allowance.max;
+    }
+    const sources = sourcesOf(entries, max);
+    if (sources.length === 0) {
+      const dueMs = await this.#nextDueMs(now);
+      if (dueMs < Infinity) this.#owner?.look();
+      const nextDueMs = await this.#owner?.waitMs(this.#action, dueMs) ?? dueMs;
+      return { deliveries: [], nextDueMs };
+    }
+    this.#owner?.look();
     if (sources.some(isJoining)) {
       return await this.#join(sources) ? await this.#receive(max, visibilityMs) : undefined;
     }
@@ -79,58 +108,64 @@ export class Receiver {
       bytes: messages.reduce((sum, message) => sum + weightOf(message), 0),
     }));
     for (const chunk of chunks) {
-      const versionstamp = await this.#take(chunk, dueAt);
+      const versionstamp = await this.#take(chunk, dueAt, now, stored);
       if (versionstamp === undefined) return deliveries.length > 0 ? done(deliveries) : undefined;
       for (const { messages, taken } of chunk) {
         for (const message of messages.slice(0, taken)) {
           const { seq } = message;
-          const whole = delivered(large.get(seq) ?? message);
+          const whole = delivered(large.get(seq) ?? message, this.#owner?.id);
           const key = this.#keys.placeOf(message, dueAt);
           deliveries.push(new KvDelivery(whole, key, versionstamp, dueAt, checkpoints.get(seq)));
         }
       }
+      if (stored !== undefined) break; // other processes may deliver before the next commit
     }
     return done(deliveries.sort((a, b) => inOrder(a.message, b.message)));
   }
 
-  /** Returns the entries with the first visible messages, up to `max` messages; undefined while paused. */
-  async #sources(max: number, now: number): Promise<Source[] | undefined> {
+  /** Reads the due messages, and blocks with `max` ready ones. The first may be the mark of a control. */
+  async #entries(max: number, now: number): Promise<readonly KvEntry[]> {
     let count = 0;
     const { hidden, ready } = this.#keys;
     const due = { prefix: hidden, end: [...hidden, Math.floor(now) + 1] };
-    const entries = (await Promise.all([
+    const entries = await Promise.all([
       this.#store.list(this.#action, due, MAX_DUE),
       this.#store.list(this.#action, { prefix: ready }, max, ({ value }) => {
         return (count += (value as readonly Uint8Array[]).length) >= max;
       }),
-    ])).flat();
-    if (entries[0]?.key.length === this.#keys.paused.length) return undefined;
-    const sources = entries.map((entry) => ({
-      entry,
-      messages: unpackAll(entry.value),
-      taken: 0,
-    }));
-    const all = sources.flatMap((source) => {
-      return source.messages.map((message) => ({ message, source }));
-    });
-    all.sort((a, b) => inOrder(a.message, b.message));
-    for (const { source } of all.slice(0, max)) source.taken++;
-    return sources.filter(({ taken }) => taken > 0);
+    ]);
+    return entries.flat();
   }
 
-  #take(sources: readonly Source[], dueAt: number): Promise<string | undefined> {
-    return this.#store.commit(this.#action, (atomic) => {
-      atomic.check({ key: this.#keys.paused, versionstamp: null });
+  async #take(
+    sources: readonly Source[],
+    dueAt: number,
+    now: number,
+    stored: StoredControl | undefined,
+  ): Promise<string | undefined> {
+    const stamps = this.#owner?.needsStamp() ?? false;
+    stored?.control.delivered(sources.reduce((sum, { taken }) => sum + taken, 0), now);
+    const versionstamp = await this.#store.commit(this.#action, (atomic) => {
+      if (stored === undefined) {
+        atomic.check({ key: this.#keys.controlled, versionstamp: null });
+      } else {
+        checkControl(atomic, stored);
+        saveControl(atomic, this.#keys, stored.control, now);
+      }
+      if (stamps) this.#owner?.stamp(atomic);
       for (const { entry: { key, versionstamp }, messages, taken } of sources) {
         atomic.check({ key, versionstamp }).delete(key);
         for (const message of messages.slice(0, taken)) {
-          atomic.set(this.#keys.placeOf(message, dueAt), [pack(delivered(message))]);
+          const leased = delivered(message, this.#owner?.id);
+          atomic.set(this.#keys.placeOf(message, dueAt), [pack(leased)]);
         }
         const [first, ...others] = messages.slice(taken);
         if (first === undefined) continue;
         atomic.set(this.#keys.placeOf(first), [first, ...others].map(pack));
       }
     });
+    if (stamps && versionstamp !== undefined) this.#owner?.stamped(versionstamp);
+    return versionstamp;
   }
 
   /** Returns the checkpoints by message number. */
@@ -170,9 +205,25 @@ export class Receiver {
 
   async #nextDueMs(now: number): Promise<number> {
     const { hidden } = this.#keys;
-    const [next] = await this.#store.list(this.#action, { prefix: hidden }, 1);
+    const messages = { prefix: hidden, start: [...hidden, 0] };
+    const [next] = await this.#store.list(this.#action, messages, 1);
     return next === undefined ? Infinity : Math.max(0, Number(next.key[hidden.length]) - now);
   }
+}
+
+/** Returns the entries with the first messages, up to `max` messages. */
+function sourcesOf(entries: readonly KvEntry[], max: number): readonly Source[] {
+  const sources: Source[] = entries.map((entry) => ({
+    entry,
+    messages: unpackAll(entry.value),
+    taken: 0,
+  }));
+  const all = sources.flatMap((source) => {
+    return source.messages.map((message) => ({ message, source }));
+  });
+  all.sort((a, b) => inOrder(a.message, b.message));
+  for (const { source } of all.slice(0, max)) source.taken++;
+  return sources.filter(({ taken }) => taken > 0);
 }
 
 /** Returns the large messages with their text, by message number. */
@@ -201,6 +252,13 @@ function done(deliveries: readonly KvDelivery[]): KvReceived {
   return { deliveries, nextDueMs: 0 };
 }
 
-function delivered(message: KvMessage): KvMessage {
-  return { ...message, deliveries: message.deliveries + 1, leased: true };
+function delivered(message: KvMessage, owner: string | undefined): KvMessage {
+  const { deliveries, leased, expiries } = message;
+  return {
+    ...message,
+    deliveries: deliveries + 1,
+    expiries: expiries + (leased ? 1 : 0),
+    leased: true,
+    owner,
+  };
 }

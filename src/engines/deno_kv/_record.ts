@@ -25,8 +25,12 @@ export class Keys {
   readonly ready: KvKey;
   /** Leased and delayed messages, by due time. */
   readonly hidden: KvKey;
-  /** Exists while the queue is paused. It comes before all hidden messages, so that a receive finds it. */
-  readonly paused: KvKey;
+  /** Exists while the queue is paused or has a limit, before all hidden messages: a receive finds it. */
+  readonly controlled: KvKey;
+  /** The pause and the rate limit as JSON. Without it, `controlled` means a pause until it is resumed. */
+  readonly control: KvKey;
+  /** The processes that lease messages. */
+  readonly owners: KvKey;
   /** Messages that wait behind another one with their key, in blocks. */
   readonly blocked: KvKey;
   /** What is known about ids that senders chose. */
@@ -40,7 +44,9 @@ export class Keys {
     this.all = [ROOT, name];
     this.ready = [...this.all, "ready"];
     this.hidden = [...this.all, "hidden"];
-    this.paused = [...this.hidden, -1];
+    this.controlled = [...this.hidden, -1];
+    this.control = [...this.all, "control"];
+    this.owners = [...this.all, "owner"];
     this.blocked = [...this.all, "blocked"];
     this.ids = [...this.all, "id"];
     this.count = [...this.all, "count"];
@@ -148,6 +154,10 @@ export interface KvMessage {
   readonly joined: boolean;
   /** True while a worker has it. */
   readonly leased: boolean;
+  /** The process that has it, if it is registered. */
+  readonly owner: string | undefined;
+  /** How many leases have expired. */
+  readonly expiries: number;
   /** Until when its chosen id is remembered, in milliseconds since the Unix epoch; 0 when it is not. */
   readonly rememberedUntil: number;
 }
@@ -165,11 +175,13 @@ type Head = readonly [
   replyTo: string | null,
   metaLength?: number,
   parts?: number,
-  leased?: number,
+  /** 0, 1 or the owner of the lease. */
+  leased?: number | string,
   priority?: number,
   key?: string | null,
   joined?: number,
   rememberedUntil?: number,
+  expiries?: number,
 ];
 
 const encoder = new TextEncoder();
@@ -178,13 +190,13 @@ const decoder = new TextDecoder();
 /** Encodes a message as bytes, because the limits of the store are in bytes. */
 export function pack(message: KvMessage): Uint8Array {
   const { seq, nonce, id, text, metaLength, enqueuedAt, deliveries, releases, parts } = message;
-  const { priority, key = null, rememberedUntil } = message;
+  const { priority, key = null, rememberedUntil, expiries } = message;
   const flags = [message.dedup ? 1 : 0, message.hasCheckpoint ? 1 : 0] as const;
   const state = [enqueuedAt, deliveries, releases] as const;
   const head: Head = [seq, nonce, id, ...flags, ...state, null, metaLength, parts];
-  const isPlain = priority === 0 && key === null && rememberedUntil === 0;
-  const leased = message.leased ? 1 : 0;
-  const more = [priority, key, message.joined ? 1 : 0, rememberedUntil];
+  const isPlain = priority === 0 && key === null && rememberedUntil === 0 && expiries === 0;
+  const leased = message.leased ? message.owner ?? 1 : 0;
+  const more = [priority, key, message.joined ? 1 : 0, rememberedUntil, expiries];
   const all = isPlain ? leased === 0 ? head : [...head, leased] : [...head, leased, ...more];
   // A line break ends the head; JSON never contains one.
   return encoder.encode(`${JSON.stringify(all)}\n${parts === 0 ? text : ""}`);
@@ -200,7 +212,8 @@ function unpack(bytes: Uint8Array): KvMessage {
   const end = record.indexOf("\n");
   const [seq, nonce, id, dedup, hasCheckpoint, ...rest] = JSON.parse(record.slice(0, end)) as Head;
   const [enqueuedAt, deliveries, releases, replyTo, metaLength = 0, parts = 0, ...more] = rest;
-  const [leased = 0, priority = 0, key = null, joined = 0, rememberedUntil = 0] = more;
+  const [leased = 0, priority = 0, key = null, joined = 0, ...rare] = more;
+  const [rememberedUntil = 0, expiries = 0] = rare;
   const oldMeta = replyTo === null ? "" : JSON.stringify({ replyTo });
   return {
     ...{ seq, nonce, id, enqueuedAt, deliveries, releases, parts },
@@ -209,9 +222,10 @@ function unpack(bytes: Uint8Array): KvMessage {
     dedup: dedup === 1,
     hasCheckpoint: hasCheckpoint === 1,
     key: key ?? undefined,
-    leased: leased === 1,
+    leased: leased !== 0,
+    owner: typeof leased === "string" ? leased : undefined,
     joined: joined === 1,
-    ...{ priority, rememberedUntil },
+    ...{ priority, rememberedUntil, expiries },
   };
 }
 
@@ -231,7 +245,7 @@ export function newMessage(
   const message: KvMessage = {
     ...{ ...place, id, text: meta + body, metaLength: meta.length, dedup, enqueuedAt },
     ...{ deliveries: 0, releases: 0, hasCheckpoint: checkpoint !== undefined, parts: 0 },
-    ...{ priority, key, leased: false },
+    ...{ priority, key, leased: false, owner: undefined, expiries: 0 },
   };
   if (pack(message).byteLength + 8 <= MAX_VALUE_BYTES) return { message, parts: [] };
   const bytes = encoder.encode(message.text);

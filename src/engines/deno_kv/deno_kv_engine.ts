@@ -5,13 +5,16 @@ import {
   type EngineStats,
   type Entry,
   FREE_RELEASES,
+  type RateLimit,
   type Received,
   type StoredMessage,
 } from "../../mailbox/engine.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import type { Log } from "../../log.ts";
 import { Administration, subtract } from "./_administration.ts";
 import { type KvDelivery, Settler } from "./_leases.ts";
+import { KvOwner } from "./_owner.ts";
 import { Receiver } from "./_receiver.ts";
 import { Keys, type KvMessage, MAX_VALUE_BYTES, pack } from "./_record.ts";
 import { Sender } from "./_sender.ts";
@@ -22,6 +25,8 @@ export interface DenoKvEngineParts {
   readonly store: Store;
   readonly maxSize: number;
   readonly pollIntervalMs: number;
+  /** Where dead processes are reported. Without it, none is looked for. */
+  readonly log?: Log | undefined;
 }
 
 /** One queue in a store. All times are by the wall clock, on which its processes have to agree. */
@@ -29,10 +34,7 @@ export class DenoKvEngine implements Engine<string> {
   readonly capabilities: Capabilities = {
     ...FULL_CAPABILITIES,
     lookup: false, // a key for each id would double what a send and an acknowledgement write
-    leaseExpiries: false,
-    rateLimit: false,
     transactions: false, // Deno KV has no open transactions
-    ownerDetection: false,
   };
   readonly label = "Deno KV";
   readonly #name: string;
@@ -43,18 +45,21 @@ export class DenoKvEngine implements Engine<string> {
   readonly #receiver: Receiver;
   readonly #settler: Settler;
   readonly #administration: Administration;
+  readonly #owner: KvOwner | undefined;
   /** The listeners, and what stops each. */
   readonly #wakeUps = new Map<() => void, () => void>();
   #dead: DenoKvEngine | undefined;
 
   constructor(name: string, parts: DenoKvEngineParts) {
-    const { store, maxSize } = parts;
+    const { store, maxSize, log } = parts;
+    const wake = () => this.#wake();
     this.#name = name;
     this.#parts = parts;
     this.#store = store;
     this.#keys = new Keys(name);
     this.#sender = new Sender(name, store, this.#keys, maxSize);
-    this.#receiver = new Receiver(name, store, this.#keys);
+    this.#owner = log && new KvOwner({ queue: name, store, keys: this.#keys, log, wake });
+    this.#receiver = new Receiver(name, store, this.#keys, this.#owner);
     this.#settler = new Settler(store, this.#keys);
     this.#administration = new Administration(name, store, this.#keys);
   }
@@ -178,7 +183,12 @@ export class DenoKvEngine implements Engine<string> {
   }
 
   async pause(forMs: number): Promise<void> {
-    await this.#administration.pause(forMs > 0);
+    await this.#administration.pause(forMs);
+    this.#wake();
+  }
+
+  async rateLimit(limit: RateLimit | undefined): Promise<void> {
+    await this.#administration.rateLimit(limit);
     this.#wake();
   }
 
@@ -201,7 +211,8 @@ export class DenoKvEngine implements Engine<string> {
   }
 
   queue(name: string): DenoKvEngine {
-    return new DenoKvEngine(name, { ...this.#parts, maxSize: Infinity });
+    // Nothing closes it, so it must not register.
+    return new DenoKvEngine(name, { ...this.#parts, maxSize: Infinity, log: undefined });
   }
 
   queues(): Promise<string[]> {
@@ -214,6 +225,7 @@ export class DenoKvEngine implements Engine<string> {
 
   async close(): Promise<void> {
     this.#stopWakeUps();
+    this.#owner?.close();
     await this.#store.close();
   }
 
@@ -245,7 +257,7 @@ export class DenoKvEngine implements Engine<string> {
     const results = await this.#settler.change(deliveries as readonly KvDelivery[], {
       action: this.#action(verb),
       each: (atomic, { key, message }) => {
-        const returned = { ...change(message), leased: false };
+        const returned = { ...change(message), leased: false, owner: undefined };
         atomic.delete(key).set(this.#keys.placeOf(message, dueAt), [pack(returned)]);
       },
       all: (atomic) => void atomic.sum(this.#keys.wakes, 1n),

@@ -90,7 +90,7 @@ export class DenoKvMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const ownsKv = own !== undefined;
     const store = new Store(kv, { clock, random, log, callTimeoutMs, ownsKv });
     try {
-      const engine = new DenoKvEngine(name, { store, maxSize, pollIntervalMs });
+      const engine = new DenoKvEngine(name, { store, maxSize, pollIntervalMs, log });
       const mailbox = new DenoKvMailbox<T, R>(name, engine, maxBodyBytes, options);
       await engine.count(); // a store reports its problems with the first call only
       return mailbox;

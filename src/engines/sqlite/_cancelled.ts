@@ -3,7 +3,7 @@ import type { Connection } from "./_connection.ts";
 import { findInTransaction } from "./_lookup.ts";
 import { BLOCKED } from "./_schema.ts";
 import { stateOf } from "./_statements.ts";
-import { addLocal, wakeLocal } from "./_wake_ups.ts";
+import { wakeLocal } from "./_wake_ups.ts";
 
 /** How long the file keeps the id of a message that was cancelled in flight, for the other processes. */
 const KEPT_MS = 60_000;
@@ -57,12 +57,7 @@ export class CancelledMessages {
         listener(id);
       }
     };
-    const removeLocal = addLocal(this.#connection.realPath, this.#queue, "cancelled", report);
-    const stopWatching = this.#connection.onForeignChange(report);
-    return () => {
-      removeLocal();
-      stopWatching();
-    };
+    return this.#connection.onChange(this.#queue, "cancelled", report);
   }
 
   #remove(id: string): CancelResult & { readonly wasInFlight: boolean } {

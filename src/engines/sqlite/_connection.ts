@@ -11,7 +11,7 @@ import {
   type OpenFileOptions,
   retryWhileBusy,
 } from "./_file.ts";
-import { DataVersionWatch } from "./_wake_ups.ts";
+import { addLocal, DataVersionWatch, type Topic } from "./_wake_ups.ts";
 
 /** A change that waits for its transaction. */
 interface Job {
@@ -113,19 +113,28 @@ export class Connection {
     });
   }
 
-  /** Calls `listener` after another connection has changed the file. */
-  onForeignChange(listener: () => void): () => void {
-    return this.#watch.add(listener);
+  /** Calls `listener` after a change of the queue by this process, and after any by another connection. */
+  onChange(queue: string, topic: Topic, listener: () => void): () => void {
+    if (this.closing) return () => {};
+    const removeLocal = addLocal(this.realPath, queue, topic, listener);
+    const stopWatching = this.#watch.add(listener);
+    return () => {
+      removeLocal();
+      stopWatching();
+    };
   }
 
-  close(): Promise<void> {
-    return this.#closing ??= this.#close();
+  /** Closes the file after the pending changes. Waits for `last`, which may change the file as well. */
+  close(last?: () => Promise<void>): Promise<void> {
+    return this.#closing ??= this.#close(last);
   }
 
-  async #close(): Promise<void> {
+  async #close(last?: () => Promise<void>): Promise<void> {
     this.#watch.stop();
     // A caller that has just received messages releases them within this turn.
-    for (await nextTurn(); this.#flushing !== undefined; await nextTurn()) await this.#flushing;
+    await nextTurn();
+    await last?.();
+    for (; this.#flushing !== undefined; await nextTurn()) await this.#flushing;
     const file = this.#file;
     this.#file = undefined;
     file?.database.close();

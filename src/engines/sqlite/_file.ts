@@ -27,6 +27,14 @@ export interface OpenFileOptions {
   readonly sharedFile?: boolean;
 }
 
+/** What another thread needs to extend leases. It is copied to that thread. */
+export interface ExtenderOptions {
+  readonly path: string;
+  readonly queue: string;
+  readonly durability: Durability;
+  readonly sharedFile?: boolean;
+}
+
 /** An open mailbox file with the current schema. */
 export interface OpenFile {
   readonly database: SqliteDatabase;

@@ -95,6 +95,11 @@ export class FileIdentity {
     return new FileIdentity(path, (path) => path === "" ? undefined : statSync(path, options));
   }
 
+  /** Names the file among all that are open at the same time. */
+  get key(): string {
+    return `${this.#path}:${this.#device}:${this.#inode}`;
+  }
+
   /** Returns true when another path leads to the same file. */
   isAt(path: string): boolean {
     if (this.#inode === undefined) return false;

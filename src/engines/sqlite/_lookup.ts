@@ -1,7 +1,7 @@
 import type { Maybe } from "../../mailbox/engine.ts";
 import type { Connection } from "./_connection.ts";
 import type { OpenFile } from "./_file.ts";
-import { queueRow } from "./_queries.ts";
+import { sizeOf } from "./_queries.ts";
 import type { StoredRow } from "./_statements.ts";
 
 /** In a queue with at most so many messages, reading all of them is fast enough. */
@@ -49,7 +49,7 @@ function search(
   const { findChosen, scanGenerated, findGenerated, hasIdIndex } = statements;
   const chosen = findChosen.get(queue, id) as StoredRow | null | undefined;
   if (chosen) return chosen;
-  const isShort = queueRow(statements, queue).size <= SCANNED;
+  const isShort = sizeOf(statements, queue) <= SCANNED;
   if (!isShort && !hasIdIndex.get()) return "no index";
   const row = isShort ? scanGenerated.get(queue, id) : findGenerated.get(id, queue);
   return (row ?? undefined) as StoredRow | undefined;

@@ -1,15 +1,10 @@
 import type { EngineStats } from "../../mailbox/engine.ts";
+import { controlOf } from "./_control.ts";
 import { RANGES, SqliteDelivery, type Statements, type StoredRow } from "./_statements.ts";
 
-/** What the file has about a queue as a whole. */
-export interface QueueRow {
-  readonly size: number;
-  readonly paused: number;
-}
-
-/** Returns the row of a queue, also before its first message. */
-export function queueRow({ count }: Statements, queue: string): QueueRow {
-  return (count.get(queue) ?? { size: 0, paused: 0 }) as QueueRow;
+/** Returns the number of messages of a queue. */
+export function sizeOf({ count }: Statements, queue: string): number {
+  return (count.get(queue) as { readonly size: number } | null | undefined)?.size ?? 0;
 }
 
 /** Returns the oldest messages, whatever their state. */
@@ -25,7 +20,7 @@ export function peek(
 
 /** Counts the messages by state. It reads only those that are delayed or in flight. */
 export function stats(statements: Statements, queue: string, now: number): EngineStats {
-  const { size, paused } = queueRow(statements, queue);
+  const size = sizeOf(statements, queue);
   const { hidden, leased } = statements.hidden.get(queue, now) as {
     readonly hidden: number;
     readonly leased: number;
@@ -37,7 +32,7 @@ export function stats(statements: Statements, queue: string, now: number): Engin
     waiting: size - hidden,
     delayed: hidden - leased,
     inFlight: leased,
-    paused: paused === 1,
+    ...controlOf(statements, queue).stats(now),
     ...(at !== null && { oldestWaitingMs: Math.max(0, now - at) }),
   };
 }
@@ -46,6 +41,20 @@ export function stats(statements: Statements, queue: string, now: number): Engin
 export function queues(statements: Statements): string[] {
   const rows = statements.queues.all() as { readonly name: string }[];
   return rows.map(({ name }) => name);
+}
+
+/** Deletes all messages and remembered ids of a queue. Returns the number of messages. */
+export function purge(statements: Statements, queue: string): number {
+  const count = Number(statements.purge.run(queue).changes);
+  statements.forgetAll.run(queue);
+  statements.resetCount.run(queue);
+  return count;
+}
+
+/** Deletes everything of a queue. */
+export function drop(statements: Statements, queue: string): void {
+  const { purge, forgetAll, dropCancelled, dropControl, dropQueue } = statements;
+  for (const drop of [purge, forgetAll, dropCancelled, dropControl, dropQueue]) drop.run(queue);
 }
 
 function each<T>(count: number, values: readonly T[]): T[] {

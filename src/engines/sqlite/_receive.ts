@@ -1,11 +1,14 @@
 import type { Received } from "../../mailbox/engine.ts";
+import type { QueueControl } from "../../mailbox/queue_control.ts";
 import type { Random } from "../../random.ts";
 import { nextPosition, perform } from "./_changes.ts";
+import { controlOf, parseControl, saveControl } from "./_control.ts";
 import { BLOCKED } from "./_schema.ts";
 import {
   ANY_DUE,
+  CONTROLLED,
+  NONCE_BITS,
   type OrderedRow,
-  PAUSED,
   type Row,
   SqliteDelivery,
   type Statements,
@@ -17,32 +20,59 @@ import {
  */
 const MAX_DUE = 10_000;
 
-/** Returns the time until a message is visible: 0 when one is, `Infinity` when none is or will be. */
+/** Returns the time until a message can be delivered: 0 when one can, `Infinity` when none can by itself. */
 export function nextDueMs({ nextDue }: Statements, queue: string, now: number): number {
-  const { due_at } = nextDue.get(queue, queue) as { readonly due_at: number | null };
-  return due_at === null ? Infinity : Math.max(0, due_at - now);
+  const { due_at, control } = nextDue.get(queue, queue) as {
+    readonly due_at: number | null;
+    readonly control: string | null;
+  };
+  if (due_at === null) return Infinity;
+  const dueMs = Math.max(0, due_at - now);
+  if (control === null) return dueMs;
+  const { max, nextMs } = parseControl(control).allowance(1, now);
+  return max === 0 ? Math.max(dueMs, nextMs) : dueMs;
+}
+
+/** Who receives, and what. */
+export interface Lease {
+  readonly queue: string;
+  readonly max: number;
+  readonly visibilityMs: number;
+  /** The number of this process among the owners of the file; 0 when it has none. */
+  readonly owner: number;
 }
 
 /** Delivers the first ready messages, at most `max`. Runs in a transaction. */
 export function lease(
   statements: Statements,
-  queue: string,
-  max: number,
-  visibilityMs: number,
+  { queue, max, visibilityMs, owner }: Lease,
   now: number,
   random: Random,
 ): Received<string> {
-  const found = statements.special.get(queue, queue, now, queue, queue);
-  const what = (found as { readonly what: number } | null | undefined)?.what;
-  if (what === PAUSED) return { deliveries: [], nextDueMs: Infinity };
+  let what = whatOf(statements.special.get(queue, queue, now, queue, queue));
+  let control: QueueControl | undefined;
+  if (what === CONTROLLED) {
+    control = controlOf(statements, queue);
+    max = control.allowance(max, now).max;
+    if (max === 0) return { deliveries: [], nextDueMs: nextDueMs(statements, queue, now) };
+    what = whatOf(statements.order.get(queue, now, queue, queue));
+  }
   if (what === ANY_DUE) showDue(statements, queue, now);
-  const nonce = Math.floor(random.number() * Number.MAX_SAFE_INTEGER);
+  const nonce = owner * 2 ** NONCE_BITS + Math.floor(random.number() * 2 ** NONCE_BITS);
   const until = now + visibilityMs;
   const deliveries = what === undefined
     ? leasePlain(statements, queue, max, until, nonce)
     : leaseInLines(statements, queue, max, until, nonce);
+  if (control !== undefined) {
+    control.delivered(deliveries.length, now);
+    saveControl(statements, queue, control, now);
+  }
   const nextMs = deliveries.length === 0 ? nextDueMs(statements, queue, now) : 0;
   return { deliveries, nextDueMs: nextMs };
+}
+
+function whatOf(found: unknown): number | undefined {
+  return (found as { readonly what: number } | null | undefined)?.what;
 }
 
 /** Leases messages of a queue without priorities and keys. */

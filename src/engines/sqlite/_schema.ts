@@ -62,6 +62,11 @@ export const MIGRATIONS: readonly string[] = [
   DROP INDEX line;
   ${indexesOf("")}
   ${memoryOf("")}`,
+
+  // A worker of version 3 that has the file open cannot receive, because its statement names the dropped
+  // column: it would neither obey a limit nor count an expired lease. It can settle its messages.
+  `${controlOf("")}
+  ALTER TABLE queue DROP COLUMN paused;`,
 ];
 
 /** The migrations of the tables in a file of another program. */
@@ -97,6 +102,9 @@ export const SHARED_MIGRATIONS: readonly string[] = [
     WHERE chosen = 1;
   ${indexesOf(SHARED_PREFIX)}
   ${memoryOf(SHARED_PREFIX)}`,
+
+  // The column "paused" stays, unused: SQLite drops none while a view of the program is broken.
+  controlOf(SHARED_PREFIX),
 ];
 
 /** The indexes of version 3, beside that of chosen ids. `_lookup.ts` adds one when it is needed. */
@@ -124,6 +132,27 @@ function memoryOf(prefix: string): string {
     queue TEXT NOT NULL,
     id TEXT NOT NULL,
     at REAL NOT NULL
+  ) STRICT;`;
+}
+
+/**
+ * What version 4 adds: how many leases of a message have expired, the pause and the rate limit of a queue as
+ * the JSON of a `ControlState`, and the processes that lease messages. The name of the file that an owner
+ * locks ends with its token, and the receipt handles of its deliveries contain its number.
+ */
+function controlOf(prefix: string): string {
+  return `ALTER TABLE ${prefix}message ADD COLUMN expiries INTEGER NOT NULL DEFAULT 0;
+
+  CREATE TABLE ${prefix}control (
+    queue TEXT PRIMARY KEY,
+    state TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO ${prefix}control SELECT name, '{"pausedUntil":null}' FROM ${prefix}queue
+    WHERE paused = 1;
+
+  CREATE TABLE ${prefix}owner (
+    number INTEGER PRIMARY KEY,
+    token TEXT NOT NULL UNIQUE
   ) STRICT;`;
 }
 

@@ -11,6 +11,7 @@ export interface Row {
   readonly deliveries: number;
   readonly enqueued_at: number;
   readonly checkpoint: string | null;
+  readonly expiries: number;
 }
 
 /** A message with its place in the order. */
@@ -36,6 +37,7 @@ export class SqliteDelivery implements Delivery<string> {
   readonly deliveryCount: number;
   readonly enqueuedAt: number;
   readonly checkpoint: string | undefined;
+  readonly leaseExpiries: number;
   readonly state: MessageState | undefined;
 
   /**
@@ -57,6 +59,7 @@ export class SqliteDelivery implements Delivery<string> {
     this.deliveryCount = row.deliveries + (nonce === undefined ? 0 : 1);
     this.enqueuedAt = row.enqueued_at;
     this.checkpoint = row.checkpoint ?? undefined;
+    this.leaseExpiries = row.expiries;
     this.state = state;
   }
 
@@ -79,14 +82,17 @@ export function stateOf(
   return nonce === null ? "delayed" : "inFlight";
 }
 
-/** What `special` reports of a queue: the first that applies. */
-export const PAUSED = 1;
+/** What `special` reports of a queue: the first that applies. It may be paused, or have a rate limit. */
+export const CONTROLLED = 1;
 /** The delay or lease of a message is over. */
 export const ANY_DUE = 2;
 /** Messages have priorities or keys. */
 export const IN_LINES = 3;
 
-const COLUMNS = "seq, id, body, meta, deliveries, enqueued_at, checkpoint";
+/** A nonce is the number of the owner, followed by so many random bits. It has at most 53 bits. */
+export const NONCE_BITS = 30;
+
+const COLUMNS = "seq, id, body, meta, deliveries, enqueued_at, checkpoint, expiries";
 
 const STORED = `${COLUMNS}, due_at, key, nonce, position`;
 
@@ -110,6 +116,8 @@ function sqlOf(prefix: string) {
   const queue = `${prefix}queue`;
   const remembered = `${prefix}remembered`;
   const cancelled = `${prefix}cancelled`;
+  const control = `${prefix}control`;
+  const owner = `${prefix}owner`;
   const byDue = `${message} INDEXED BY ${prefix}due`;
   const byKey = `${message} INDEXED BY ${prefix}key_line`;
 
@@ -118,7 +126,12 @@ function sqlOf(prefix: string) {
     ranges.map((range) =>
       `SELECT seq FROM (SELECT seq FROM ${byDue} WHERE queue = ? AND ${range} ORDER BY seq LIMIT ?)`
     ).join(" UNION ALL ");
-  const isNotPaused = `(SELECT paused FROM ${queue} WHERE name = ?) IS NOT 1`;
+  const order = `SELECT ${ANY_DUE} AS what FROM (
+        SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ? LIMIT 1)
+      UNION ALL SELECT ${IN_LINES} FROM (
+        SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at < 0 LIMIT 1)
+      UNION ALL SELECT ${IN_LINES} FROM (
+        SELECT 1 FROM ${byKey} WHERE queue = ? AND position IS NOT NULL LIMIT 1)`;
 
   return {
     begin: "BEGIN IMMEDIATE",
@@ -144,20 +157,18 @@ function sqlOf(prefix: string) {
       WHERE due_at = ${BLOCKED} AND seq = (SELECT seq FROM ${byKey}
         WHERE queue = ? AND key = ? AND position IS NOT NULL ORDER BY position LIMIT 1)`,
 
-    nextDue: `SELECT min(due_at) AS due_at FROM ${byDue} WHERE queue = ? AND ${isNotPaused}`,
+    nextDue:
+      `SELECT min(due_at) AS due_at, (SELECT state FROM ${control} WHERE queue = ?) AS control
+      FROM ${byDue} WHERE queue = ?`,
     // Most queues have nothing of this most of the time: then it returns no row, which is cheap.
-    special: `SELECT ${PAUSED} AS what FROM ${queue} WHERE name = ? AND paused = 1
-      UNION ALL SELECT ${ANY_DUE} FROM (
-        SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ? LIMIT 1)
-      UNION ALL SELECT ${IN_LINES} FROM (
-        SELECT 1 FROM ${byDue} WHERE queue = ? AND due_at < 0 LIMIT 1)
-      UNION ALL SELECT ${IN_LINES} FROM (
-        SELECT 1 FROM ${byKey} WHERE queue = ? AND position IS NOT NULL LIMIT 1)`,
+    special: `SELECT ${CONTROLLED} AS what FROM ${control} WHERE queue = ? UNION ALL ${order}`,
+    order: `${order}`,
     dueToJoin: `SELECT seq, key, priority FROM ${byDue}
       WHERE queue = ? AND due_at > 0 AND due_at <= ? AND key IS NOT NULL AND position IS NULL
       ORDER BY due_at, seq LIMIT ?`,
     join: `UPDATE ${message} SET due_at = ?, position = ? WHERE seq = ?`,
-    makeDueReady: `UPDATE ${message} SET due_at = 0 - priority, nonce = NULL WHERE seq IN (
+    makeDueReady: `UPDATE ${message} SET due_at = 0 - priority,
+        expiries = expiries + (nonce IS NOT NULL), nonce = NULL WHERE seq IN (
         SELECT seq FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ?
           AND (key IS NULL OR position IS NOT NULL) ORDER BY due_at, seq LIMIT ?)`,
     firstPlain: `SELECT ${COLUMNS} FROM ${byDue}
@@ -200,13 +211,28 @@ function sqlOf(prefix: string) {
       WHERE seq IN (${oldestOf(...IN_ORDER)}
         UNION ALL SELECT min(seq) FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ?)`,
 
-    count: `SELECT size, paused FROM ${queue} WHERE name = ?`,
+    count: `SELECT size FROM ${queue} WHERE name = ?`,
     addToCount: `INSERT INTO ${queue} (name, size) VALUES (?, ?)
       ON CONFLICT (name) DO UPDATE SET size = size + excluded.size`,
     resetCount: `UPDATE ${queue} SET size = 0 WHERE name = ?`,
-    pause: `INSERT INTO ${queue} (name, size, paused) VALUES (?, 0, ?)
-      ON CONFLICT (name) DO UPDATE SET paused = excluded.paused`,
+    control: `SELECT state FROM ${control} WHERE queue = ?`,
+    setControl: `INSERT INTO ${control} (queue, state) VALUES (?, ?)
+      ON CONFLICT (queue) DO UPDATE SET state = excluded.state`,
+    dropControl: `DELETE FROM ${control} WHERE queue = ?`,
     queues: `SELECT name FROM ${queue} WHERE substr(name, -5) <> '.dead' ORDER BY name`,
+
+    owners: `SELECT token FROM ${owner}`,
+    addOwner: `INSERT INTO ${owner} (number, token) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+    findOwner: `SELECT number FROM ${owner} WHERE token = ?`,
+    removeOwner: `DELETE FROM ${owner} WHERE token = ?`,
+    // Of the hidden messages that are due first, it counts all and those that another owner leases.
+    inFlight: `SELECT count(*) AS hidden, count(nullif(nonce >> ${NONCE_BITS}, ?)) AS leased FROM (
+        SELECT nonce FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at < ${BLOCKED}
+          ORDER BY due_at LIMIT ?)`,
+    // The message of a key stays the first of its line: it has a position, and those behind it are blocked.
+    expireLeases: `UPDATE ${byDue} SET due_at = 0 - priority, expiries = expiries + 1, nonce = NULL
+      WHERE queue = ? AND due_at > 0 AND due_at < ${BLOCKED} AND nonce >> ${NONCE_BITS} = ?`,
+    allQueues: `SELECT name FROM ${queue}`,
 
     purge: `DELETE FROM ${message} WHERE queue = ?`,
     forgetAll: `DELETE FROM ${remembered} WHERE queue = ?`,

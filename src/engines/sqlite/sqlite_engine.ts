@@ -8,21 +8,25 @@ import {
   FREE_RELEASES,
   type Maybe,
   type OffThreadPlan,
+  type RateLimit,
   type Received,
 } from "../../mailbox/engine.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import type { QueueControl } from "../../mailbox/queue_control.ts";
 import type { Random } from "../../random.ts";
 import { CancelledMessages } from "./_cancelled.ts";
 import { acknowledge, type Change, checkRoom, perform, store } from "./_changes.ts";
 import type { Connection } from "./_connection.ts";
+import { changeControl } from "./_control.ts";
 import type { SqliteValue } from "./drivers.ts";
-import type { Durability } from "./_file.ts";
+import type { ExtenderOptions } from "./_file.ts";
 import { findById } from "./_lookup.ts";
-import { peek, queueRow, queues, stats } from "./_queries.ts";
+import type { Owners } from "./_owners.ts";
+import { drop, peek, purge, queues, sizeOf, stats } from "./_queries.ts";
 import { lease, nextDueMs } from "./_receive.ts";
 import { SqliteDelivery, type Statements, type StoredRow } from "./_statements.ts";
 import { callerTransaction } from "./_transaction.ts";
-import { addLocal, wakeLocal } from "./_wake_ups.ts";
+import { wakeLocal } from "./_wake_ups.ts";
 
 /** Options of {@linkcode SqliteEngine}. */
 export interface SqliteEngineOptions {
@@ -31,15 +35,12 @@ export interface SqliteEngineOptions {
   readonly maxSize: number;
   /** True when another thread can open the file with the same driver. @default {false} */
   readonly offThread?: boolean;
+  /** Finds processes that have ended. @default {none: their leases expire} */
+  readonly owners?: Owners;
 }
 
-/** What another thread needs to extend leases. It is copied to that thread. */
-export interface ExtenderOptions {
-  readonly path: string;
-  readonly queue: string;
-  readonly durability: Durability;
-  readonly sharedFile?: boolean;
-}
+/** What is left where this process cannot lock a file. */
+const WITHOUT_OWNERS: Capabilities = { ...FULL_CAPABILITIES, ownerDetection: false };
 
 /** The statements that need a valid receipt handle. */
 type Settlement = "extend" | "nack" | "release" | "checkpoint";
@@ -51,12 +52,6 @@ type Settlement = "extend" | "nack" | "release" | "checkpoint";
  * leases and delays become longer or shorter by the difference; receipt handles do not depend on it.
  */
 export class SqliteEngine implements Engine<string> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    leaseExpiries: false,
-    rateLimit: false,
-    ownerDetection: false,
-  };
   readonly label = "SQLite";
   readonly #queue: string;
   readonly #connection: Connection;
@@ -70,6 +65,10 @@ export class SqliteEngine implements Engine<string> {
     this.#cancelled = new CancelledMessages(queue, connection, options.clock);
   }
 
+  get capabilities(): Capabilities {
+    return this.#options.owners?.available ? FULL_CAPABILITIES : WITHOUT_OWNERS;
+  }
+
   async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const stored = await this.#connection.write(() => this.#perform(this.#send(entries)));
     this.#wake(this.#queue);
@@ -77,13 +76,22 @@ export class SqliteEngine implements Engine<string> {
   }
 
   async receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    const { clock, random } = this.#options;
+    const { clock, random, owners } = this.#options;
+    const queue = this.#queue;
+    const waitMs = (ms: number) => owners?.waitMs(this.#statements, queue, ms) ?? ms;
     // This read does not need the write lock, which the lease needs.
-    const dueMs = await this.#read((it) => nextDueMs(it, this.#queue, clock.now()));
+    const dueMs = await this.#read((statements) => {
+      const dueMs = nextDueMs(statements, queue, clock.now());
+      if (dueMs < Infinity) owners?.look();
+      return waitMs(dueMs);
+    });
     if (dueMs > 0) return { deliveries: [], nextDueMs: dueMs };
+    const owner = owners?.number ?? await owners?.register() ?? 0;
     return await this.#connection.write(() => {
       if (this.#connection.closing) return { deliveries: [], nextDueMs: Infinity };
-      return lease(this.#statements, this.#queue, max, visibilityMs, clock.now(), random);
+      const terms = { queue, max, visibilityMs, owner };
+      const { deliveries, nextDueMs } = lease(this.#statements, terms, clock.now(), random);
+      return { deliveries, nextDueMs: waitMs(nextDueMs) };
     });
   }
 
@@ -148,7 +156,7 @@ export class SqliteEngine implements Engine<string> {
   }
 
   count(): Maybe<number> {
-    return this.#read((statements) => queueRow(statements, this.#queue).size);
+    return this.#read((statements) => sizeOf(statements, this.#queue));
   }
 
   stats(): Maybe<EngineStats> {
@@ -156,13 +164,7 @@ export class SqliteEngine implements Engine<string> {
   }
 
   purge(): Promise<number> {
-    return this.#connection.write(() => {
-      const { purge, forgetAll, resetCount } = this.#statements;
-      const count = Number(purge.run(this.#queue).changes);
-      forgetAll.run(this.#queue);
-      resetCount.run(this.#queue);
-      return count;
-    });
+    return this.#connection.write(() => purge(this.#statements, this.#queue));
   }
 
   find(id: string): Maybe<SqliteDelivery | undefined> {
@@ -181,12 +183,12 @@ export class SqliteEngine implements Engine<string> {
     return this.#cancelled.listen(listener);
   }
 
-  async pause(forMs: number): Promise<void> {
-    const paused = forMs > 0;
-    await this.#connection.write(() => {
-      this.#statements.pause.run(this.#queue, paused ? 1 : 0);
-    });
-    this.#wake(this.#queue);
+  pause(forMs: number): Promise<void> {
+    return this.#control((control, now) => control.pause(forMs, now));
+  }
+
+  rateLimit(limit: RateLimit | undefined): Promise<void> {
+    return this.#control((control) => control.limit(limit));
   }
 
   transaction(transaction: unknown): EngineTransaction<string> {
@@ -214,21 +216,12 @@ export class SqliteEngine implements Engine<string> {
 
   async drop(): Promise<void> {
     await this.#connection.write(() => {
-      const { purge, forgetAll, dropCancelled, dropQueue } = this.#statements;
-      for (const name of [this.#queue, this.#deadQueue]) {
-        for (const drop of [purge, forgetAll, dropCancelled, dropQueue]) drop.run(name);
-      }
+      for (const name of [this.#queue, this.#deadQueue]) drop(this.#statements, name);
     });
   }
 
   onWake(listener: () => void): () => void {
-    if (this.#connection.closing) return () => {};
-    const removeLocal = addLocal(this.#connection.realPath, this.#queue, "messages", listener);
-    const stopWatching = this.#connection.onForeignChange(listener);
-    return () => {
-      removeLocal();
-      stopWatching();
-    };
+    return this.#connection.onChange(this.#queue, "messages", listener);
   }
 
   deadLetters(): SqliteEngine {
@@ -243,7 +236,7 @@ export class SqliteEngine implements Engine<string> {
   }
 
   close(): Promise<void> {
-    return this.#connection.close();
+    return this.#connection.close(() => this.#options.owners?.close() ?? Promise.resolve());
   }
 
   get #statements(): Statements {
@@ -288,6 +281,13 @@ export class SqliteEngine implements Engine<string> {
     return (deliveries as readonly SqliteDelivery[]).map(({ seq, nonce }) => {
       return Number(statement.run(...values, seq, nonce, now).changes) > 0;
     });
+  }
+
+  async #control(change: (control: QueueControl, now: number) => void): Promise<void> {
+    await this.#connection.write(() => {
+      changeControl(this.#statements, this.#queue, this.#now, change);
+    });
+    this.#wake(this.#queue);
   }
 
   #wake(queue: string): void {

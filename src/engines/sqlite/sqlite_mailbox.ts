@@ -1,5 +1,6 @@
 import { checkCount, checkInterval, checkOneOf, show } from "../../_checks.ts";
 import { systemClock } from "../../clock.ts";
+import { safeLog } from "../../library_log.ts";
 import { jsonCodec } from "../../mailbox/codec.ts";
 import type { OffThreadExtender } from "../../mailbox/engine.ts";
 import { EngineMailbox } from "../../mailbox/engine_mailbox.ts";
@@ -8,8 +9,9 @@ import type { MailboxOptions } from "../../mailbox/mailbox.ts";
 import { systemRandom } from "../../random.ts";
 import { Connection } from "./_connection.ts";
 import { anyDriver, type SqliteDriver } from "./drivers.ts";
-import type { Durability } from "./_file.ts";
-import { type ExtenderOptions, SqliteEngine } from "./sqlite_engine.ts";
+import type { Durability, ExtenderOptions } from "./_file.ts";
+import { Owners } from "./_owners.ts";
+import { SqliteEngine } from "./sqlite_engine.ts";
 import type { SqliteDelivery } from "./_statements.ts";
 
 /** Options of {@linkcode SqliteMailbox.open}. */
@@ -87,20 +89,23 @@ export class SqliteMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
   ): Promise<SqliteMailbox<T, R>> {
     const { name = "default", clock = systemClock, random = systemRandom } = options;
     const { driver, durability = "normal", sharedFile = false } = options;
+    const open = driver ?? anyDriver;
     const connection = new Connection(
       checkPath(path),
       {
         clock,
         random,
-        driver: driver ?? anyDriver,
+        driver: open,
         durability: checkOneOf("durability", durability, ["normal", "full"]),
         sharedFile: checkOneOf("sharedFile", sharedFile, [false, true]),
       },
       checkInterval("pollIntervalMs", options.pollIntervalMs ?? 50),
     );
+    const log = safeLog(options.log);
     const engine = new SqliteEngine(name, connection, {
       clock,
       random,
+      owners: new Owners(connection, { queue: name, driver: open, clock, random, log }),
       maxSize: checkCount("maxSize", options.maxSize ?? Infinity),
       offThread: driver === undefined, // a function cannot be copied to another thread
     });

@@ -94,7 +94,7 @@ describe("the envelope of a message in Deno KV", gate, () => {
     const kv = await openStore(path);
     const left: string[] = [];
     for await (const { key } of kv.list({ prefix: ["lastcall"] })) {
-      left.push(key.slice(1).join(" "));
+      if (key[2] !== "owner") left.push(key.slice(1).join(" "));
     }
     kv.close();
     const counters = ["orders count", "orders wakes", "orders.dead count", "orders.dead wakes"];

@@ -178,7 +178,7 @@ describe("a SQLite file", () => {
       () => SqliteMailbox.open(folder.file()),
       MailboxConnectionError,
     );
-    assertStringIncludes(error.message, "has version 99 of the schema and this package knows 3");
+    assertStringIncludes(error.message, "has version 99 of the schema and this package knows 4");
     assert(readFileSync(folder.file()).equals(before));
   });
 

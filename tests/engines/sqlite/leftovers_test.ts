@@ -8,7 +8,7 @@ describe("what is left in a SQLite file", () => {
   /** Counts the rows of all tables. */
   async function rowsIn(path: string): Promise<Record<string, unknown>> {
     const database = await nodeSqlite(path);
-    const tables = ["message", "queue", "remembered", "cancelled"];
+    const tables = ["message", "queue", "remembered", "cancelled", "control", "owner"];
     const counts = tables.map((name) => {
       const row = database.prepare(`SELECT count(*) FROM ${name}`).get();
       return [name, Object.values(row as object)[0]];
@@ -32,6 +32,8 @@ describe("what is left in a SQLite file", () => {
       queue: 1,
       remembered: 0,
       cancelled: 0,
+      control: 0,
+      owner: 1,
     });
   });
 
@@ -67,6 +69,27 @@ describe("what is left in a SQLite file", () => {
       queue: 1,
       remembered: 0,
       cancelled: 0,
+      control: 0,
+      owner: 0,
     });
+  });
+
+  it("a pause and a limit leave nothing when they have ended", async () => {
+    using folder = new TempFolder();
+    const clock = new VirtualClock();
+    await using mailbox = await SqliteMailbox.open<number>(folder.file(), { clock });
+    const control = async () => (await rowsIn(folder.file()))["control"];
+    await mailbox.rateLimit({ max: 1, perMs: 1_000 });
+    await mailbox.pause();
+    assertEquals(await control(), 1);
+    await mailbox.resume();
+    await mailbox.rateLimit(false);
+    assertEquals(await control(), 0);
+    await mailbox.send(1);
+    await mailbox.pause({ forMs: 1_000 });
+    assertEquals(await control(), 1);
+    await clock.advance(1_000);
+    assertEquals((await mailbox.receive()).length, 1);
+    assertEquals(await control(), 0, "of a pause that was over, the first delivery deletes it");
   });
 });

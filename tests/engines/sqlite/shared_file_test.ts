@@ -78,7 +78,7 @@ describe("a mailbox in the database of a program", () => {
     await assertRejects(
       () => SqliteMailbox.open(folder.file(), { sharedFile: true }),
       MailboxConnectionError,
-      "has version 99 of the schema and this package knows 1",
+      "has version 99 of the schema and this package knows 2",
     );
   });
 
