@@ -38,6 +38,7 @@ export {
   type OffThreadExtender,
   type OffThreadModule,
   type OffThreadPlan,
+  type RateLimit,
   type Received,
   type StoredMessage,
 } from "./mailbox/engine.ts";
@@ -59,6 +60,7 @@ export {
   MAX_BATCH,
   MAX_DELAY_MS,
   MAX_VISIBILITY_MS,
+  type PauseOptions,
   type PeekedMessage,
   type QueueStats,
   type ReplyAddress,
@@ -70,8 +72,10 @@ export {
   type TransactionMessage,
 } from "./mailbox/mailbox.ts";
 export { fullError, type MailboxErrorName } from "./mailbox/errors.ts";
-export type { ErrorClass } from "./mailbox/dead_letters.ts";
+export type { DeliveryHistory, ErrorClass } from "./mailbox/dead_letters.ts";
+export { type Allowance, type ControlState, QueueControl } from "./mailbox/queue_control.ts";
 export { loadClient, PendingCalls } from "./engines/_kit/calls.ts";
+export { type OwnerRegistry, OwnerWatch, type OwnerWatchOptions } from "./engines/_kit/owners.ts";
 export { pollNowAndThen, wakeUps } from "./engines/_kit/wake_ups.ts";
 export {
   countParam,

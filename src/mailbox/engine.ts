@@ -6,7 +6,6 @@
  */
 
 import type { Capabilities } from "./capabilities.ts";
-import type { RateLimit } from "./queue_control.ts";
 
 export { BASIC_CAPABILITIES, type Capabilities, FULL_CAPABILITIES } from "./capabilities.ts";
 
@@ -84,6 +83,14 @@ export interface Received<B> {
    * which deliveries have expired. @default {the clock of the mailbox}
    */
   readonly now?: number | undefined;
+}
+
+/** The most deliveries in any period of `perMs`. */
+export interface RateLimit {
+  /** How many messages are delivered at the most, up to 1 000 000. */
+  readonly max: number;
+  /** The length of the period in milliseconds, up to 86 400 000 (a day). */
+  readonly perMs: number;
 }
 
 /** What {@linkcode Engine.stats} counts. An engine omits what it cannot tell. */

@@ -17,6 +17,7 @@ import {
   type PauseOptions,
   type PeekedMessage,
   type QueueStats,
+  type RateLimit,
   type ReceiveOptions,
   type RequestOptions,
   type SendManyOptions,
@@ -25,7 +26,7 @@ import {
   type TransactionMailbox,
 } from "./mailbox.ts";
 import { peekedMessage } from "./_opener.ts";
-import { checkRateLimit, type RateLimit } from "./queue_control.ts";
+import { checkRateLimit } from "./queue_control.ts";
 import { Receiver } from "./_receiver.ts";
 import { Requests } from "./_requests.ts";
 import { NO_OPTIONS, optionsOfEach, requireCapability, Sender } from "./_sender.ts";

@@ -9,16 +9,16 @@ import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Random } from "../random.ts";
 import type { BodyCodec } from "./codec.ts";
-import type { Capabilities, OffThreadPlan } from "./engine.ts";
+import type { Capabilities, OffThreadPlan, RateLimit } from "./engine.ts";
 import type { EnvelopeOptions, ReplyMailbox } from "./envelope.ts";
 import type { DeadLetter, Message, PeekedMessage } from "./message.ts";
-import type { RateLimit } from "./queue_control.ts";
 
 export {
   BASIC_CAPABILITIES,
   type Capabilities,
   FULL_CAPABILITIES,
   type MessageState,
+  type RateLimit,
 } from "./engine.ts";
 export type { MessageHeaders, ReplyAddress, ReplyMailbox } from "./envelope.ts";
 export type {
@@ -31,7 +31,6 @@ export type {
   StepRecord,
   TransactionMessage,
 } from "./message.ts";
-export type { RateLimit } from "./queue_control.ts";
 export { MAX_VISIBILITY_MS } from "../_checks.ts";
 
 /** The most messages per call. */

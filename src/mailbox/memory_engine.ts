@@ -9,11 +9,15 @@ import {
   FREE_RELEASES,
   freshnessOf,
   FULL_CAPABILITIES,
+  type RateLimit,
   type Received,
 } from "./engine.ts";
 import { fullError } from "./errors.ts";
 import { Lines, MemoryDelivery, RememberedIds, Slot, stateOf } from "./_memory_lines.ts";
-import { QueueControl, type RateLimit } from "./queue_control.ts";
+import { QueueControl } from "./queue_control.ts";
+
+/** Nothing survives the process, so there is no dead owner to detect. */
+const CAPABILITIES = { ...FULL_CAPABILITIES, transactions: false, ownerDetection: false };
 
 /**
  * Stores messages in the memory of this process.
@@ -28,11 +32,7 @@ import { QueueControl, type RateLimit } from "./queue_control.ts";
  * No timer runs: `receive` moves messages that are due back to `ready`, each to its old place.
  */
 export class MemoryEngine<B> implements Engine<B> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    transactions: false,
-    ownerDetection: false, // nothing survives the process
-  };
+  readonly capabilities: Capabilities = CAPABILITIES;
   readonly label = "memory";
   readonly #name: string;
   readonly #maxSize: number;
@@ -120,7 +120,6 @@ export class MemoryEngine<B> implements Engine<B> {
 
   release(deliveries: readonly Delivery<B>[]): boolean[] {
     const results = this.#each(deliveries, (slot) => {
-      slot.holder = undefined;
       if (slot.releases++ < FREE_RELEASES) slot.deliveryCount--;
       this.#show(slot);
     });
@@ -146,8 +145,8 @@ export class MemoryEngine<B> implements Engine<B> {
 
   peek(max: number): Delivery<B>[] {
     this.#showDue(this.#clock.monotonic());
-    const slots = this.#all().sort((a, b) => a.number - b.number).slice(0, max);
-    return slots.map((slot) => new MemoryDelivery(slot, 0, stateOf(slot)));
+    const oldest = this.#all().sort((a, b) => a.number - b.number).slice(0, max);
+    return oldest.map((slot) => new MemoryDelivery(slot, 0, stateOf(slot)));
   }
 
   count(): number {
@@ -190,9 +189,9 @@ export class MemoryEngine<B> implements Engine<B> {
     this.#showDue(this.#clock.monotonic());
     const slot = this.#find(id);
     if (slot === undefined) return false;
-    const isInFlight = slot.holder !== undefined;
+    const { holder } = slot;
     this.#remove(slot);
-    if (isInFlight) this.#cancelListeners.forEach((listener) => listener(id));
+    if (holder !== undefined) this.#cancelListeners.forEach((listener) => listener(id));
     return true;
   }
 
@@ -253,6 +252,7 @@ export class MemoryEngine<B> implements Engine<B> {
 
   /** Returns a hidden message to its place among the ready ones. */
   #show(slot: Slot<B>): void {
+    slot.holder = undefined;
     this.#due.remove(slot);
     this.#lines.putBack(slot);
   }
@@ -271,7 +271,6 @@ export class MemoryEngine<B> implements Engine<B> {
   #showDue(now: number): void {
     for (let slot = this.#due.peek(); slot && slot.dueAt <= now; slot = this.#due.peek()) {
       if (slot.holder !== undefined) slot.leaseExpiries++;
-      slot.holder = undefined;
       this.#show(slot);
     }
   }

@@ -1,13 +1,5 @@
 import { checkCount, checkInterval, show } from "../_checks.ts";
-import type { EngineStats } from "./engine.ts";
-
-/** The most deliveries in any period of `perMs`. */
-export interface RateLimit {
-  /** How many messages are delivered at the most, up to 1 000 000. */
-  readonly max: number;
-  /** The length of the period in milliseconds, up to 86 400 000 (a day). */
-  readonly perMs: number;
-}
+import type { EngineStats, RateLimit } from "./engine.ts";
 
 const MAX_DELIVERIES = 1_000_000;
 const MAX_PERIOD_MS = 86_400_000;
@@ -56,6 +48,7 @@ export class QueueControl {
   #limit: RateLimit | undefined;
   #counts: readonly number[];
 
+  /** Creates the control of a queue from its stored state. */
   constructor({ pausedUntil = 0, limit, counts = [] }: ControlState = {}) {
     this.#pausedUntil = pausedUntil ?? Infinity;
     this.#limit = limit;

@@ -192,6 +192,7 @@ export class FaultyEngine<B> implements Engine<B> {
     return this.#call("pause", () => this.#inner.pause?.(forMs));
   }
 
+  /** Calls the wrapped engine, with the requested faults. */
   rateLimit(limit: RateLimit | undefined): Maybe<void> {
     return this.#call("rateLimit", () => this.#inner.rateLimit?.(limit));
   }

@@ -22,7 +22,9 @@ export interface OwnerRegistry<O> {
 export interface OwnerWatchOptions {
   /** The name of the queue, for logs. */
   readonly queue: string;
+  /** The clock of its looks. */
   readonly clock: Clock;
+  /** Hears of workers that have died. */
   readonly log: Log;
   /** How long an owner must be absent: long enough to reconnect. 0 when an absent owner is dead for sure. */
   readonly graceMs: number;
@@ -46,6 +48,7 @@ export class OwnerWatch<O extends string | number> {
   #cancel: Cancel | undefined;
   #stopped = false;
 
+  /** Creates a watch that has not looked yet. */
   constructor(registry: OwnerRegistry<O>, options: OwnerWatchOptions) {
     this.#registry = registry;
     this.#options = options;

@@ -23,8 +23,7 @@ import { Sender } from "./_sender.ts";
 import { Streams } from "./_streams.ts";
 import type { SharedConnection } from "./nats_connection.ts";
 
-/** More messages could not be removed in time after a failed send. */
-const MAX_BATCH = 10_000;
+const MAX_BATCH = 10_000; // more messages could not be removed in time after a failed send
 
 /** A queue on a NATS server: a stream of messages, a stream of notes, and a consumer. */
 export class NatsEngine implements Engine<string> {
@@ -35,7 +34,7 @@ export class NatsEngine implements Engine<string> {
     fifo: false, // released messages return in the order of their release
     exactStats: false, // the server does not tell a delayed message from one in flight
     keys: false, // a consumer delivers in the order of its stream
-    priorities: false, // as with keys
+    priorities: false, // the same
     dedupWindow: false, // the server has one window for all messages of a stream
     lookup: false, // the server does not tell in which state a message is
     pause: false, // servers before 2.11 cannot pause a consumer
