@@ -167,7 +167,7 @@ test("a run makes the checks that its options ask for, and finds what is broken"
   assertEquals(asked({ longLeases: true }), [["stolen", "1,2"], spared]);
   assertEquals(asked({ steps: true }), [spared, ["rerun", "2"]]);
   assertEquals(asked({ faults: ["pause"] }), [spared, ["in a pause", "1,2"]]);
-  assertEquals(asked({ limit: 2 }), [spared, ["too early", "2,2,2"]]);
+  assertEquals(asked({ limit: 2 }), [spared, ["too early", "1,2,2"]]);
 });
 
 test("a run without options that promise more makes no checks", () => {
