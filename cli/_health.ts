@@ -34,9 +34,10 @@ const KNOWN_PATHS = /\/(status|metrics|pause|resume|health\/(live|ready))?\/?$/;
 
 /**
  * Returns the base URL of a health app, without a trailing slash. It accepts `http://host:8080`,
- * `https://host/base`, `host:8080`, `:8080`, and the URL of one of the app's paths.
+ * `https://host/base`, `host:8080`, `:8080`, and the URL of one of the app's paths. An error says what the
+ * command has `expected`.
  */
-export function healthUrl(text: string): string {
+export function healthUrl(text: string, expected: string = "of a health app"): string {
   const given = /^https?:\/\//i.test(text)
     ? text
     : `http://${text.replace(/^(?=:\d)/, "localhost")}`;
@@ -44,7 +45,7 @@ export function healthUrl(text: string): string {
   // "http://redis://host" would parse, with "redis" as the host.
   const otherScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) && given !== text;
   if (url === undefined || url.hostname === "" || otherScheme) {
-    throw usageError(`${text} is not the URL of a health app: write http://host:8080 or host:8080`);
+    throw usageError(`${text} is not the URL ${expected}: write http://host:8080 or host:8080`);
   }
   if (url.username !== "" || url.password !== "") {
     throw usageError("The health app takes no user or password: remove them, and use --token");

@@ -53,7 +53,8 @@ export function takeMailbox(
   );
 }
 
-function hasScheme(text: string): boolean {
+/** Returns true for a text that begins with the scheme of an engine, as a mailbox URL does. */
+export function hasScheme(text: string): boolean {
   const [scheme] = text.split(":", 1);
   return scheme !== text && engineOfScheme(scheme!.toLowerCase()) !== undefined;
 }

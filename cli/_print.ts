@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import type { Log } from "../mod.ts";
 import type { MessageEnvelope, PeekedMessage } from "../src/engine.ts";
 import { logLine } from "../src/log.ts";
-import type { MailboxStats } from "../src/mailbox/mailbox.ts";
+import type { MailboxStats, RateLimit } from "../src/mailbox/mailbox.ts";
 import { fit, oneLine, type Paint, painter } from "../src/terminal/text.ts";
 import type { Io, Sink } from "./_io.ts";
 
@@ -58,17 +58,48 @@ export function table(columns: Row, rows: readonly Row[], sink: Sink, style: Pai
   return [style("bold", line(columns)), ...clean.map(line)].join("\n") + "\n";
 }
 
-/** The columns of {@linkcode statsRow}. */
-export const STATS_COLUMNS: Row = ["WAITING", "DELAYED", "IN FLIGHT", "DEAD", "OLDEST", "PAUSED"];
+/** Returns the columns of the counts of mailboxes, with their limits where one has a limit. */
+export function statsTable(all: readonly Partial<MailboxStats>[]): {
+  readonly columns: Row;
+  readonly row: (stats: Partial<MailboxStats>) => Row;
+} {
+  const limited = all.some(({ rateLimit }) => rateLimit !== undefined);
+  const columns = ["WAITING", "DELAYED", "IN FLIGHT", "DEAD", "OLDEST", "PAUSED"];
+  return {
+    columns: limited ? [...columns, "LIMIT"] : columns,
+    row: (stats) => limited ? [...statsRow(stats), limitCell(stats)] : statsRow(stats),
+  };
+}
 
 /** Returns the counts of a mailbox as cells. A cell is empty where the engine cannot tell. */
-export function statsRow(stats: Partial<MailboxStats>): Row {
-  const { waiting, delayed, inFlight, dead, oldestWaitingMs, paused } = stats;
+function statsRow(stats: Partial<MailboxStats>): Row {
+  const { waiting, delayed, inFlight, dead, oldestWaitingMs, paused, pausedForMs } = stats;
+  const left = pausedForMs === undefined ? "" : `, ${ageText(pausedForMs)} left`;
   return [
     ...[waiting, delayed, inFlight, dead].map((count) => `${count ?? ""}`),
     oldestWaitingMs === undefined ? "" : ageText(oldestWaitingMs),
-    paused === undefined ? "" : paused ? "yes" : "no",
+    paused === undefined ? "" : paused ? `yes${left}` : "no",
   ];
+}
+
+function limitCell({ rateLimit }: Partial<MailboxStats>): string {
+  return rateLimit === undefined ? "" : rateText(rateLimit);
+}
+
+/** Formats a pause: `paused until it is resumed`, `paused for another 30 s`. */
+export function pauseText({ pausedForMs }: Pick<MailboxStats, "pausedForMs">): string {
+  return pausedForMs === undefined
+    ? "paused until it is resumed"
+    : `paused for another ${ageText(pausedForMs)}`;
+}
+
+const RATE_UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000]] as const;
+
+/** Formats a rate limit as `lastcall limit` takes it: `100/s`, `10/500ms`. */
+export function rateText({ max, perMs }: RateLimit): string {
+  const [unit, unitMs] = RATE_UNITS.find(([, ms]) => perMs % ms === 0) ?? ["ms", 1];
+  const amount = perMs / unitMs;
+  return `${max}/${amount === 1 ? "" : amount}${unit}`;
 }
 
 /** One detail of a message: its name, and its value where it has one. */

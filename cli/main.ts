@@ -8,6 +8,7 @@ import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addPause, addResume } from "./commands/pause.ts";
+import { addLimit } from "./commands/queue_control.ts";
 import { addCancel, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
@@ -32,6 +33,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addStatus,
   addPause,
   addResume,
+  addLimit,
   addAgents,
   addDoctor,
   addDemo,

@@ -1,5 +1,7 @@
 // Formats numbers, durations and states.
 
+import type { RateLimit } from "../src/mailbox/mailbox.ts";
+
 /** Formats 1234567 as `1 234 567`, with narrow no-break spaces. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
@@ -20,6 +22,18 @@ export function duration(ms: number): string {
 /** Formats a rate per second; below 10 with one decimal. */
 export function rate(perSecond: number): string {
   return perSecond < 10 ? perSecond.toFixed(1) : count(Math.round(perSecond));
+}
+
+const PERIODS: Readonly<Record<number, string>> = {
+  1_000: "second",
+  60_000: "minute",
+  3_600_000: "hour",
+  86_400_000: "day",
+};
+
+/** Formats a rate limit: `100 per second`, `10 per 500 ms`. */
+export function limit({ max, perMs }: RateLimit): string {
+  return `${count(max)} per ${PERIODS[perMs] ?? duration(perMs)}`;
 }
 
 /** Formats `max_deliveries` as `max deliveries`. */

@@ -3,6 +3,7 @@
 import { Fragment, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { LoopStatus, Status } from "../src/health/status.ts";
+import type { MessageInFlight } from "../src/lifecycle/runnable.ts";
 import { BASE } from "./client.ts";
 import type { Tone } from "./summary.ts";
 import { Badge, Cell, RowHeader, Section, Table } from "./parts.tsx";
@@ -111,7 +112,8 @@ function Loop(
   );
 }
 
-function Work({ loop: { name, work, inFlight } }: { readonly loop: LoopStatus }): JSX.Element {
+function Work({ loop }: { readonly loop: LoopStatus }): JSX.Element {
+  const { name, work, inFlight, messages = [] } = loop;
   const more = inFlight - work.length;
   return (
     <>
@@ -119,12 +121,27 @@ function Work({ loop: { name, work, inFlight } }: { readonly loop: LoopStatus })
         {work.map(({ id, ageMs }) => (
           <li key={id}>
             <code>{id}</code> <span>{duration(ageMs)}</span>
+            <Progress message={messages.find((message) => message.id === id)} />
           </li>
         ))}
       </ol>
       {more > 0 && <p class="more">and {count(more)} more</p>}
     </>
   );
+}
+
+/** Shows how far a message is: a repeated attempt, and the finished steps. */
+function Progress(
+  { message }: { readonly message: MessageInFlight | undefined },
+): JSX.Element | null {
+  if (message === undefined) return null;
+  const { attempt, finishedSteps, steps } = message;
+  const names = `${finishedSteps > steps.length ? "…, " : ""}${steps.join(", ")}`;
+  const facts = [
+    attempt > 1 ? `attempt ${count(attempt)}` : "",
+    finishedSteps > 0 ? `${several(finishedSteps, "finished step")}: ${names}` : "",
+  ].filter(Boolean);
+  return facts.length === 0 ? null : <small>{facts.join(", ")}</small>;
 }
 
 function stateOf({ state, ready, restarts }: LoopStatus): string {

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { MailboxStatus, Status } from "../src/health/status.ts";
 import { BASE, send } from "./client.ts";
 import { Badge, Cell, Confirm, Result, RowHeader, Section, Table } from "./parts.tsx";
-import { count, duration, plain, several } from "./format.ts";
+import { count, duration, limit, plain, several } from "./format.ts";
 
 interface Props {
   readonly status: Status;
@@ -44,15 +44,17 @@ export function MailboxesTable({ status }: { readonly status: Status }): JSX.Ele
 }
 
 function Row({ mailbox }: { readonly mailbox: MailboxStatus }): JSX.Element {
-  const { name, engine, reachable, error, oldestWaitingMs, dead, paused } = mailbox;
+  const { name, engine, reachable, error, oldestWaitingMs, dead, rateLimit } = mailbox;
   return (
     <tr role="row">
       <RowHeader>
-        {name} {paused && <Badge tone="busy">paused</Badge>}
+        {name} {mailbox.paused && <Badge tone="busy">{paused(mailbox)}</Badge>}
+        {rateLimit && <small>at most {limit(rateLimit)}</small>}
       </RowHeader>
       <Cell label="Engine">
         <Badge tone={reachable ? "good" : "bad"}>{reachable ? "reachable" : "unreachable"}</Badge>
         {engine && ` ${engine}`}
+        {mailbox.ownerDetection && <small>notices dead workers</small>}
         {error && <span class="error">{error}</span>}
       </Cell>
       <Cell label="#Waiting">{counted(mailbox.waiting)}</Cell>
@@ -64,6 +66,10 @@ function Row({ mailbox }: { readonly mailbox: MailboxStatus }): JSX.Element {
       <Cell label="#Dead letters" tone={dead ? "busy" : undefined}>{counted(dead)}</Cell>
     </tr>
   );
+}
+
+function paused({ pausedForMs }: MailboxStatus): string {
+  return pausedForMs === undefined ? "paused" : `paused, ${duration(pausedForMs)} left`;
 }
 
 function counted(value: number | undefined): string | undefined {

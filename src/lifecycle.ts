@@ -50,7 +50,7 @@ export type {
   RunEnd,
   StopProgress,
 } from "./lifecycle/health_snapshot.ts";
-export type { InFlight } from "./lifecycle/runnable.ts";
+export type { InFlight, MessageInFlight } from "./lifecycle/runnable.ts";
 export type {
   InstallOptions,
   SecondSignal,

@@ -8,14 +8,14 @@ import { CliError } from "../_errors.ts";
 import type { Io } from "../_io.ts";
 import { MAILBOXES, onlyMailbox, withMailbox } from "../_mailbox.ts";
 import { examples } from "../_options.ts";
-import { ageText, counted, printer, STATS_COLUMNS, statsRow } from "../_print.ts";
+import { ageText, counted, pauseText, printer, rateText, statsTable } from "../_print.ts";
 
 /** Adds `lastcall count`, which counts messages by state, and dead letters. */
 export function addCount(program: Command, io: Io): void {
   program.command("count")
     .description(
-      "Count the messages of a mailbox by state, and its dead letters. The first number is the " +
-        "number of messages in any state.",
+      "Count the messages of a mailbox by state, and its dead letters, and tell whether it is " +
+        "paused or limited. The first number is the number of messages in any state.",
     )
     .argument("[mailbox]", "URL of the mailbox")
     .addHelpText("after", MAILBOXES)
@@ -37,7 +37,8 @@ export function addCount(program: Command, io: Io): void {
 
 /** Formats counts: `3 messages (2 waiting, 1 delayed, 0 in flight, oldest 5 s), 0 dead letters`. */
 function countText(messages: number, stats: MailboxStats): string {
-  const { waiting, delayed, inFlight, oldestWaitingMs, dead, paused } = stats;
+  const { waiting, delayed, inFlight, oldestWaitingMs, dead, paused, pausedForMs, rateLimit } =
+    stats;
   const states = [
     `${waiting} waiting`,
     ...(delayed === undefined ? [] : [`${delayed} delayed`]),
@@ -47,7 +48,8 @@ function countText(messages: number, stats: MailboxStats): string {
   return [
     `${counted(messages, "message")}${messages === 0 ? "" : ` (${states.join(", ")})`}`,
     ...(dead === undefined ? [] : [counted(dead, "dead letter")]),
-    ...(paused ? ["paused"] : []),
+    ...(paused ? [pausedForMs === undefined ? "paused" : pauseText(stats)] : []),
+    ...(rateLimit === undefined ? [] : [`limit ${rateText(rateLimit)}`]),
   ].join(", ");
 }
 
@@ -70,9 +72,13 @@ export function addQueues(program: Command, io: Io): void {
     .action(async (url: string | undefined, _options: unknown, command: Command) => {
       await withMailbox(onlyMailbox(io, url), { create: false }, async (mailbox) => {
         const queues = [...await queuesOf(mailbox)].sort((a, b) => a.name < b.name ? -1 : 1);
-        const columns = ["QUEUE", ...STATS_COLUMNS];
-        printer(io, command)
-          .list(queues, columns, (queue) => [queue.name, ...statsRow(queue)], "no queues");
+        const { columns, row } = statsTable(queues);
+        printer(io, command).list(
+          queues,
+          ["QUEUE", ...columns],
+          (queue) => [queue.name, ...row(queue)],
+          "no queues",
+        );
       });
     });
 }

@@ -80,7 +80,7 @@ const STATES: Readonly<Record<MessageState, string>> = {
 /** The widest age, so that the table keeps its shape while messages grow older. */
 const AGE_WIDTH = "59 min".length;
 
-/** Returns the columns of a table of messages. State, key and priority are shown where one is set. */
+/** Returns the columns of a table of messages. State, key, priority and the number of finished steps are shown where a message has one. */
 function messageTable(messages: readonly PeekedMessage<unknown>[]): {
   readonly columns: Row;
   readonly row: (message: PeekedMessage<unknown>) => Row;
@@ -90,6 +90,7 @@ function messageTable(messages: readonly PeekedMessage<unknown>[]): {
     ["STATE", ({ state }) => state === undefined ? "" : STATES[state]],
     ["KEY", ({ key = "" }) => key],
     ["PRIORITY", ({ priority }) => `${priority ?? ""}`],
+    ["STEPS", ({ steps = [] }) => `${steps.length || ""}`],
   ];
   const shown: readonly Column[] = [
     ["ID", ({ id }) => id],

@@ -3,37 +3,45 @@
 import { type Command, Option } from "commander";
 import { systemClock } from "../../mod.ts";
 import { oneLine } from "../../src/terminal/text.ts";
-import { CliError } from "../_errors.ts";
+import { CliError, usageError } from "../_errors.ts";
 import { fetchStatus, healthUrl, inFlightOf, sendControl, type StatusAnswer } from "../_health.ts";
 import { interruption, type Io, sleep } from "../_io.ts";
 import { live, progressBar } from "../_live.ts";
-import { examples, HEALTH_URL, parseDuration, tokenOption } from "../_options.ts";
+import { hasScheme, MAILBOXES, withMailbox } from "../_mailbox.ts";
+import { examples, parseDuration, parseInterval, tokenOption } from "../_options.ts";
 import { ageText, printer } from "../_print.ts";
+import { pauseQueue, resumeQueue } from "./queue_control.ts";
 
 interface Flags {
   readonly token?: string;
   readonly wait: boolean;
   readonly timeout: number;
+  readonly for?: number;
 }
+
+const TARGET = "a group: http://host:8080, host:8080 or :8080; or a queue: the URL of its mailbox";
 
 const POLL_MS = 200;
 /** After this many failed requests in a row the group counts as gone. */
 const MAX_FAILURES = 3;
 
-/** Adds `lastcall pause`, which lets a running group finish its work without ending it. */
+/** Adds `lastcall pause`, which pauses a running group, or a queue in all processes. */
 export function addPause(program: Command, io: Io): void {
   program.command("pause")
     .description(
       "Tell a running group to take no new work, and wait until nothing is in flight. The process " +
-        "keeps running: resume makes it take work again.",
+        "keeps running: resume makes it take work again. With the URL of a mailbox: deliver its " +
+        "messages to no process until it is resumed, through restarts. Work in flight goes on.",
     )
-    .argument("<url>", HEALTH_URL)
+    .argument("[url]", TARGET)
+    .option("--for <time>", "of a queue: how long; a longer pause is not shortened", parseInterval)
     .addOption(tokenOption())
-    .option("--no-wait", "do not wait until nothing is in flight")
+    .option("--no-wait", "of a group: do not wait until nothing is in flight")
     .addOption(
-      new Option("--timeout <time>", "how long to wait").argParser(parseDuration)
+      new Option("--timeout <time>", "of a group: how long to wait").argParser(parseDuration)
         .default(60_000, "60s"),
     )
+    .addHelpText("after", MAILBOXES)
     .addHelpText(
       "after",
       examples(
@@ -41,17 +49,33 @@ export function addPause(program: Command, io: Io): void {
         ["lastcall pause localhost:8080 --timeout 5m", "waits longer"],
         ["lastcall pause localhost:8080 --no-wait", "does not wait"],
         ["lastcall resume localhost:8080", "takes work again"],
+        ["lastcall pause sqlite:./jobs.db", "a queue, in all processes"],
+        ["lastcall pause sqlite:./jobs.db --for 30s", "a queue, for 30 seconds"],
+        ["lastcall resume sqlite:./jobs.db", "delivers again"],
       ),
     )
-    .action(async (url: string, flags: Flags, command: Command) => {
-      const base = healthUrl(url);
-      const { json, result } = printer(io, command);
-      await sendControl(base, "pause", flags.token);
-      if (!flags.wait) return result({ state: "pausing" }, `${base} is pausing`);
-      const waitedMs = await waitUntilPaused(io, base, flags.timeout, json);
-      result(
+    .action(async (given: string | undefined, flags: Flags, command: Command) => {
+      const { group, queue } = targetOf(io, given);
+      const print = printer(io, command);
+      if (queue !== undefined) {
+        for (const name of ["wait", "timeout"]) {
+          if (command.getOptionValueSource(name) === "default") continue;
+          const flag = name === "wait" ? "--no-wait" : "--timeout";
+          throw usageError(`${flag} is for groups: the pause of a queue does not wait`);
+        }
+        return await withMailbox(queue, { create: false }, (mailbox) => {
+          return pauseQueue(mailbox, flags.for, print);
+        });
+      }
+      if (flags.for !== undefined) {
+        throw usageError("--for is for queues: a group is paused until it is resumed");
+      }
+      await sendControl(group, "pause", flags.token);
+      if (!flags.wait) return print.result({ state: "pausing" }, `${group} is pausing`);
+      const waitedMs = await waitUntilPaused(io, group, flags.timeout, print.json);
+      print.result(
         { state: "paused", inFlight: 0, waitedMs },
-        `${base} is paused: nothing in flight after ${ageText(waitedMs)}`,
+        `${group} is paused: nothing in flight after ${ageText(waitedMs)}`,
       );
     });
 }
@@ -59,18 +83,48 @@ export function addPause(program: Command, io: Io): void {
 /** Adds `lastcall resume`, which ends a pause. */
 export function addResume(program: Command, io: Io): void {
   program.command("resume")
-    .description("Tell a paused group to take work again.")
-    .argument("<url>", HEALTH_URL)
+    .description(
+      "Tell a paused group to take work again, or deliver the messages of a paused queue again.",
+    )
+    .argument("[url]", TARGET)
     .addOption(tokenOption())
+    .addHelpText("after", MAILBOXES)
     .addHelpText(
       "after",
-      examples(["LASTCALL_TOKEN=… lastcall resume localhost:8080", "after a pause"]),
+      examples(
+        ["LASTCALL_TOKEN=… lastcall resume localhost:8080", "after a pause of a group"],
+        ["lastcall resume sqlite:./jobs.db", "after a pause of a queue"],
+      ),
     )
-    .action(async (url: string, { token }: { readonly token?: string }, command: Command) => {
-      const base = healthUrl(url);
-      await sendControl(base, "resume", token);
-      printer(io, command).result({ state: "resumed" }, `${base} takes work again`);
+    .action(async (
+      given: string | undefined,
+      { token }: { readonly token?: string },
+      command: Command,
+    ) => {
+      const { group, queue } = targetOf(io, given);
+      const print = printer(io, command);
+      if (queue !== undefined) {
+        return await withMailbox(queue, { create: false }, (it) => resumeQueue(it, print));
+      }
+      await sendControl(group, "resume", token);
+      print.result({ state: "resumed" }, `${group} takes work again`);
     });
+}
+
+/** What a command pauses: a group by the base URL of its health app, or a queue by its mailbox. */
+type Target =
+  | { readonly group: string; readonly queue?: never }
+  | { readonly group?: never; readonly queue: string };
+
+function targetOf(
+  io: Io,
+  given: string | undefined = io.env["LASTCALL_MAILBOX"] || undefined,
+): Target {
+  if (given === undefined) {
+    throw usageError("No URL: give that of a group, as localhost:8080, or of a mailbox");
+  }
+  if (hasScheme(given)) return { queue: given };
+  return { group: healthUrl(given, "of a health app or a mailbox") };
 }
 
 /** Resolves when nothing is in flight, to the milliseconds that this took. */

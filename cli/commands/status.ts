@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import type { MailboxStatus } from "../../src/health/status.ts";
+import type { MessageInFlight } from "../../src/lifecycle/runnable.ts";
 import { oneLine, type Paint } from "../../src/terminal/text.ts";
 import { CliError, toCliError, usageError } from "../_errors.ts";
 import {
@@ -13,16 +14,7 @@ import {
 import { type Io, type Sink, watch } from "../_io.ts";
 import { live } from "../_live.ts";
 import { examples, HEALTH_URL, parseDuration } from "../_options.ts";
-import {
-  ageText,
-  counted,
-  paint,
-  printer,
-  type Row,
-  STATS_COLUMNS,
-  statsRow,
-  table,
-} from "../_print.ts";
+import { ageText, counted, paint, printer, type Row, statsTable, table } from "../_print.ts";
 
 interface Flags {
   readonly watch?: boolean;
@@ -119,12 +111,15 @@ function whyNotReady({ ready, phase, paused, stop, failed }: Report): string | u
 function statusLine(report: Report): string {
   const { loops, phase } = report;
   const why = whyNotReady(report);
-  const dead = report.mailboxes?.reduce((sum, it) => sum + (it.dead ?? 0), 0) ?? 0;
+  const { mailboxes = [] } = report;
+  const dead = mailboxes.reduce((sum, it) => sum + (it.dead ?? 0), 0);
+  const paused = mailboxes.filter((it) => it.paused).map(({ name }) => oneLine(name));
   return [
     why === undefined ? `ready, ${phase}` : `not ready: ${phase === "running" ? why : phase}`,
     counted(loops.length, "loop"),
     `${inFlightOf(report)} in flight`,
     ...(dead > 0 ? [counted(dead, "dead letter")] : []),
+    ...paused.map((name) => `mailbox ${name} paused`),
   ].join(", ");
 }
 
@@ -183,23 +178,47 @@ function loopTable({ loops }: StatusAnswer): Table {
 }
 
 function workTable(report: StatusAnswer): Table {
-  const work = report.loops.flatMap(({ name, work = [] }) => work.map((it) => ({ ...it, name })))
-    .sort((a, b) => b.ageMs - a.ageMs);
-  const rows = work.slice(0, MAX_WORK).map(({ id, name, ageMs }) => [id, name, ageText(ageMs)]);
+  const work = report.loops.flatMap(({ name, work = [], messages = [] }) => {
+    const progress = new Map(messages.map((message) => [message.id, message]));
+    return work.map((it) => ({ ...progress.get(it.id), ...it, name }));
+  }).sort((a, b) => b.ageMs - a.ageMs).slice(0, MAX_WORK);
+  const attempts = work.some(({ attempt = 1 }) => attempt > 1);
+  const steps = work.some(({ finishedSteps = 0 }) => finishedSteps > 0);
+  const only = (wanted: boolean, cell: string) => wanted ? [cell] : [];
+  const rows = work.map((it) => [
+    it.id,
+    it.name,
+    ageText(it.ageMs),
+    ...only(attempts, `${it.attempt ?? ""}`),
+    ...only(steps, finishedSteps(it)),
+  ]);
+  const columns = [
+    ...["IN FLIGHT", "LOOP", "AGE"],
+    ...only(attempts, "ATTEMPT"),
+    ...only(steps, "FINISHED STEPS"),
+  ];
   const more = inFlightOf(report) - rows.length;
-  if (rows.length > 0 && more > 0) rows.push([`… and ${more} more`, "", ""]);
-  return { columns: ["IN FLIGHT", "LOOP", "AGE"], rows };
+  if (rows.length > 0 && more > 0) {
+    rows.push(columns.map((_, at) => at === 0 ? `… and ${more} more` : ""));
+  }
+  return { columns, rows };
+}
+
+/** Lists the finished steps; the last ones, if there are many. */
+function finishedSteps({ steps = [], finishedSteps = 0 }: Partial<MessageInFlight>): string {
+  return [...(finishedSteps > steps.length ? ["…"] : []), ...steps].join(", ");
 }
 
 function mailboxTable({ mailboxes = [] }: StatusAnswer): Table {
   const problem = ({ reachable, error }: MailboxStatus) =>
     reachable ? error ?? "" : `unreachable: ${error ?? "no answer"}`;
   const problems = mailboxes.some((mailbox) => problem(mailbox) !== "");
+  const { columns, row } = statsTable(mailboxes);
   return {
-    columns: ["MAILBOX", ...STATS_COLUMNS, ...(problems ? ["PROBLEM"] : [])],
+    columns: ["MAILBOX", ...columns, ...(problems ? ["PROBLEM"] : [])],
     rows: mailboxes.map((mailbox) => [
       mailbox.name,
-      ...statsRow(mailbox),
+      ...row(mailbox),
       ...(problems ? [problem(mailbox)] : []),
     ]),
   };

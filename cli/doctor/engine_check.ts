@@ -9,18 +9,20 @@ import { type Mailbox, openMailbox, silentLog, systemClock } from "../../mod.ts"
 import type { Capabilities } from "../../src/engine.ts";
 import { redactUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/_kit/mailbox_url.ts";
+import type { MailboxStats } from "../../src/mailbox/mailbox.ts";
 import { engineOfScheme } from "../../src/engines/registry.ts";
 import { CliError, connectionReason, toCliError } from "../_errors.ts";
 import { open } from "../_mailbox.ts";
-import { counted } from "../_print.ts";
-import { durationText, type Finding, ok, problem, warning } from "./finding.ts";
+import { counted, pauseText, rateText } from "../_print.ts";
+import { durationText, type Finding, flagValue, ok, problem, warning } from "./finding.ts";
 import type { Settings } from "./settings.ts";
 
 /** Every batch of messages needs two round trips, so a longer one limits the throughput. */
 const SLOW_MS = 100;
 
 /** Checks the mailbox of the settings. */
-export async function checkEngine({ mailbox: url }: Settings): Promise<readonly Finding[]> {
+export async function checkEngine(settings: Settings): Promise<readonly Finding[]> {
+  const { mailbox: url } = settings;
   if (url === undefined) return [];
   try {
     const parsed = parseMailboxUrl(url);
@@ -39,7 +41,13 @@ export async function checkEngine({ mailbox: url }: Settings): Promise<readonly 
     const options = { log: silentLog, migrate: false };
     const mailbox = await open(url, false, options);
     try {
-      return [await roundTrip(mailbox, redactUrl(url)), ...checkCapabilities(mailbox.capabilities)];
+      const { capabilities } = mailbox;
+      return [
+        await roundTrip(mailbox, redactUrl(url)),
+        ...checkQueue(await mailbox.stats()),
+        ...checkCapabilities(capabilities),
+        checkCrash(capabilities, engine?.ownerDetection?.(parsed), settings),
+      ];
     } finally {
       await mailbox.close();
     }
@@ -105,6 +113,49 @@ export function checkCapabilities(
       ? "a higher --max-deliveries"
       : "idempotent handlers; or an engine that refuses stale receipt handles",
   })];
+}
+
+/** Tells that the queue is paused or limited for all processes. */
+export function checkQueue(stats: MailboxStats): readonly Finding[] {
+  const { paused, rateLimit } = stats;
+  const states = [
+    ...(paused ? [pauseText(stats)] : []),
+    ...(rateLimit === undefined ? [] : [`limited to ${rateText(rateLimit)}`]),
+  ];
+  return states.length === 0
+    ? []
+    : [ok("queue", `${states.join(", and ")}, for all processes: see lastcall resume and limit`)];
+}
+
+/** With a visibility timeout up to this, the messages of a crashed worker return soon enough. */
+const SOON_MS = 60_000;
+
+/**
+ * Tells when the messages of a worker that crashed are delivered again. The doctor receives nothing, because
+ * that would deliver a message. But an engine may learn from its first receive whether it notices dead workers,
+ * and answer yes or no until then. So the finding also names what the engine `needs`, and what tells for sure.
+ */
+export function checkCrash(
+  { ownerDetection }: Pick<Capabilities, "ownerDetection">,
+  needs: string | undefined,
+  { visibilityTimeoutMs }: Pick<Settings, "visibilityTimeoutMs">,
+): Finding {
+  const timeout = `visibility timeout of ${durationText(visibilityTimeoutMs)}`;
+  if (needs !== undefined) {
+    return ok(
+      "crash",
+      `dead workers: noticed within seconds with ${needs}, otherwise by the ${timeout}; ` +
+        "ownerDetection in /status of a running worker tells which",
+    );
+  }
+  if (ownerDetection) return ok("crash", "dead workers: noticed within seconds");
+  const found = `dead workers: not noticed with this engine and URL, only by the ${timeout}`;
+  if (visibilityTimeoutMs <= SOON_MS) return ok("crash", found);
+  return warning("crash", {
+    found,
+    why: "the messages of a worker that crashed are delivered again only after that time",
+    change: `--visibility-timeout ${flagValue(SOON_MS)}, with lease extension`,
+  });
 }
 
 /** Checks the file of a mailbox. Returns undefined when the file exists and can be opened. */

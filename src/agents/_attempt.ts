@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { DeadlineExceededError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import type { HandlerContext } from "../loops/handler.ts";
 import { abortable, onAbort } from "../_promises.ts";
 import { answerPieces, NoAnswerError, type Prompt, type RunContext } from "./adapter.ts";
 import type { AgentContext, AgentLoopOptions, AgentRequest } from "./agent_types.ts";
@@ -23,6 +24,7 @@ export interface AttemptInput<I> {
   readonly beat: () => void;
   readonly progress: unknown;
   readonly checkpoint: (progress: unknown) => Promise<void>;
+  readonly step: HandlerContext["step"];
 }
 
 /**
@@ -93,6 +95,7 @@ export class Attempt<I, O> {
       ? answer as O
       : await this.#unlessAborted(prompt.parse(answer));
     if (finalize === undefined) return parsed;
+    this.#input.beat();
     const final = await this.#unlessAborted(finalize(parsed, context));
     return final === undefined ? parsed : final as O;
   }
@@ -113,9 +116,11 @@ export class Attempt<I, O> {
     const { adapter, log } = this.#options;
     const { run, budget, beat } = this.#input;
     const { signal } = this.#abort;
+    const call = { signal, run, budget, beat, step: this.#step, log };
     let answer = "";
+    beat();
     try {
-      for await (const piece of answerPieces(adapter, prompt, { signal, run, budget, log })) {
+      for await (const piece of answerPieces(adapter, prompt, call)) {
         answer += piece;
         beat();
       }
@@ -161,6 +166,20 @@ export class Attempt<I, O> {
   get #context(): AgentContext {
     const { run, budget, beat, progress, checkpoint } = this.#input;
     const { signal } = this.#abort;
-    return { run, signal, budget, beat, progress, checkpoint, log: this.#options.log };
+    const { log } = this.#options;
+    return { run, signal, budget, beat, progress, checkpoint, step: this.#step, log };
+  }
+
+  /** Runs a step, unless the attempt has been aborted. Its begin and its end are heartbeats. */
+  get #step(): HandlerContext["step"] {
+    const { step, beat } = this.#input;
+    const { signal } = this.#abort;
+    return async (name, run) => {
+      signal.throwIfAborted();
+      beat();
+      const result = await step(name, run);
+      beat();
+      return result;
+    };
   }
 }

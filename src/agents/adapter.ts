@@ -1,6 +1,7 @@
 import { abortable } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Log } from "../log.ts";
+import type { HandlerContext } from "../loops/handler.ts";
 import type { TraceContext } from "../telemetry/trace_context.ts";
 import type { BudgetTracker, TokenUsage } from "./budget.ts";
 import type { Turn } from "./session.ts";
@@ -37,6 +38,13 @@ export interface AdapterContext {
   readonly run: RunContext;
   /** Limits tokens: the adapter calls `check` before a model call and `spend` after it. */
   readonly budget: BudgetTracker;
+  /**
+   * Reports progress to the watchdog and to the lease. The loop does so for each piece of the answer; call it
+   * in work that yields nothing for minutes, such as the calls of tools.
+   */
+  readonly beat: () => void;
+  /** Runs a part of the work, such as the call of a tool, once per request. See `AgentContext.step`. */
+  readonly step: HandlerContext["step"];
   /** The loop's log. */
   readonly log: Log;
 }

@@ -1,8 +1,10 @@
 import { checkInterval, show } from "../_checks.ts";
 import { systemClock } from "../clock.ts";
+import { isRetryLaterError } from "../errors.ts";
+import { LeaseExtender } from "../lease/lease_extender.ts";
 import { safeLog } from "../library_log.ts";
 import { Answering, type Remembered } from "../loops/answering.ts";
-import type { HandlerContext } from "../loops/handler.ts";
+import { type HandlerContext, unsavedSteps } from "../loops/handler.ts";
 import { MailboxLoop } from "../loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../mailbox/in_memory_mailbox.ts";
 import type { DeadLetterReason, Message } from "../mailbox/mailbox.ts";
@@ -21,6 +23,9 @@ import {
 import { BudgetTracker, checkBudget } from "./budget.ts";
 import { Session } from "./session.ts";
 
+/** Without a heartbeat for this long an attempt is stuck: its lease is not extended. */
+const DEFAULT_BEAT_WITHIN_MS = 300_000;
+
 /**
  * Answers requests with a model. `prepare` makes a prompt, the adapter answers it, `finalize` may change
  * the output, and the loop sends the result to the reply address of the request.
@@ -31,8 +36,14 @@ import { Session } from "./session.ts";
  * | the attempt fails, no `deadLetter` policy | the error | acknowledged |
  * | the attempt fails, the policy allows another | none yet | retried after a delay |
  * | the last attempt fails | the error | dead-lettered |
+ * | the attempt throws a `RetryLaterError` | none yet | retried later, without spending an attempt |
+ * | the reply address is unknown here | none | dead-lettered before the model is called |
  * | the reply cannot be sent | none yet | only the reply is retried |
+ * | the reply mailbox is gone after the work | none | dead-lettered with the answer |
  * | a stop cancels the attempt | none | released |
+ *
+ * A request without a reply address is answered for its effect: the result is not sent. When it fails, it is
+ * retried and dead-lettered like any message.
  *
  * @example
  * ```ts
@@ -61,11 +72,15 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
       ...options,
       name,
       mailbox: requests ?? new InMemoryMailbox(name),
+      lease: leaseOptions(options.lease),
       schema: requestSchema(options.schema),
       handler: (message, context) => agent.handle(message, context),
       onDeadLetter: async (message, reason) => {
-        await agent.replyWithFailure(message, reason);
-        await options.onDeadLetter?.(message, reason);
+        try {
+          await agent.replyWithFailure(message, reason);
+        } finally {
+          await options.onDeadLetter?.(message, reason);
+        }
       },
     });
     this.#agent = agent;
@@ -75,6 +90,12 @@ export class AgentLoop<I, O = string> extends MailboxLoop<AgentRequest<I>, Agent
   async execute(request: AgentRequest<I>, options: ExecuteOptions = {}): Promise<AgentResult<O>> {
     return await this.#agent.execute(request, options);
   }
+}
+
+/** Adds the default of an agent: a lease without heartbeats is not extended. */
+function leaseOptions<I, O>(lease: AgentLoopOptions<I, O>["lease"] = {}): typeof lease {
+  if (lease === false || lease instanceof LeaseExtender) return lease;
+  return { beatWithinMs: DEFAULT_BEAT_WITHIN_MS, ...lease };
 }
 
 type RequestMessage<I, O> = Message<AgentRequest<I>, AgentResult<O>>;
@@ -149,7 +170,8 @@ class Agent<I, O> {
   async execute(body: AgentRequest<I>, options: ExecuteOptions): Promise<AgentResult<O>> {
     const { signal, beat = () => {}, attempt = 1, onEnd } = options;
     const input = this.#input(body, { id: systemRandom.id(), headers: {} }, attempt);
-    const { result, ...rest } = await this.#attempt({ ...input, signal, beat });
+    const { step = input.step } = options;
+    const { result, ...rest } = await this.#attempt({ ...input, signal, beat, step });
     onEnd?.({ usage: input.budget.used, ...rest });
     return result;
   }
@@ -164,14 +186,17 @@ class Agent<I, O> {
       ...this.#input(message.body, message, context.attempt),
       signal,
       beat,
+      step: context.step,
       progress: remembered.progress,
       checkpoint: (progress) => context.checkpoint({ ...remembered, progress }),
     });
     const { result, error } = outcome;
     if (!("error" in outcome)) return result;
     // The loop releases a cancelled message. With a dead-letter policy it retries a failed one, and
-    // `replyWithFailure` answers after the last attempt.
-    if (signal.aborted || this.#options.deadLetter !== undefined) throw error;
+    // `replyWithFailure` answers after the last attempt. Without a reply address no requester would learn
+    // of the failure, so that the loop's default policy applies.
+    const isRetried = this.#options.deadLetter !== undefined || message.replyTo === undefined;
+    if (signal.aborted || isRetried || isRetryLaterError(error)) throw error;
     this.#options.log.warn("request failed", { requestId: result.requestId, error });
     return result;
   }
@@ -198,6 +223,7 @@ class Agent<I, O> {
       beat: () => {},
       progress: undefined,
       checkpoint: () => Promise.resolve(),
+      step: unsavedSteps(body.requestId ?? origin.id),
     };
   }
 

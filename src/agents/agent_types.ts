@@ -1,5 +1,7 @@
 import { errorText } from "../errors.ts";
 import type { Log } from "../log.ts";
+import type { LeaseExtender, LeaseExtenderOptions } from "../lease/lease_extender.ts";
+import type { HandlerContext } from "../loops/handler.ts";
 import type { MailboxLoopOptions } from "../loops/mailbox_loop.ts";
 import type { SchemaIssue, SchemaResult, StandardSchema } from "../loops/schema.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -120,6 +122,16 @@ export interface AgentContext {
   readonly progress: unknown;
   /** Saves progress for the next attempt. Does nothing when the request is in no mailbox. */
   readonly checkpoint: (progress: unknown) => Promise<void>;
+  /**
+   * Runs a part of the work, such as the call of a tool, once per request. Its result is saved with the
+   * request, and later attempts return it without calling `run` again, also on another machine. The result
+   * must be JSON. Each step has a name of its own, and all attempts call their steps in the same order.
+   * Nothing is saved when the request is in no mailbox.
+   *
+   * @throws {TypeError} when the name was used before in this attempt, or an earlier attempt called another
+   * step in this place, or the result is not JSON.
+   */
+  readonly step: HandlerContext["step"];
   /** The loop's log. */
   readonly log: Log;
 }
@@ -170,6 +182,13 @@ export interface AgentLoopOptions<I, O>
   readonly deadlineMs?: number;
   /** The token limits of one attempt. @default {no limits} */
   readonly budget?: Budget;
+  /**
+   * How leases are extended during an attempt; `false` switches it off. Unlike in a `MailboxLoop`,
+   * `beatWithinMs` is 300 000 by default: an attempt that sends no heartbeat for five minutes is stuck, and
+   * its request returns to the mailbox when the visibility timeout has passed. The loop sends a heartbeat for
+   * each piece of an answer, each step and each part of an attempt.
+   */
+  readonly lease?: LeaseExtender | LeaseExtenderOptions | false;
   /** Stores the data of an attempt before the prompt's cleanup. The loop only logs its failure. */
   readonly captureBundle?: (bundle: AgentBundle<I, O>) => Promise<void> | void;
   /**
@@ -196,6 +215,8 @@ export interface ExecuteOptions {
   readonly signal?: AbortSignal;
   /** Called for each heartbeat of the attempt. */
   readonly beat?: () => void;
+  /** Runs the steps of the attempt, such as `step` of a handler's context. @default {nothing is saved} */
+  readonly step?: HandlerContext["step"];
   /** The number of this attempt, from 1. @default {1} */
   readonly attempt?: number;
   /** Called when the attempt has ended, before `execute` resolves. */

@@ -19,7 +19,7 @@
 
 import "../../mod.ts"; // provides the runtime, for programs that import no other entry
 
-export { DeadlineExceededError } from "../errors.ts";
+export { DeadlineExceededError, RetryLaterError } from "../errors.ts";
 export type { TraceContext } from "../telemetry/trace_context.ts";
 export { AgentLoop, AgentLoop as MainLoop } from "./agent_loop.ts";
 export type {

@@ -68,6 +68,11 @@ export class CoordinatedLoop extends BaseLoop {
     return this.#inner.inFlight ?? [];
   }
 
+  /** How far the messages of the member's own loop are. */
+  get messagesInFlight(): Runnable["messagesInFlight"] {
+    return this.#inner.messagesInFlight;
+  }
+
   /** What the last stop did not complete. The group's outcome is then `timed_out`. */
   get unfinished(): readonly string[] {
     return this.#report === undefined || this.#report.complete

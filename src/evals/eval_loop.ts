@@ -3,6 +3,7 @@ import { type AttemptEnd, resultError } from "../agents/agent_types.ts";
 import { Session } from "../agents/session.ts";
 import { show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
+import { isRetryLaterError } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { Answering } from "../loops/answering.ts";
@@ -54,7 +55,10 @@ export interface EvalLoopOptions<I, O, E> extends
  * | agent or evaluator fails, no `deadLetter` policy | a failed score with the error | acknowledged |
  * | agent or evaluator fails, the policy allows another attempt | none yet | retried after a delay |
  * | the last attempt fails | a failed score with the error | dead-lettered |
+ * | agent or evaluator throws a `RetryLaterError` | none yet | retried later, without spending an attempt |
+ * | no `results`, and no reply address that is known here | none | dead-lettered before the agent runs |
  * | the result cannot be sent | none yet | only sending is retried |
+ * | the mailbox for results is gone after the work | none | dead-lettered with the result |
  * | a stop cancels the attempt | none | released |
  *
  * @example
@@ -104,8 +108,11 @@ export class EvalLoop<I, O = string, E = unknown>
       schema: requestSchema<I, E>(),
       handler: (message, context) => trials.handle(message, context),
       onDeadLetter: async (message, reason) => {
-        await trials.sendFailure(message, reason);
-        await options.onDeadLetter?.(message, reason);
+        try {
+          await trials.sendFailure(message, reason);
+        } finally {
+          await options.onDeadLetter?.(message, reason);
+        }
       },
     });
   }
@@ -147,6 +154,7 @@ class TrialHandler<I, O, E> {
       clock: this.#clock,
       log: this.#log,
       to: results,
+      noAddress: "Send it with `replyTo`, or pass `results` to the EvalLoop",
       nameOf: (result) => `sample ${trialIdOf(result)}`,
       instead: ({ output: _, ...result }, error) => withError(result, error),
     });
@@ -182,7 +190,8 @@ class TrialHandler<I, O, E> {
     } catch (error) {
       // The loop releases a cancelled message. With a dead-letter policy it retries a failed one, and
       // `sendFailure` sends the result after the last attempt.
-      if (context.signal.aborted || this.#options.deadLetter !== undefined) throw error;
+      const isRetried = this.#options.deadLetter !== undefined || isRetryLaterError(error);
+      if (context.signal.aborted || isRetried) throw error;
       const result = withError(this.#result(request, measured), error);
       this.#log.debug("sample failed", { trialId: trialIdOf(result), error });
       return result;
@@ -192,7 +201,7 @@ class TrialHandler<I, O, E> {
   /** Resolves with the agent's output, or rejects with the error that the agent threw. */
   async #runAgent(
     { evaluationId, sample, experiment }: EvalRequest<I, E>,
-    { signal, beat, attempt }: HandlerContext,
+    { signal, beat, step, attempt }: HandlerContext,
     onEnd: (end: AttemptEnd) => void,
   ): Promise<O> {
     let failure: AttemptEnd | undefined;
@@ -202,6 +211,7 @@ class TrialHandler<I, O, E> {
       {
         signal,
         beat,
+        step,
         attempt,
         onEnd(end) {
           if ("error" in end) failure = end;
@@ -217,9 +227,9 @@ class TrialHandler<I, O, E> {
     output: O,
     { sample, experiment }: EvalRequest<I, E>,
     session: Session,
-    { signal, beat }: HandlerContext,
+    { signal, beat, step }: HandlerContext,
   ): Promise<Score> {
-    const context = { sample, experiment, session, signal, beat };
+    const context = { sample, experiment, session, signal, beat, step };
     const returned = this.#options.evaluator(output, sample.expected, {
       ...context,
       clock: this.#clock,

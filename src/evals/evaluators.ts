@@ -2,6 +2,7 @@ import { checkCount, show } from "../_checks.ts";
 import type { Session } from "../agents/session.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
+import type { HandlerContext } from "../loops/handler.ts";
 import type { Experiment, Sample } from "./dataset.ts";
 
 /** The quality of an output. */
@@ -26,6 +27,11 @@ export interface EvaluatorContext {
   readonly signal: AbortSignal;
   /** Reports progress to the watchdog during long work. */
   readonly beat: () => void;
+  /**
+   * Runs a part of the evaluation once per sample: see `AgentContext.step`. The names of the steps differ from
+   * those of the agent, which are saved with the same sample.
+   */
+  readonly step: HandlerContext["step"];
   /** The loop's clock. */
   readonly clock: Clock;
   /** The loop's log. */

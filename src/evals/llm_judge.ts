@@ -65,9 +65,9 @@ export function llmJudge(options: LlmJudgeOptions): Evaluator<unknown> {
   checkBudget(budget);
   return async (output, expected, context) => {
     const messages = promptFor(criteria, output, expected, context);
-    const { sample, signal, beat, log } = context;
+    const { sample, signal, beat, step, log } = context;
     const run = { runId: systemRandom.id(), requestId: sample.id, attempt: 1, workerId: "judge" };
-    const call = { signal, run, budget: new BudgetTracker(budget), log };
+    const call = { signal, run, budget: new BudgetTracker(budget), beat, step, log };
     let answer = "";
     for await (const piece of answerPieces(adapter, { messages }, call)) {
       answer += piece;

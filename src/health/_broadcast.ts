@@ -154,7 +154,7 @@ function asStopped(status: Status): Status {
 }
 
 /** The most entries of an event, because every client gets one per second. */
-const MAX = { loops: 100, mailboxes: 50, agents: 100, work: 400 } as const;
+const MAX = { loops: 100, mailboxes: 50, agents: 100, work: 400, messages: 100 } as const;
 
 /** Shortens a status for an event: failing entries first, then busy ones. Counts the omitted ones. */
 export function excerpt(status: Status): Status {
@@ -162,10 +162,14 @@ export function excerpt(status: Status): Status {
   const loops = mostUrgent(status.loops, MAX.loops, urgencyOfLoop);
   const mailboxes = mostUrgent(status.mailboxes, MAX.mailboxes, urgencyOfMailbox);
   const someAgents = agents && mostUrgent(agents, MAX.agents, urgencyOfAgent);
-  const each = Math.max(1, Math.floor(MAX.work / Math.max(1, loops.length)));
+  const perLoop = (most: number) => Math.max(1, Math.floor(most / Math.max(1, loops.length)));
   return {
     ...status,
-    loops: loops.map((loop) => ({ ...loop, work: loop.work.slice(0, each) })),
+    loops: loops.map(({ work, messages, ...loop }) => ({
+      ...loop,
+      work: work.slice(0, perLoop(MAX.work)),
+      ...(messages && { messages: messages.slice(0, perLoop(MAX.messages)) }),
+    })),
     mailboxes,
     ...(someAgents && { agents: someAgents }),
     leftOut: {

@@ -126,12 +126,13 @@ export class StatusSource {
   }
 
   #loop(health: LoopHealth, loop: Runnable | undefined): LoopStatus {
-    const { counts, mailbox } = loop ?? {};
+    const { counts, mailbox, messagesInFlight: messages } = loop ?? {};
     const leases = leaseCounters(loop);
     const perSecond = counts && this.#rates.perSecond(health.name, counts.acknowledged);
     return {
       ...health,
       work: health.inFlight > 0 ? oldest(loop?.inFlight ?? []) : [],
+      ...(messages && { messages }),
       ...(counts && { counts }),
       ...(perSecond !== undefined && { perSecond }),
       ...(leases && { leases: { ...leases } }),

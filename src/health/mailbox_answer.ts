@@ -71,11 +71,15 @@ export function mailboxStatus(
   mailbox: WatchedMailbox,
   { reachable, answer, error }: CachedQuery<MailboxAnswer>,
 ): MailboxStatus {
-  const { engine, trouble } = mailbox as Partial<Mailbox<unknown>>;
+  const { engine, trouble, capabilities } = mailbox as Partial<Mailbox<unknown>>;
   const base = { name: mailbox.name, ...(engine !== undefined && { engine }) };
   if (isClosed(mailbox)) return { ...base, reachable: false, error: "the mailbox is closed" };
   if (reachable) {
-    return { ...base, reachable, ...answer, ...(trouble !== undefined && { error: trouble }) };
+    return {
+      ...{ ...base, reachable, ...answer },
+      ...(capabilities && { ownerDetection: capabilities.ownerDetection }),
+      ...(trouble !== undefined && { error: trouble }),
+    };
   }
   return { ...base, reachable, ...(error !== undefined && { error: publicText(error) }) };
 }
@@ -87,7 +91,7 @@ export function isClosed(mailbox: WatchedMailbox): boolean {
 
 /** Returns the metrics of a mailbox. Leaves out what its engine cannot tell. */
 export function mailboxMetrics(mailbox: string, answer: MailboxAnswer): readonly Metric[] {
-  const { waiting, delayed, inFlight, dead, oldestWaitingMs, paused } = answer;
+  const { waiting, delayed, inFlight, dead, oldestWaitingMs, paused, rateLimit } = answer;
   const states = Object.entries({ waiting, delayed, in_flight: inFlight, dead });
   const samples = states.flatMap(([state, value]) => {
     return value === undefined ? [] : [{ labels: { mailbox, state }, value }];
@@ -101,6 +105,11 @@ export function mailboxMetrics(mailbox: string, answer: MailboxAnswer): readonly
     ...(paused === undefined
       ? []
       : [metric("lastcall_mailbox_paused", Number(paused), { mailbox })]),
+    ...(rateLimit === undefined ? [] : [
+      metric("lastcall_mailbox_rate_limit_per_second", rateLimit.max / rateLimit.perMs * 1_000, {
+        mailbox,
+      }),
+    ]),
   ];
 }
 

@@ -8,13 +8,18 @@
 
 import type { LeaseCounters } from "../lease/lease_extender.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
-import type { InFlight, MessageCounts } from "../lifecycle/runnable.ts";
+import type { InFlight, MessageCounts, MessageInFlight } from "../lifecycle/runnable.ts";
 import type { MailboxStats } from "../mailbox/mailbox.ts";
 
 /** The status of one loop. */
 export interface LoopStatus extends LoopHealth {
   /** The oldest work in flight; `inFlight` counts all of it. */
   readonly work: readonly InFlight[];
+  /**
+   * How far the messages are whose handlers run, where the loop has messages: at most 10, the
+   * longest-running first.
+   */
+  readonly messages?: readonly MessageInFlight[];
   /** The counts of its messages by outcome, where it has any. */
   readonly counts?: MessageCounts;
   /** Acknowledged messages per second, over the last few seconds. */
@@ -37,6 +42,12 @@ export interface MailboxStatus extends Partial<MailboxStats> {
   readonly error?: string;
   /** The number of messages in any state. */
   readonly messages?: number;
+  /**
+   * True when the engine notices workers that died, so that their messages are delivered again within seconds.
+   * False when these messages return only after their visibility timeout. An engine may learn it with its first
+   * receive.
+   */
+  readonly ownerDetection?: boolean;
   /** The oldest dead letters, without their errors; missing where the engine cannot peek. */
   readonly letters?: readonly LetterStatus[];
 }

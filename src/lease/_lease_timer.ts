@@ -44,6 +44,8 @@ export class ActiveLease implements HeapItem {
   readonly scope: LeaseScope;
   /** Set where another thread extends it, too. */
   readonly group: LeaseGroup | undefined;
+  /** True until the first heartbeat of a message that waits for its handler. */
+  waits = false;
   #ended = false;
   #lost: LeaseLostError | undefined;
   #abort: AbortController | undefined;
@@ -75,8 +77,9 @@ export class ActiveLease implements HeapItem {
     return this.message.finalized || this.message.settling !== undefined;
   }
 
-  beat(): void {
-    this.lastBeat = this.scope.clock.monotonic();
+  beat(now: number = this.scope.clock.monotonic()): void {
+    this.waits = false;
+    this.lastBeat = now;
     this.group?.beat(this.slot);
   }
 
@@ -221,7 +224,8 @@ export class LeaseTimer {
       this.#onSettled(lease, now);
       return false;
     }
-    if (now - lease.lastBeat <= terms.beatWithinMs) return true;
+    if (lease.waits) lease.group?.beat(lease.slot); // the thread must not withhold it either
+    if (lease.waits || now - lease.lastBeat <= terms.beatWithinMs) return true;
     counters.withheld++;
     log.warn("lease not extended: the handler sent no heartbeat", { id: message.id });
     this.#schedule(lease, now + terms.intervalMs);

@@ -31,8 +31,11 @@ export interface Lease extends AsyncDisposable {
   readonly signal: AbortSignal;
   /** When the handler last sent a heartbeat, by the monotonic clock. */
   readonly lastBeat: number;
-  /** Sends a heartbeat. With `beatWithinMs` a lease without heartbeats is not extended. */
-  beat(): void;
+  /**
+   * Sends a heartbeat. With `beatWithinMs` a lease without heartbeats is not extended. Pass the time of the
+   * monotonic clock if it has just been read.
+   */
+  beat(now?: number): void;
   /** Ends the extension, and waits for a running one. The message can be settled afterwards. */
   stop(): Promise<void> | undefined;
 }
@@ -206,9 +209,13 @@ export class Leases {
     return this.#offThread && mailbox?.offThread !== undefined ? this.#join() : undefined;
   }
 
-  /** Extends the lease of a message until it is stopped or disposed of. */
-  take(message: Message<unknown>): Lease {
+  /**
+   * Extends the lease of a message until it is stopped or disposed of. A message that waits for its handler
+   * needs no heartbeats; the first one starts to count.
+   */
+  take(message: Message<unknown>, { waits = false }: { readonly waits?: boolean } = {}): Lease {
     const lease = new ActiveLease(message, this.#scope, this.#group);
+    lease.waits = waits;
     if (this.#enabled) this.#scope.timer.add(lease);
     return lease;
   }

@@ -46,6 +46,20 @@ export interface InFlight {
   readonly ageMs: number;
 }
 
+/** A message whose handler runs, and how far it is. It has no part of the body. */
+export interface MessageInFlight {
+  /** The id of the message. */
+  readonly id: string;
+  /** The number of this attempt, from 1. */
+  readonly attempt: number;
+  /** Milliseconds since its handler was called. */
+  readonly runningMs: number;
+  /** The number of steps that this delivery and earlier ones have finished. */
+  readonly finishedSteps: number;
+  /** The names of the finished steps in the order of their calls; of the last 10 if there are more. */
+  readonly steps: readonly string[];
+}
+
 /**
  * The counts of the messages of a run by outcome. Every received message ends in exactly one of the other
  * counts, so `received` is their sum once the run has stopped.
@@ -118,6 +132,8 @@ export interface Runnable extends AsyncDisposable {
   readonly ready?: boolean;
   /** The work in flight. */
   readonly inFlight?: readonly InFlight[];
+  /** How far the messages are whose handlers run: at most 10, the longest-running first. */
+  readonly messagesInFlight?: readonly MessageInFlight[] | undefined;
   /** The counts of its messages by outcome. */
   readonly counts?: MessageCounts;
   /**

@@ -1,15 +1,24 @@
 import { EventLoopYield } from "../_event_loop_yield.ts";
 import { type Deferred, deferred, onAbort } from "../_promises.ts";
-import { CancelledError, type LeaseLostError } from "../errors.ts";
+import { CancelledError } from "../errors.ts";
 import type { Leases } from "../lease/lease_extender.ts";
 import type { LoopContext } from "../lifecycle/base_loop.ts";
-import type { MessageCounts, RunOptions } from "../lifecycle/runnable.ts";
+import type { MessageCounts, MessageInFlight, RunOptions } from "../lifecycle/runnable.ts";
 import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
 import { isObserved } from "../telemetry/open_telemetry.ts";
-import { handle, MessageContext, observed, type RunScope } from "./handler.ts";
+import { handle, MessageContext, type RunScope } from "./handler.ts";
+import { observed } from "./_observed.ts";
 import { RunReceiver } from "./_run_receiver.ts";
-import { Item, type RunConfig, SUSPECT_WAIT_MS, SuspectTurn } from "./_run_config.ts";
+import {
+  Item,
+  messagesInFlight,
+  type RunConfig,
+  SUSPECT_WAIT_MS,
+  SuspectTurn,
+} from "./_run_config.ts";
 import { Settler } from "./_settler.ts";
+
+const WAITS = { waits: true } as const;
 
 /**
  * One run of a mailbox loop.
@@ -64,7 +73,7 @@ export class MailboxRun<T, R> {
     this.#leases = config.extender.leases({
       mailbox: mailbox as Mailbox<unknown>,
       visibilityTimeoutMs,
-      onLost: (message, error) => this.#cancel(error, message),
+      onLost: (message, error) => this.#settler.cancel(error, message),
     });
   }
 
@@ -77,11 +86,16 @@ export class MailboxRun<T, R> {
     return this.#settler.counts;
   }
 
+  get messagesInFlight(): readonly MessageInFlight[] {
+    const open = this.#settler.open as Iterable<Item<unknown, never>>;
+    return messagesInFlight(open, this.#config.clock.monotonic());
+  }
+
   async execute(): Promise<void> {
     const { stopping, signal } = this.#context;
     const unlinks = [
       onAbort(stopping, () => this.#onStop()),
-      onAbort(signal, () => this.#cancel(signal.reason)),
+      onAbort(signal, () => this.#settler.cancel(signal.reason)),
     ];
     try {
       this.#receiver.begin();
@@ -155,7 +169,8 @@ export class MailboxRun<T, R> {
     let now: number | undefined;
     for (const message of messages) {
       const isSuspect = policy?.suspects(message) ?? false;
-      const item = new Item(message, this.#leases.take(message as Message<unknown>), isSuspect);
+      const lease = this.#leases.take(message as Message<unknown>, WAITS);
+      const item = new Item(message, lease, isSuspect);
       this.#config.track(item);
       this.#settler.add(item);
       this.#waiting.push(item);
@@ -216,6 +231,8 @@ export class MailboxRun<T, R> {
     this.#alone = item.isSuspect;
     const context = new MessageContext(this.#scope, message as Message<unknown, never>, lease);
     item.context = context;
+    item.startedAt = startedAt;
+    lease.beat(startedAt);
     const decision = isObserved()
       ? await observed(message, config.mailbox.name, () => handle(message, context, config), config)
       : await handle(message, context, config);
@@ -278,13 +295,6 @@ export class MailboxRun<T, R> {
       if (place < 0) continue;
       this.#waiting.splice(place, 1);
       this.#settler.settle(item, { kind: "release" });
-    }
-  }
-
-  /** Cancels the handler of one message, or all handlers. */
-  #cancel(reason: CancelledError | LeaseLostError, only?: Message<unknown>): void {
-    for (const { message, context } of this.#settler.open) {
-      if (only === undefined || message === only) context?.cancel(reason);
     }
   }
 }

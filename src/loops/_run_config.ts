@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Lease, LeaseExtender } from "../lease/lease_extender.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
+import type { MessageInFlight } from "../lifecycle/runnable.ts";
 import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Mailbox, Message } from "../mailbox/mailbox.ts";
 import type { DurationHistogram } from "../telemetry/duration_histogram.ts";
@@ -17,6 +18,8 @@ export class Item<T, R> implements Work {
   isCancelled = false;
   /** Set while its handler runs. */
   context: MessageContext | undefined;
+  /** When its handler was called, by the monotonic clock. */
+  startedAt = 0;
 
   constructor(message: Message<T, R>, lease: Lease, isSuspect: boolean) {
     this.message = message;
@@ -56,6 +59,38 @@ export class SuspectTurn {
   /** Ends the turn, if this run has it. */
   end(run: object): void {
     if (this.#holder === run) this.#holder = undefined;
+  }
+}
+
+/** The most messages of {@linkcode messagesInFlight}, and the most names of steps of each. */
+const [MOST_MESSAGES, MOST_STEPS] = [10, 10];
+
+/** Tells how far the longest-running messages are. */
+export function messagesInFlight(
+  items: Iterable<Item<unknown, never>>,
+  now: number,
+): readonly MessageInFlight[] {
+  return [...items].filter(({ context }) => context !== undefined)
+    .sort((a, b) => a.startedAt - b.startedAt)
+    .slice(0, MOST_MESSAGES)
+    .map(({ id, message, startedAt }) => {
+      const names = finishedSteps(message);
+      return {
+        id,
+        attempt: message.deliveryCount,
+        runningMs: now - startedAt,
+        finishedSteps: names.length,
+        steps: names.slice(-MOST_STEPS),
+      };
+    });
+}
+
+/** Returns the names of the finished steps in the order of their calls. */
+function finishedSteps(message: Message<unknown, never>): readonly string[] {
+  try {
+    return message.steps.toSorted((a, b) => a.place - b.place).map(({ name }) => name);
+  } catch {
+    return []; // the checkpoint cannot be decoded
   }
 }
 

@@ -1,4 +1,5 @@
 import { backoffMs } from "../_backoff.ts";
+import type { CancelledError, LeaseLostError } from "../errors.ts";
 import type { MessageCounts } from "../lifecycle/runnable.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
 import type { DeadLetterReason, Message, Settlement } from "../mailbox/mailbox.ts";
@@ -138,6 +139,13 @@ export class Settler<T, R> {
     for (const item of items) {
       const { finalized, settlement = "released" } = item.message;
       if (finalized) this.#count(item, settlement);
+    }
+  }
+
+  /** Cancels the handler of one message, or all handlers. */
+  cancel(reason: CancelledError | LeaseLostError, only?: Message<unknown>): void {
+    for (const { message, context } of this.#open) {
+      if (only === undefined || message === only) context?.cancel(reason);
     }
   }
 

@@ -1,16 +1,19 @@
 import { show } from "../_checks.ts";
 import type { Message, StepRecord } from "../mailbox/mailbox.ts";
 
+/** What steps need of their message. */
+type SteppedMessage = Pick<Message<unknown, never>, "id" | "steps" | "saveStep">;
+
 /**
  * The steps of one delivery. A step is identified by its name and by its place in the order of the calls, so
  * that a handler that was changed since an earlier delivery is noticed before it repeats or skips work.
  */
 export class Steps {
-  readonly #message: Message<unknown, never>;
+  readonly #message: SteppedMessage;
   readonly #finished: ReadonlyMap<string, StepRecord>;
   readonly #names = new Set<string>();
 
-  constructor(message: Message<unknown, never>) {
+  constructor(message: SteppedMessage) {
     this.#message = message;
     this.#finished = new Map(message.steps.map((step) => [step.name, step]));
   }

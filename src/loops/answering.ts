@@ -1,35 +1,15 @@
 import { backoffMs } from "../_backoff.ts";
 import type { Clock } from "../clock.ts";
-import { RetryLaterError } from "../errors.ts";
+import { errorText, RetryLaterError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { checkOpen } from "../mailbox/envelope.ts";
 import { isMailboxError, type MailboxErrorName } from "../mailbox/errors.ts";
 import type { DeadLetterReason, Message, ReplyMailbox } from "../mailbox/mailbox.ts";
+import { DeadLetterError } from "./_dead_letter_error.ts";
+import { progressOf, type Remembered, SavedAnswers } from "./_saved_answers.ts";
 import type { HandlerContext } from "./handler.ts";
 
-/** The checkpoint of a message between its deliveries. */
-export interface Remembered<R> {
-  /** The checkpoint of the work itself. */
-  readonly progress?: unknown;
-  /** The result of finished work whose answer could not be sent. */
-  readonly unsent?: Unsent<R>;
-  /** The final answer of a message that has failed for good. */
-  readonly refused?: Refused<R>;
-}
-
-/** An answer and the number of failed sends. */
-export interface Unsent<R> {
-  readonly result: R;
-  readonly times: number;
-}
-
-/** The answer of a failed message, and why the message is dead-lettered. */
-export interface Refused<R> {
-  readonly result: R;
-  readonly reason: DeadLetterReason;
-  /** The delivery that failed. A redriven message is counted from 1 again. */
-  readonly enqueuedAt: number;
-  readonly deliveryCount: number;
-}
+export type { Remembered } from "./_saved_answers.ts";
 
 /** Options of {@linkcode Answering}. */
 export interface AnsweringOptions<R> {
@@ -41,15 +21,25 @@ export interface AnsweringOptions<R> {
   readonly instead: (result: R, error: unknown) => R;
   /** The mailbox for all answers. @default {each message's own reply address} */
   readonly to?: ReplyMailbox<R> | undefined;
+  /**
+   * What to do about a message without a reply address, which is dead-lettered before the work.
+   *
+   * @default {the work is done, and its result is not sent}
+   */
+  readonly noAddress?: string;
 }
 
 /** How often to send an answer before the message is nacked. */
 const REPLY_ATTEMPTS = 3;
 const REPLY_PAUSE_MS = { min: 50, max: 500 } as const;
-/** The most answers kept in memory because no checkpoint could be saved. */
-const MOST_KEPT = 1_000;
 /** The pause before the next delivery of a nacked message. */
 const UNSENT_PAUSE_MS = { min: 1_000, max: 60_000 } as const;
+
+/** After this many deliveries without an open reply mailbox the message is dead-lettered with its answer. */
+const MOST_UNAVAILABLE = 10;
+
+/** The reason of a dead letter whose answer has no reply mailbox. A redrive sends the saved answer. */
+const REPLY_UNAVAILABLE = "reply_unavailable";
 
 const GONE: readonly MailboxErrorName[] = ["ReplyNotAvailableError", "MailboxClosedError"];
 const UNSENDABLE: readonly MailboxErrorName[] = ["SerializationError", "InvalidParameterError"];
@@ -60,47 +50,50 @@ const UNSENDABLE: readonly MailboxErrorName[] = ["SerializationError", "InvalidP
  * such as on one server that restarts, the answer is kept in memory.
  *
  * ```text
- * work ─▶ send, three times if need be ─▶ done
- *              └── remembered, the message is put off ─▶ send …
- * failed for good ─▶ remembered ─▶ send ─▶ dead-lettered
+ * reply mailbox known? ─▶ work ─▶ send, three times if need be ─▶ done
+ *   │                               └── saved, the message is retried later ─▶ send …
+ *   └── no ─▶ dead-lettered                    └── no reply mailbox, ten times ─▶ dead-lettered
+ * failed for good ─▶ saved ─▶ send ─▶ dead-lettered
  * ```
+ *
+ * No answer is acknowledged away: a message without an open reply mailbox is dead-lettered before the work
+ * or with its answer, as `reply_unavailable`.
  *
  * A failure is saved as a checkpoint before it is sent. When the message could not be dead-lettered and is
  * delivered again, on any machine, it fails again: after an error no requester gets an output.
  */
 export class Answering<R> {
   readonly #options: AnsweringOptions<R>;
-  readonly #kept = new Map<string, Pick<Remembered<R>, "unsent" | "refused">>();
+  readonly #answers = new SavedAnswers<R>();
 
   constructor(options: AnsweringOptions<R>) {
     this.#options = options;
   }
 
-  /** Does the work and sends the answer. Throws when the message must be delivered again. */
+  /** Does the work and sends the answer. Throws when the message must be delivered again or dead-lettered. */
   async serve<T>(
     message: Message<T, R>,
     context: HandlerContext,
     work: (remembered: Remembered<R>) => Promise<R>,
   ): Promise<void> {
-    const remembered = this.#recall(message);
-    const { unsent: known, refused } = remembered;
-    const result = refused?.result ?? known?.result ?? await work(remembered);
+    const remembered = this.#answers.recall(message);
+    const { unsent, refused, unavailable: _, ...before } = remembered;
+    let result = refused?.result ?? unsent?.result;
+    if (result === undefined) {
+      await this.#checkAddress(message, remembered);
+      result = await work(before);
+    }
     await context.endLease();
-    const times = (known?.times ?? 0) + 1;
-    const error = await this.send(message, result);
-    if (error !== undefined) {
-      const unsent = { result, times };
-      await message.saveCheckpoint({ ...remembered, unsent }).catch(() =>
-        this.#keep(message, { ...remembered, unsent })
-      );
-      const what = `The answer to ${this.#options.nameOf(result)} could not be sent`;
-      throw this.#later(what, error, times);
+    const error = await this.#send(message, result);
+    const isHopeless = refused !== undefined && (is(error, GONE) || is(error, UNSENDABLE));
+    if (error !== undefined && !isHopeless) {
+      throw await this.#unsent(message, remembered, result, error);
     }
     if (refused === undefined) return;
     try {
       await message.deadLetter(refused.reason);
     } catch (error) {
-      throw this.#later(`Message ${message.id} could not be dead-lettered`, error, times);
+      throw this.#later(message, "message not dead-lettered", error, 1);
     }
   }
 
@@ -109,8 +102,9 @@ export class Answering<R> {
    * be saved as a checkpoint: the next delivery then decides.
    */
   async refuse<T>(message: Message<T, R>, result: R, reason: DeadLetterReason): Promise<void> {
+    if (reason.reason === REPLY_UNAVAILABLE) return;
     const { enqueuedAt, deliveryCount, replyTo } = message;
-    const remembered = this.#recall(message);
+    const remembered = this.#answers.recall(message);
     const refused = remembered.refused ?? { result, reason, enqueuedAt, deliveryCount };
     const isTold = (this.#options.to ?? replyTo) !== undefined;
     if (isTold && remembered.refused === undefined) {
@@ -119,44 +113,83 @@ export class Answering<R> {
       } catch (error) {
         // SQS without a store has no checkpoints: keep the answer in memory.
         if (!isMailboxError(error, "InvalidParameterError")) throw error;
-        this.#keep(message, { refused });
+        this.#answers.keep(message, { refused });
       }
     }
-    const unsent = await this.send(message, refused.result);
+    const unsent = await this.#send(message, refused.result);
     if (unsent !== undefined) throw unsent;
   }
 
-  #later(message: string, cause: unknown, times: number): RetryLaterError {
-    const delayMs = backoffMs(times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max);
-    return new RetryLaterError(message, { cause, delayMs });
-  }
-
-  #keep<T>(message: Message<T, R>, { unsent, refused }: Remembered<R>): void {
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size < MOST_KEPT) break;
-      this.#kept.delete(oldest);
+  /** Throws when an answer would find no open mailbox: nothing is paid for in vain. */
+  async #checkAddress<T>(message: Message<T, R>, remembered: Remembered<R>): Promise<void> {
+    const { to, noAddress } = this.#options;
+    if (to === undefined && message.replyTo === undefined) {
+      if (noAddress === undefined) return;
+      throw this.#unavailable(`Message ${message.id} has no reply address. ${noAddress}`);
     }
-    this.#kept.set(keyOf(message), {
-      ...(unsent === undefined ? {} : { unsent }),
-      ...(refused === undefined ? {} : { refused }),
-    });
+    try {
+      if (to === undefined) await message.checkReply();
+      else checkOpen(to);
+    } catch (error) {
+      if (isMailboxError(error, "ReplyNotAvailableError")) {
+        throw this.#unavailable(errorText(error), error);
+      }
+      if (is(error, GONE)) throw await this.#putOff(message, remembered, error);
+      if (!isMailboxError(error, "MailboxConnectionError")) throw error;
+      throw this.#later(message, "reply mailbox not found", error, 1);
+    }
   }
 
-  /** Returns what earlier deliveries have saved, here or on another machine. */
-  #recall<T>(message: Message<T, R>): Remembered<R> {
-    const key = keyOf(message);
-    const { refused, ...remembered } = { ...readRemembered(message), ...this.#kept.get(key) };
-    this.#kept.delete(key);
-    const isOfThis = refused !== undefined && refused.enqueuedAt === message.enqueuedAt &&
-      refused.deliveryCount < message.deliveryCount;
-    return isOfThis ? { ...remembered, refused } : remembered;
+  /** Saves an answer that could not be sent. Returns the error that the handler throws. */
+  async #unsent<T>(
+    message: Message<T, R>,
+    remembered: Remembered<R>,
+    result: R,
+    error: unknown,
+  ): Promise<Error> {
+    const times = (remembered.unsent?.times ?? 0) + 1;
+    const next = { ...remembered, ...progressOf(message), unsent: { result, times } };
+    if (is(error, GONE)) return await this.#putOff(message, next, error);
+    const { unavailable: _, ...reachable } = next;
+    await this.#answers.save(message, reachable);
+    if (is(error, UNSENDABLE)) return this.#unavailable(errorText(error), error);
+    return this.#later(message, "reply not sent", error, times);
   }
 
-  /** Sends an answer. Resolves with the error if it is temporary. */
-  async send<T>(message: Message<T, R>, result: R): Promise<unknown> {
+  /** Counts a delivery without an open reply mailbox. The last one dead-letters the message. */
+  async #putOff<T>(
+    message: Message<T, R>,
+    remembered: Remembered<R>,
+    error: unknown,
+  ): Promise<Error> {
+    const unavailable = (remembered.unavailable ?? 0) + 1;
+    const saved = await this.#answers.save(message, { ...remembered, unavailable });
+    // An answer that is only in memory must not be dead-lettered: it would be lost.
+    const isLast = unavailable >= MOST_UNAVAILABLE && (saved || remembered.unsent === undefined);
+    if (isLast) return this.#unavailable(errorText(error), error);
+    return this.#later(message, "reply not sent", error, unavailable);
+  }
+
+  #unavailable(error: string, cause?: unknown): DeadLetterError {
+    return new DeadLetterError({ reason: REPLY_UNAVAILABLE, error }, cause);
+  }
+
+  #later<T>(
+    { id }: Message<T, R>,
+    what: string,
+    cause: unknown,
+    times: number,
+  ): RetryLaterError {
+    const delayMs = backoffMs(times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max);
+    this.#options.log.warn(`${what}; trying again later`, { id, times, delayMs, error: cause });
+    return new RetryLaterError(`Message ${id}: ${what}`, { cause, delayMs });
+  }
+
+  /** Sends an answer. Resolves with the error if that failed. */
+  async #send<T>(message: Message<T, R>, result: R): Promise<unknown> {
     const { log, nameOf, instead, to } = this.#options;
     if (to === undefined && message.replyTo === undefined) {
-      log.warn(`${nameOf(result)} has no reply address: its result is dropped`);
+      log.debug(`${nameOf(result)} has no reply address: its result is not sent`);
       return undefined;
     }
     let answer = result;
@@ -164,16 +197,11 @@ export class Answering<R> {
       try {
         return void await (to === undefined ? message.reply(answer) : to.send(answer));
       } catch (error) {
-        const gone = to === undefined && is(error, GONE);
-        if (gone || (is(error, UNSENDABLE) && answer !== result)) {
-          log.error(`result of ${nameOf(result)} dropped: it cannot be sent`, { error });
-          return undefined;
-        }
-        if (is(error, UNSENDABLE)) {
+        if (is(error, UNSENDABLE) && answer === result) {
           answer = instead(result, error);
           continue;
         }
-        if (attempt >= REPLY_ATTEMPTS) return error;
+        if (is(error, GONE) || is(error, UNSENDABLE) || attempt >= REPLY_ATTEMPTS) return error;
         await this.#pauseAfter(attempt);
       }
     }
@@ -197,21 +225,6 @@ export class Answering<R> {
   }
 }
 
-/** Returns the saved checkpoint; an empty one when it has another format or cannot be read. */
-function readRemembered<T, R>(message: Message<T, R>): Remembered<R> {
-  try {
-    const { checkpoint } = message;
-    return typeof checkpoint === "object" && checkpoint !== null ? checkpoint : {};
-  } catch {
-    return {};
-  }
-}
-
 function is(error: unknown, names: readonly MailboxErrorName[]): boolean {
   return names.some((name) => isMailboxError(error, name));
-}
-
-/** An id may be that of another message later. */
-function keyOf<T, R>({ id, enqueuedAt }: Message<T, R>): string {
-  return `${enqueuedAt} ${id}`;
 }

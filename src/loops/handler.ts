@@ -1,21 +1,12 @@
 import { backoffMs, type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { type CancelledError, isRetryLaterError, type LeaseLostError } from "../errors.ts";
-import type { Clock } from "../clock.ts";
 import type { Lease } from "../lease/lease_extender.ts";
 import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letters.ts";
 import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
-import { messageMetrics, OUTCOME_LABELS } from "../telemetry/metrics.ts";
-import {
-  isMetering,
-  isTracing,
-  type OpenTelemetry,
-  openTelemetry,
-} from "../telemetry/open_telemetry.ts";
-import { fail, messagingAttributes } from "../telemetry/spans.ts";
-import { contextOf, traceIn } from "../telemetry/trace_context.ts";
 import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
+import { isDeadLetterError } from "./_dead_letter_error.ts";
 import { Steps } from "./_steps.ts";
 
 /** The context of a handler call. */
@@ -37,7 +28,8 @@ export interface HandlerContext {
    * return it without calling `run` again. The result must be JSON. Each step has a name of its own, and the
    * handler calls its steps in the same order in every delivery.
    *
-   * A step that is interrupted by a crash before its result is saved runs again.
+   * A step that is interrupted by a crash before its result is saved runs again. After `signal` has aborted
+   * no step begins: the call rejects with the reason of the signal.
    *
    * @throws {TypeError} when the name was used before in this delivery, or an earlier delivery called another
    * step in this place, or the result is not JSON.
@@ -125,7 +117,11 @@ export class MessageContext implements HandlerContext {
   }
 
   get step(): <S>(name: string, run: () => S | Promise<S>) => Promise<S> {
-    return (name, run) => (this.#steps ??= new Steps(this.#message)).run(name, run);
+    return async (name, run) => {
+      // The effect of the step could not be saved, and another worker would repeat it.
+      if (this.#reason !== undefined) throw this.#reason;
+      return await (this.#steps ??= new Steps(this.#message)).run(name, run);
+    };
   }
 
   get endLease(): () => Promise<void> {
@@ -151,6 +147,12 @@ export class MessageContext implements HandlerContext {
     this.#reason = reason;
     this.#abort?.abort(reason);
   }
+}
+
+/** Returns steps of work that is in no mailbox. They are checked in the same way, and not saved. */
+export function unsavedSteps(id: string): HandlerContext["step"] {
+  const steps = new Steps({ id, steps: [], saveStep: () => Promise.resolve() });
+  return (name, run) => steps.run(name, run);
 }
 
 /** How to settle a message after its handler has ended. */
@@ -219,6 +221,7 @@ function afterFailure<T, R>(
   }
   // The handler stopped because it was cancelled; this is not a failed attempt.
   if (context.reason !== undefined) return { kind: "release" };
+  if (isDeadLetterError(error)) return deadLetter(error.reason, error.cause);
   const { minMs, maxMs } = message.backoff === undefined
     ? defaults.backoff
     : checkBackoff(message.backoff, defaults.backoff);
@@ -241,59 +244,4 @@ function deadLetter(
   error: unknown = reason.error ?? reason.reason,
 ): Decision {
   return { kind: "deadLetter", reason, error };
-}
-
-/** The decisions as metrics and spans name them. */
-const OUTCOMES = {
-  acknowledge: OUTCOME_LABELS.acknowledged,
-  release: OUTCOME_LABELS.released,
-  nack: OUTCOME_LABELS.nacked,
-  deadLetter: OUTCOME_LABELS.deadLettered,
-};
-
-/** Calls `handle` within a span, and records its duration, where OpenTelemetry is registered. */
-export async function observed<T, R>(
-  message: Message<T, R>,
-  mailbox: string,
-  handle: () => Promise<Decision>,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
-): Promise<Decision> {
-  let handling: Promise<Decision> | undefined;
-  const work = () => handling ??= handle();
-  try {
-    const api = await openTelemetry();
-    if (api === undefined) return await work();
-    const began = clock.monotonic();
-    const record = isMetering() ? messageMetrics(api)(mailbox) : undefined;
-    const decision = isTracing() ? await traced(api, mailbox, message, work) : await work();
-    record?.(OUTCOMES[decision.kind], (clock.monotonic() - began) / 1_000);
-    return decision;
-  } catch (error) {
-    // A failing exporter must not fail the message.
-    log.warn("message could not be traced or measured", { id: message.id, error });
-    return await work();
-  }
-}
-
-/** Runs `work` in a span that continues the trace of the message. */
-async function traced<T, R>(
-  api: OpenTelemetry,
-  mailbox: string,
-  message: Message<T, R>,
-  work: () => Promise<Decision>,
-): Promise<Decision> {
-  const parent = contextOf(api, traceIn(message.headers));
-  const span = api.trace.getTracer("lastcall").startSpan(`process ${mailbox}`, {
-    kind: api.SpanKind.CONSUMER,
-    attributes: {
-      ...messagingAttributes(mailbox, "process"),
-      "messaging.message.id": message.id,
-      "lastcall.attempt": message.deliveryCount,
-    },
-  }, parent);
-  const decision = await api.context.with(api.trace.setSpan(parent, span), work);
-  span.setAttribute("lastcall.outcome", OUTCOMES[decision.kind]);
-  if (decision.kind === "nack" || decision.kind === "deadLetter") fail(api, span, decision.error);
-  span.end();
-  return decision;
 }

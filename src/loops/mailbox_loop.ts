@@ -4,7 +4,12 @@ import { abortable } from "../_promises.ts";
 import { checkMailboxUrl, openMailbox } from "../engines/open_mailbox.ts";
 import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
-import { type MessageCounts, NO_COUNTS, type RunOptions } from "../lifecycle/runnable.ts";
+import {
+  type MessageCounts,
+  type MessageInFlight,
+  NO_COUNTS,
+  type RunOptions,
+} from "../lifecycle/runnable.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { type DeadLetterOptions, DeadLetterPolicy } from "../mailbox/dead_letters.ts";
@@ -160,6 +165,11 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
   /** The counts of the messages of this run, or of the last one, by outcome. */
   get counts(): MessageCounts {
     return this.#current?.counts ?? NO_COUNTS;
+  }
+
+  /** How far the messages are whose handlers run: at most 10, the longest-running first. */
+  get messagesInFlight(): readonly MessageInFlight[] {
+    return this.#current?.messagesInFlight ?? [];
   }
 
   /** False while messages cannot be received, or the mailbox reports a problem or is not open yet. */

@@ -5,7 +5,7 @@ import type { Codec } from "./codec.ts";
 import { DeliveredMessage } from "./_delivered_message.ts";
 import { deadLetterOf, letterEntry } from "./dead_letters.ts";
 import type { Delivery, Engine, EngineTransaction, Maybe } from "./engine.ts";
-import type { Envelope, ReplyMailbox } from "./envelope.ts";
+import { checkOpen, type Envelope, type ReplyMailbox } from "./envelope.ts";
 import {
   InvalidParameterError,
   MessageFinalizedError,
@@ -167,6 +167,12 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
     const requester = typeof replyTo === "string" ? this.#storage.replies(replyTo) : undefined;
     if (requester === undefined) await (await this.#replyMailbox()).send(body);
     else await requestReply(this, body, requester, this.#storage.options.clock ?? systemClock);
+  }
+
+  async checkReply(): Promise<void> {
+    const { replyTo } = this.envelope;
+    if (typeof replyTo === "string" && this.#storage.replies(replyTo) !== undefined) return;
+    checkOpen(await this.#replyMailbox());
   }
 
   withTransaction(transaction: unknown): TransactionMessage {

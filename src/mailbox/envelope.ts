@@ -10,6 +10,7 @@
 
 import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { checkCount, checkInterval, checkOneOf, show } from "../_checks.ts";
+import { MailboxClosedError } from "./errors.ts";
 
 /** Headers of a message. A W3C trace context travels in `traceparent` and `tracestate`. */
 export type MessageHeaders = Readonly<Record<string, string>>;
@@ -20,6 +21,12 @@ export interface ReplyMailbox<R> {
   readonly name: string;
   /** Stores a reply. */
   send(body: R): Promise<unknown>;
+}
+
+/** Throws for a mailbox that was closed. A reply mailbox need not tell whether it was. */
+export function checkOpen(mailbox: Pick<ReplyMailbox<never>, "name">): void {
+  if ((mailbox as { readonly closed?: boolean }).closed !== true) return;
+  throw new MailboxClosedError(`Cannot send to mailbox "${mailbox.name}": it is closed`);
 }
 
 /** The reply mailbox, or its name for a receiver with a `resolver`. */

@@ -71,6 +71,14 @@ export interface Message<T, R = unknown> extends MessageEnvelope {
    */
   reply(body: R): Promise<void>;
   /**
+   * Checks that `reply` would find an open reply mailbox, without sending anything. Call it before work whose
+   * result only the reply carries.
+   *
+   * @throws {ReplyNotAvailableError} when the message has no reply address, or its mailbox is unknown here.
+   * @throws {MailboxClosedError} when the reply mailbox is closed.
+   */
+  checkReply(): Promise<void>;
+  /**
    * Returns the acknowledgement that runs in a transaction of the caller. A handler that returns after it
    * needs no other acknowledgement. One that throws is retried if the transaction was rolled back.
    *

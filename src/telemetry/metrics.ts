@@ -54,6 +54,8 @@ const HELP = {
   lastcall_mailbox_messages: "Messages in the mailbox by state",
   lastcall_mailbox_oldest_waiting_seconds: "Time since the oldest waiting message was sent",
   lastcall_mailbox_paused: "1 while the mailbox is paused for all processes",
+  lastcall_mailbox_rate_limit_per_second:
+    "Deliveries per second that the rate limit allows to all processes together",
   lastcall_service_requests_total: "Requests, admitted or refused",
   lastcall_service_in_flight: "Admitted requests whose responses are not sent yet",
   lastcall_pool_attempts_total: "Requests to workers, by outcome",

@@ -59,6 +59,8 @@ export interface LostConnection {
 export class FaultyEngine<B> implements Engine<B> {
   readonly #inner: Engine<B>;
   readonly #delivered = new Map<string, Delivery<B>>();
+  /** How many leases of each message `expire` has ended. For the wrapped engine they were nacked. */
+  readonly #expiries = new Map<string, number>();
   #lost: LostConnection | undefined;
   #callsToFail = 0;
   #frozen: readonly EngineOperation[] | undefined;
@@ -115,7 +117,9 @@ export class FaultyEngine<B> implements Engine<B> {
         `Cannot expire the receipt handle ${receiptHandle}: no delivery of this engine has it`,
       );
     }
-    await this.#inner.nack([delivery], 0, true);
+    const [expired] = await this.#inner.nack([delivery], 0, true);
+    const { id } = delivery;
+    if (expired) this.#expiries.set(id, (this.#expiries.get(id) ?? 0) + 1);
   }
 
   /** Calls the wrapped engine, with the requested faults. */
@@ -257,6 +261,11 @@ export class FaultyEngine<B> implements Engine<B> {
     if (received instanceof Promise) return received.then((it) => this.#remember(it));
     for (const delivery of received.deliveries) {
       this.#delivered.set(delivery.receiptHandle, delivery);
+      const { id, leaseExpiries = 0 } = delivery;
+      const expiries = this.#expiries.get(id);
+      if (expiries === undefined) continue;
+      // The wrapped engine needs its own object back.
+      Object.defineProperty(delivery, "leaseExpiries", { value: leaseExpiries + expiries });
     }
     return received;
   }

@@ -10,7 +10,11 @@ export class Fixture {
   readonly clock: VirtualClock = new VirtualClock();
   readonly requests: FaultyMailbox<AgentRequest<string>, AgentResult<string>> = new FaultyMailbox(
     "requests",
-    { clock: this.clock },
+    {
+      clock: this.clock,
+      // A redriven request has the name of its reply mailbox only.
+      resolver: (name) => name === "replies" ? this.replies as never : undefined,
+    },
   );
   readonly replies: CollectingMailbox<AgentResult<string>> = new CollectingMailbox("replies", {
     clock: this.clock,

@@ -77,13 +77,24 @@ describe("AgentLoop", () => {
     assertEquals([calls.length, fixture.replied], [1, ["done"]]);
   });
 
-  it("AgentLoop warns and acknowledges when a request has no reply address", async () => {
+  it("AgentLoop does the work of a request without a reply address for its effect, and acknowledges it", async () => {
     const fixture = new Fixture();
+    const effects: string[] = [];
     await fixture.requests.send({ request: "tea", requestId: "r1" });
-    const loop = fixture.loop();
+    const loop = fixture.loop({ finalize: (output) => void effects.push(output) });
     await fixture.workOff(loop);
-    assertEquals(fixture.logged, ["request r1 has no reply address: its result is dropped"]);
-    assertEquals(loop.counts.acknowledged, 1);
+    assertEquals([effects, fixture.logged], [["tea!"], []], "nothing is wrong with it");
+    assertEquals([loop.counts.acknowledged, fixture.replied], [1, []]);
+  });
+
+  it("AgentLoop retries and dead-letters a failing request without a reply address, also without a policy", async () => {
+    const fixture = new Fixture();
+    await fixture.requests.send({ request: "tea" });
+    const loop = fixture.loop({ adapter: scriptedAdapter([new TypeError("no")]) });
+    await fixture.workOff(loop);
+    assertEquals([loop.counts.nacked, loop.counts.deadLettered], [9, 1]);
+    const [letter] = await fixture.requests.deadLetters.receive();
+    assertEquals(letter?.body.error, "TypeError: no");
   });
 
   it("AgentLoop replies with the error and acknowledges without a dead-letter policy", async () => {
@@ -116,13 +127,13 @@ describe("AgentLoop", () => {
   it("AgentLoop replies with an error for a request that repeatedly kills its process", async () => {
     const fixture = new Fixture();
     await fixture.ask("poison");
-    for (let i = 0; i < 3; i++) { // from the third on, the loop handles it alone
+    for (let i = 0; i < 4; i++) { // from the third on, a loop would handle it alone
       const [message] = await fixture.requests.receive();
       await fixture.requests.expire(message!);
     }
     await fixture.workOff(fixture.loop({ deadLetter: { maxDeliveries: 2 } }));
     assertEquals(fixture.replies.bodies.length, 1);
-    assert(fixture.replies.bodies[0]?.error?.message.includes("delivered 4 times"));
+    assert(fixture.replies.bodies[0]?.error?.message.includes("4 of 4 deliveries"));
   });
 
   it("AgentLoop dead-letters an invalid request and replies with the reasons", async () => {

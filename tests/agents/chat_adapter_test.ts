@@ -4,7 +4,10 @@ import type { AdapterContext } from "../../src/agents/adapter.ts";
 import { chatAdapter, ChatApiError } from "../../src/agents/mod.ts";
 import { AgentLoop } from "../../src/agents/agent_loop.ts";
 import { BudgetExceededError, BudgetTracker } from "../../src/agents/budget.ts";
+import { isRetryLaterError } from "../../src/errors.ts";
 import { silentLog } from "../../src/log.ts";
+import { VirtualClock } from "../../src/testing/mod.ts";
+import { Fixture } from "./_fixture.ts";
 import { piece, Provider } from "./_provider.ts";
 
 const prompt = { messages: [{ role: "user", content: "tea?" }] } as const;
@@ -14,6 +17,8 @@ function context(more: Partial<AdapterContext> = {}): AdapterContext {
     signal: new AbortController().signal,
     run: { runId: "run", requestId: "request", attempt: 1, workerId: "worker" },
     budget: new BudgetTracker(),
+    beat: () => {},
+    step: async (_, run) => await run(),
     log: silentLog,
     ...more,
   };
@@ -105,6 +110,64 @@ describe("chatAdapter", () => {
     const error = await assertRejects(() => ask(provider), ChatApiError, "slow down");
     assertEquals(error.status, 429);
     assert(!`${error.stack}`.includes("secret"));
+  });
+
+  const NOW = Date.parse("Fri, 01 May 2026 12:00:00 GMT");
+  const clock = new VirtualClock(NOW);
+  const BUSY: readonly (readonly [string, number, Record<string, string>, number | undefined])[] = [
+    ["seconds", 429, { "retry-after": "7" }, 7_000],
+    ["seconds of an overloaded provider", 503, { "retry-after": " 120 " }, 120_000],
+    ["a date", 429, { "retry-after": "Fri, 01 May 2026 12:01:30 GMT" }, 90_000],
+    ["a date by the clock of the provider", 429, {
+      "retry-after": "Fri, 01 May 2026 15:00:30 GMT",
+      date: "Fri, 01 May 2026 15:00:00 GMT",
+    }, 30_000],
+    ["0", 429, { "retry-after": "0" }, 1_000],
+    ["a date in the past", 503, { "retry-after": "Fri, 01 May 2026 11:00:00 GMT" }, 1_000],
+    ["nothing", 429, {}, undefined],
+    ["nonsense", 429, { "retry-after": "-5" }, undefined],
+    ["seconds and another status", 500, { "retry-after": "7" }, undefined],
+  ];
+  for (const [what, status, headers, delayMs] of BUSY) {
+    const then = delayMs === undefined ? "a ChatApiError" : `a retry after ${delayMs} ms`;
+    it(`chatAdapter throws ${then} when the provider answers ${status} with retry-after: ${what}`, async () => {
+      const fetch = () => Promise.resolve(new Response("slow down", { status, headers }));
+      const adapter = chatAdapter({ baseUrl: "http://127.0.0.1/v1", model: "m1", fetch, clock });
+      const answer = async () =>
+        await adapter.evaluate(prompt, context())[Symbol.asyncIterator]().next();
+      const error = await assertRejects(answer, Error);
+      const rejected = isRetryLaterError(error) ? error.cause : error;
+      assert(rejected instanceof ChatApiError && rejected.message.includes("slow down"));
+      assertEquals(rejected.status, status);
+      assertEquals(isRetryLaterError(error) ? error.delayMs : undefined, delayMs);
+    });
+  }
+
+  it("chatAdapter lets an AgentLoop retry a request at the time of retry-after without spending an attempt", async () => {
+    const fixture = new Fixture();
+    const asked: number[] = [];
+    const start = fixture.clock.monotonic();
+    const fetch = () => {
+      const isBusy = asked.push(fixture.clock.monotonic() - start) < 3;
+      const answer = `data: ${JSON.stringify(piece("tea", "stop"))}\n\n`;
+      return Promise.resolve(
+        isBusy
+          ? new Response("busy", { status: 429, headers: { "retry-after": "90" } })
+          : new Response(answer),
+      );
+    };
+    await fixture.ask("tea?");
+    const loop = fixture.loop({
+      adapter: chatAdapter({ baseUrl: "http://127.0.0.1/v1", model: "m1", fetch }),
+    });
+    await fixture.workOff(loop);
+    assertEquals(
+      fixture.replies.bodies.map(({ output, runContext }) => [output, runContext.attempt]),
+      [
+        ["tea", 1],
+      ],
+    );
+    assertEquals(asked.map((ms) => Math.round(ms / 1_000)), [0, 90, 180]);
   });
 
   it("chatAdapter throws when the provider ends the stream early", async () => {

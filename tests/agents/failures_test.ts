@@ -210,15 +210,6 @@ describe("the reply of an AgentLoop", () => {
     assertEquals(await replies.approximateCount(), 1);
   });
 
-  it("the reply of an AgentLoop is dropped when its mailbox is closed", async () => {
-    const { fixture, replies, adapter } = await awayOffice();
-    await replies.close();
-    const loop = fixture.loop({ adapter });
-    await fixture.workOff(loop);
-    assertEquals(loop.counts.acknowledged, 1);
-    assert(fixture.logged.some((line) => /^result of .* dropped: it cannot be sent/.test(line)));
-  });
-
   it("the reply of an AgentLoop does not delay dead-lettering when it cannot be sent", async () => {
     const { fixture, replies } = await awayOffice();
     replies.loseConnection({ operations: ["send"] });

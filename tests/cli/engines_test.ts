@@ -34,9 +34,34 @@ async function useAllCommands(url: string): Promise<void> {
   assertEquals((await lastcall(["peek", url, "--id", "first", "--json"])).json[0].state, "waiting");
   const queues = (await lastcall(["queues", url, "--json"])).json;
   assertEquals(queues.find(({ name }) => name === queueOf(url))?.waiting, 3);
+  await useControl(url);
   assertEquals((await lastcall(["cancel", url, "first"])).out, "cancelled first\n");
   assertEquals((await lastcall(["cancel", url, "first"])).out, "not found first\n");
   assertEquals((await lastcall(["purge", url, "--yes", "--json"])).json, [{ deleted: 2 }]);
+}
+
+/** Pauses, resumes and, where the engine can, limits a queue with three waiting messages. */
+async function useControl(url: string): Promise<void> {
+  const { json } = await lastcall(["pause", url, "--for", "1h", "--json"]);
+  assertEquals([json[0].state, json[0].mailbox], ["paused", queueOf(url)]);
+  await using mailbox = await openMailbox(url);
+  assertEquals(await mailbox.receive(), []);
+  assertEquals((await lastcall(["resume", url, "--json"])).json[0].state, "resumed");
+  const receive = async () => {
+    const messages = await mailbox.receive({ maxMessages: 10 });
+    for (const message of messages) await message.release();
+    return messages.length;
+  };
+  assertEquals(await receive(), 3);
+  if (!mailbox.capabilities.rateLimit) return;
+  assertEquals(json[0].pausedForMs > 3_500_000, true);
+  await lastcall(["limit", url, "2/h"]);
+  assertEquals(await receive(), 2);
+  assertEquals(await receive(), 0);
+  const [shown] = (await lastcall(["limit", url, "--json"])).json;
+  assertEquals(shown.rateLimit, { max: 2, perMs: 3_600_000 });
+  await lastcall(["limit", url, "off"]);
+  assertEquals(await receive(), 3);
 }
 
 describe("mailbox commands on Redis", redis.gate, () => {
@@ -76,6 +101,8 @@ describe("mailbox commands on SQS", { skip: noServer }, () => {
       assertEquals(await said("peek", url, "--id", "a"), lacks("find messages by id"));
       assertEquals(await said("cancel", url, "a"), lacks("cancel messages by id"));
       assertEquals(await said("queues", url), lacks("list its queues"));
+      assertEquals(await said("limit", url, "1/s"), lacks("limit its deliveries"));
+      assertMatch((await said("pause", url)).err, /cannot pause its deliveries: pause the groups/);
       assertMatch((await said("send", url, "1", "--priority", "5")).err, /^Cannot use priority on/);
       assertMatch((await said("count", url)).out, /^0 messages, 0 dead letters\n$/);
     } finally {

@@ -5,6 +5,7 @@ import { assert, assertEquals, assertGreater, assertMatch } from "@std/assert";
 import { openMailbox } from "../../mod.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { lastcall } from "./_io.ts";
+import { lacksLimits } from "./_limits.ts";
 
 /** Returns all commands: `dlq show`. */
 async function commands(of = ""): Promise<readonly string[]> {
@@ -75,22 +76,35 @@ describe("the examples of --help", () => {
   ];
   for (const command of tried) {
     it(`the examples of --help of ${command} work`, async () => {
-      writeFileSync("orders.jsonl", '{"dish":"soup"}\n{"dish":"cake"}\n');
-      for (const line of examplesOf(await help(command))) {
-        await leaveDeadLetter("order-17");
-        const [words, file] = line.split(" < ");
-        const [, ...args] = [...words!.matchAll(/'([^']*)'|(\S+)/g)].map(([, a, b]) => a ?? b!);
-        const input = file === undefined ? {} : { lines: readFileSync(file, "utf8").split("\n") };
-        const { code, err } = await lastcall(args, { answer: "y", ...input });
-        assertEquals(code, 0, `${line}\n${err}`);
-      }
+      for (const line of examplesOf(await help(command))) await tryOut(line);
     });
+  }
+
+  for (const command of ["pause", "resume", "limit"]) {
+    const skip = command === "limit" && lacksLimits;
+    it(`the examples of --help of ${command} work on a queue`, { skip }, async () => {
+      const lines = examplesOf(await help(command)).filter((line) => line.includes("sqlite:"));
+      assertGreater(lines.length, 0);
+      for (const line of lines) await tryOut(line);
+    });
+  }
+
+  async function tryOut(line: string): Promise<void> {
+    writeFileSync("orders.jsonl", '{"dish":"soup"}\n{"dish":"cake"}\n');
+    await leaveDeadLetter("order-17");
+    const [words, file] = line.split(" < ");
+    const [, ...args] = [...words!.matchAll(/'([^']*)'|(\S+)/g)].map(([, a, b]) => a ?? b!);
+    const input = file === undefined ? {} : { lines: readFileSync(file, "utf8").split("\n") };
+    const { code, err } = await lastcall(args, { answer: "y", ...input });
+    assertEquals(code, 0, `${line}\n${err}`);
   }
 });
 
 /** Leaves a dead letter with this id, and the message order-18. */
 async function leaveDeadLetter(id: string): Promise<void> {
   await using mailbox = await openMailbox("sqlite:./jobs.db");
+  await mailbox.resume(); // an example has paused it
+  if (mailbox.capabilities.rateLimit) await mailbox.rateLimit(false);
   await mailbox.purge();
   await mailbox.deadLetters!.purge();
   await mailbox.send("tea", { id });

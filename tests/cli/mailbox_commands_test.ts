@@ -199,7 +199,7 @@ describe("peek and count", () => {
     );
   });
 
-  it("peek --id shows the steps that a message has finished", async () => {
+  it("peek shows how far a message is: the number of its finished steps, and their names with --id", async () => {
     using folder = new TempFolder();
     await lastcall(["send", place(folder), "1", "--id", "one"]);
     const mailbox = await openMailbox(place(folder));
@@ -209,6 +209,13 @@ describe("peek and count", () => {
     await mailbox.close();
     const { out } = await lastcall(["peek", place(folder), "--id", "one"]);
     assertMatch(out, /^steps +charge, mail$/m);
+    const list = await lastcall(["peek", place(folder)]);
+    assertMatch(list.out, /^ID +STATE +STEPS +DELIVERIES .*\none +in flight +2 +1 /);
+    const { json: [peeked] } = await lastcall(["peek", place(folder), "--json"]);
+    assertEquals(peeked.steps, [{ name: "charge", place: 1, result: 7 }, {
+      name: "mail",
+      place: 2,
+    }]);
   });
 
   it("peek and count show at most --limit messages, oldest first", async () => {

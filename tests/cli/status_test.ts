@@ -42,6 +42,29 @@ describe("lastcall status", () => {
     assertEquals(out.includes("\x1b"), false);
   });
 
+  it("lastcall status shows how far messages are, where they have finished steps or failed before", async () => {
+    const loop = { state: "running", ready: true, inFlight: 3, oldestMs: 9_000, restarts: 0 };
+    const shipped = { id: "m1", attempt: 2, runningMs: 9_000, finishedSteps: 3 };
+    const status = {
+      ...{ live: true, ready: true, phase: "running", paused: false },
+      loops: [{
+        ...loop,
+        name: "orders",
+        work: [{ id: "m1", ageMs: 9_000 }, { id: "m2", ageMs: 5_000 }],
+        messages: [
+          { ...shipped, steps: ["charge", "mail"] },
+          { id: "m2", attempt: 1, runningMs: 5_000, finishedSteps: 0, steps: [] },
+        ],
+      }],
+    };
+    await using server = await answering(status);
+    const { out } = await lastcall(["status", server.url]);
+    assertMatch(out, /^IN FLIGHT +LOOP +AGE +ATTEMPT +FINISHED STEPS$/m);
+    assertMatch(out, /^m1 +orders +9 s +2 +…, charge, mail$/m);
+    assertMatch(out, /^m2 +orders +5 s +1$/m);
+    assertMatch(out, /^… and 1 more$/m);
+  });
+
   it("lastcall status writes the whole status in one line with --json", async () => {
     await using worker = await startWorker(["tea"]);
     const { code, json } = await lastcall(["status", `127.0.0.1:${worker.port}`, "--json"]);
@@ -123,6 +146,18 @@ describe("lastcall status", () => {
     assertMatch(out, /w-1 +stale +3 s/);
   });
 
+  it("lastcall status shows how long a mailbox is paused, and its limit", async () => {
+    await using worker = await startWorker();
+    await worker.mailbox.pause({ forMs: 86_400_000 });
+    await worker.mailbox.rateLimit({ max: 100, perMs: 1_000 });
+    const { out } = await lastcall(["status", worker.url]);
+    assertMatch(out, /^MAILBOX +WAITING +.* PAUSED +LIMIT$/m);
+    assertMatch(out, /^orders .* yes, (24 h|1 d) left +100\/s$/m);
+    const [{ mailboxes: [mailbox] }] = (await lastcall(["status", worker.url, "--json"])).json;
+    assertEquals(mailbox.rateLimit, { max: 100, perMs: 1_000 });
+    assertEquals(mailbox.pausedForMs > 86_000_000, true);
+  });
+
   it("lastcall status exits 1 when there is no answer, with the code unavailable", async () => {
     const port = await freePort();
     const { code, out, err } = await lastcall(["status", `:${port}`]);
@@ -197,6 +232,18 @@ describe("lastcall status --watch", () => {
       "not ready: paused until resumed, 1 loop, 1 in flight\n",
     ]);
     assertEquals(runtime.listening, 0);
+  });
+
+  it("lastcall status --watch tells in a pipe that a mailbox is paused for all processes", async () => {
+    await using worker = await startWorker();
+    await worker.mailbox.pause();
+    const runtime = new FakeRuntime();
+    const { code, out } = await lastcall(["status", worker.url, "--watch", "--every", "5ms"], {
+      runtime,
+      onOut: () => runtime.send("SIGINT"),
+    });
+    assertEquals(code, 0);
+    assertMatch(out, /^\S+ ready, running, 1 loop, 0 in flight, mailbox orders paused\n$/);
   });
 
   it("lastcall status --watch continues while there is no answer", async () => {

@@ -1,5 +1,6 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
+import { deferred } from "../../src/_promises.ts";
 import { OwnerWatch } from "../../src/engines/_kit/owners.ts";
 import { silentLog } from "../../src/log.ts";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
@@ -9,31 +10,37 @@ class Registry {
   absentOwners: string[] = [];
   looks = 0;
   away = false;
+  messages = 3;
+  /** Resolves when the engine may answer. */
+  answering: Promise<void> | undefined;
   readonly expired: string[] = [];
 
-  absent(): Promise<string[]> {
+  async absent(): Promise<string[]> {
     this.looks++;
-    if (this.away) return Promise.reject(new Error("connection lost"));
-    return Promise.resolve(this.absentOwners);
+    await this.answering;
+    if (this.away) throw new Error("connection lost");
+    return this.absentOwners;
   }
 
   expire(owner: string): Promise<number> {
     this.expired.push(owner);
     this.absentOwners = this.absentOwners.filter((it) => it !== owner);
-    return Promise.resolve(3);
+    return Promise.resolve(this.messages);
   }
 }
 
 function setUp(graceMs = 2_000) {
   const clock = new VirtualClock();
   const registry = new Registry();
-  const watch = new OwnerWatch(registry, { queue: "orders", clock, log: silentLog, graceMs });
+  const warnings: unknown[] = [];
+  const log = { ...silentLog, warn: (_: string, fields?: object) => void warnings.push(fields) };
+  const watch = new OwnerWatch(registry, { queue: "orders", clock, log, graceMs });
   /** Looks as a receive does, and then time passes. */
   const receive = async (ms: number) => {
     watch.look();
     await clock.advance(ms);
   };
-  return { clock, registry, watch, receive };
+  return { clock, registry, watch, warnings, receive };
 }
 
 describe("OwnerWatch", () => {
@@ -97,6 +104,29 @@ describe("OwnerWatch", () => {
     registry.absentOwners = ["dead", "also dead"];
     await receive(0);
     assertEquals(registry.expired, ["dead", "also dead"]);
+  });
+
+  it("warns about the messages of a dead owner, and of no owner without messages", async () => {
+    const { registry, receive, warnings } = setUp(0);
+    registry.absentOwners = ["dead"];
+    await receive(1_000);
+    assertEquals(warnings, [{ mailbox: "orders", owner: "dead", messages: 3 }]);
+    registry.absentOwners = ["idle"];
+    registry.messages = 0;
+    await receive(1_000);
+    assertEquals([registry.expired, warnings.length], [["dead", "idle"], 1]);
+  });
+
+  it("neither repeats a look that takes long nor lets receives spin", async () => {
+    const { registry, receive, watch } = setUp();
+    const answered = deferred();
+    registry.answering = answered.promise;
+    for (let i = 0; i < 3; i++) await receive(1_000);
+    assertEquals([registry.looks, watch.nextLookMs], [1, 1_000]);
+    answered.resolve();
+    await receive(1_000);
+    await receive(0);
+    assertEquals(registry.looks, 2);
   });
 
   it("ends its timer when it is stopped", async () => {

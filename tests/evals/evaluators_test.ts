@@ -32,6 +32,7 @@ function contextOf(
     session,
     signal,
     beat: () => {},
+    step: async (_, run) => await run(),
     clock: systemClock,
     log: silentLog,
   };

@@ -1,6 +1,10 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertGreater } from "@std/assert";
 import { scriptedAdapter } from "../../src/agents/adapter.ts";
+import type { EvalResult } from "../../src/evals/eval_request.ts";
+import { RetryLaterError } from "../../src/errors.ts";
+import { redrive } from "../../src/loops/redrive.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { exactMatch } from "../../src/evals/evaluators.ts";
 import { SerializationError } from "../../src/mailbox/errors.ts";
 import { Fixture } from "./_fixture.ts";
@@ -142,16 +146,89 @@ describe("an unsent result", () => {
     assertEquals([scored, fixture.asked], [1, ["s1"]]);
   });
 
-  it("an unsent result is dropped with a warning without a reply address, unless the loop has a results mailbox", async () => {
+  it("a sample without a reply address is dead-lettered before the agent runs, unless the loop has a results mailbox", async () => {
     const fixture = new Fixture();
     const [sample] = Fixture.samples(1);
     const request = { evaluationId: "e", sample: sample!, experiment: { name: "x" } };
-    await fixture.requests.send(request);
+    await fixture.requests.send(request, { id: "m1" });
     await fixture.workOff(fixture.loop());
-    assertEquals(fixture.logged, ["sample e/x/s1 has no reply address: its result is dropped"]);
+    const [letter] = await fixture.requests.deadLetters.receive();
+    assertEquals([letter?.body.reason, letter?.body.error], [
+      "reply_unavailable",
+      "Message m1 has no reply address. Send it with `replyTo`, or pass `results` to the EvalLoop",
+    ]);
+    assertEquals(fixture.asked, [], "the agent did not run");
     await fixture.requests.send(request);
     await fixture.workOff(fixture.loop({ results: fixture.results }));
     assertEquals((await fixture.takeResults()).length, 1);
+  });
+
+  it("an unsent result whose mailbox was closed during the evaluation is dead-lettered with its request", async () => {
+    const fixture = new Fixture();
+    await fixture.submit(1);
+    const { close } = fixture.results;
+    const evaluator = async () => {
+      await close.call(fixture.results);
+      return true;
+    };
+    const loop = fixture.loop({ evaluator, results: fixture.results });
+    await fixture.workOff(loop);
+    const [letter] = await fixture.requests.deadLetters.receive({ visibilityTimeoutMs: 0 });
+    const { unsent } = letter?.body.checkpoint as {
+      readonly unsent: { result: EvalResult<string> };
+    };
+    assertEquals([letter?.body.reason, unsent.result.output], ["reply_unavailable", "S1"]);
+    assertEquals([loop.counts.acknowledged, fixture.asked], [0, ["s1"]]);
+    const another = new InMemoryMailbox<EvalResult<string>>("others", { clock: fixture.clock });
+    await redrive(fixture.requests, { clock: fixture.clock });
+    await fixture.workOff(fixture.loop({ results: another }));
+    const [result] = await another.receive();
+    assertEquals([result?.body.score.passed, fixture.asked], [true, ["s1"]]);
+  });
+
+  for (const deadLetter of [undefined, { maxDeliveries: 1 }]) {
+    const how = deadLetter === undefined ? "without" : "with";
+    it(`a sample whose agent or evaluator asks for a later retry spends no attempt, ${how} a dead-letter policy`, async () => {
+      const fixture = new Fixture();
+      await fixture.submit(1);
+      const busy = [new RetryLaterError("busy", { delayMs: 7_000 }), "S1"] as const;
+      const agent = fixture.agent({ adapter: scriptedAdapter(busy) });
+      let scored = 0;
+      const evaluator = () => {
+        if (++scored === 1) throw new RetryLaterError("busy", { delayMs: 3_000 });
+        return true;
+      };
+      const start = fixture.clock.now();
+      const options = deadLetter === undefined ? {} : { deadLetter };
+      const loop = fixture.loop({ agent, evaluator, ...options });
+      await fixture.workOff(loop);
+      const [result] = await fixture.takeResults();
+      assertEquals([loop.counts.nacked, loop.counts.deadLettered], [2, 0]);
+      assertEquals([result?.score.passed, result!.completedAt - start >= 10_000], [true, true]);
+    });
+  }
+
+  it("the steps of an agent and of an evaluator run once per sample", async () => {
+    const fixture = new Fixture();
+    await fixture.submit(1);
+    const calls: string[] = [];
+    const agent = fixture.agent({
+      prepare: async (input, { step }) => {
+        const content = await step("look up", () => (calls.push("look up"), input));
+        return { prompt: { messages: [{ role: "user", content }] } };
+      },
+    });
+    const loop = fixture.loop({
+      agent,
+      deadLetter: { maxDeliveries: 3 },
+      evaluator: async (_output, _expected, { step }) => {
+        const passed = await step("run the tests", () => (calls.push("run the tests"), true));
+        return calls.push("scored") < 4 ? noLuck() : passed;
+      },
+    });
+    await fixture.workOff(loop);
+    assertEquals(calls, ["look up", "run the tests", "scored", "scored"]);
+    assertEquals((await fixture.takeResults()).map(({ score }) => score.passed), [true]);
   });
 
   it("an unsent result is sent without its output when the output cannot be serialized", async () => {

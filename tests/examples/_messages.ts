@@ -56,4 +56,17 @@ export function messages(it: Host): void {
       assertEquals(stored, [1, 2, 1, 1, 0], said);
     },
   );
+
+  it("25: a limit slows down all workers, and a 429 pauses the queue", everywhere, async () => {
+    await using workers = start("25_rate_limit");
+    const said = await ended(workers);
+    const [, tookMs, refused, calls] =
+      /50 sent in (\d+) ms, (\d+) of (\d+) calls refused/.exec(said)?.map(Number) ?? [];
+    // The other worker may have received a message before the pause.
+    assert(refused === 1 || refused === 2, said);
+    assertEquals(calls, 50 + refused);
+    // Ten deliveries in any 200 ms: the fifty-first is 1 000 ms after the first.
+    assert(tookMs! >= 990, said);
+    assertEquals(said.match(/the queue pauses for 300 ms/g)?.length, refused);
+  });
 }

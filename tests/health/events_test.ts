@@ -203,6 +203,10 @@ describe("the events of a group", () => {
       oldestMs: i % 2 === 0 ? i : 0,
       restarts: 0,
       work: Array.from({ length: i % 2 === 0 ? 20 : 0 }, (_, n) => ({ id: `m${n}`, ageMs: i })),
+      messages: Array.from({ length: i % 2 === 0 ? 10 : 0 }, (_, n) => ({
+        ...{ id: `m${n}`, attempt: 1, runningMs: i, finishedSteps: 10 },
+        steps: Array.from({ length: 10 }, (_, step) => `the step with number ${step}`),
+      })),
     }));
     const mailboxes = Array.from({ length: 1_000 }, (_, i) => ({
       name: `mailbox-${i}`,
@@ -219,6 +223,7 @@ describe("the events of a group", () => {
     assertEquals(names.slice(-2), ["loop-998", "loop-999"], "failing");
     assertEquals([names[0], names.includes("loop-801")], ["loop-802", false], "old work first");
     assertEquals(event.loops.map(({ work }) => work.length).slice(0, 2), [4, 4]);
+    assertEquals(event.loops.map(({ messages }) => messages?.length).slice(0, 2), [1, 1]);
     assert(event.mailboxes.some(({ name }) => name === "mailbox-7"));
     assert(event.agents?.some(({ agentId }) => agentId === "agent-500"));
     assertEquals(event.leftOut, { loops: 900, mailboxes: 950, agents: 900 });

@@ -68,6 +68,21 @@ describe("the metrics of mailboxes", () => {
     await fixture.stop();
   });
 
+  it("/metrics has the rate limit of a mailbox per second, while it has one", async () => {
+    const fixture = new Fixture();
+    const { mailbox, clock } = fixture;
+    const app = fixture.app();
+    const limits = async () => (await linesOf(app)).filter((line) => line.includes("rate_limit"));
+    await mailbox.rateLimit({ max: 30, perMs: 60_000 });
+    const line = 'lastcall_mailbox_rate_limit_per_second{mailbox="jobs"} 0.5';
+    assertEquals(await limits(), [line]);
+    await mailbox.rateLimit(false);
+    await clock.advance(1_100);
+    await limits(); // answers by the last answer, and asks again
+    await clock.settle();
+    assertEquals(await limits(), []);
+  });
+
   it("/metrics has the mailboxes of the options and of the loops, each once", async () => {
     const fixture = new Fixture();
     const other = new InMemoryMailbox<string>("other", { clock: fixture.clock });

@@ -5,7 +5,9 @@ import { LoopGroup } from "../../src/group/loop_group.ts";
 import type { InFlight, Runnable } from "../../src/lifecycle/runnable.ts";
 import { healthApp, type Inspectable, type Status } from "../../src/health/mod.ts";
 import { silentLog } from "../../src/log.ts";
+import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import { deferred } from "../../src/_promises.ts";
 import type { MailboxStats } from "../../src/mailbox/mailbox.ts";
 import { FakeRuntime, VirtualClock } from "../../src/testing/mod.ts";
 import { Fixture } from "./_fixture.ts";
@@ -19,7 +21,7 @@ async function statusOf(app: ReturnType<typeof healthApp>): Promise<Status> {
 /** The status of an empty mailbox. */
 const EMPTY = {
   ...{ messages: 0, waiting: 0, delayed: 0, inFlight: 0, dead: 0 },
-  paused: false,
+  ...{ paused: false, ownerDetection: false },
   letters: [],
 };
 
@@ -84,6 +86,34 @@ describe("the status of a group", () => {
     assertEquals(group.totals.inFlight, 1);
     assertEquals(group.agents, undefined);
     await fixture.stop();
+  });
+
+  it("/status has how far the messages of a loop are, without their bodies", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new InMemoryMailbox<string>("jobs", { clock });
+    const go = deferred();
+    const loop = new MailboxLoop<string>({
+      mailbox,
+      clock,
+      log: silentLog,
+      handler: async (_, { step }) => {
+        await step("charge", () => "a receipt");
+        await go.promise;
+      },
+    });
+    const group = new LoopGroup([loop], { clock, runtime: new FakeRuntime(), log: silentLog });
+    const run = group.run();
+    await mailbox.send("a secret", { id: "tea" });
+    await clock.advance(2_000);
+    const app = healthApp(group, { clock, log: silentLog });
+    const { loops: [status] } = await statusOf(app);
+    assertEquals(status?.messages, [
+      { id: "tea", attempt: 1, runningMs: 2_000, finishedSteps: 1, steps: ["charge"] },
+    ]);
+    assertEquals(/secret|receipt/.test(await (await app.request("/status")).text()), false);
+    go.resolve();
+    await clock.until(group.shutdown());
+    await run;
   });
 
   it("/status has the progress of a stop", async () => {
@@ -171,7 +201,10 @@ describe("the status of a group", () => {
     await statusOf(app);
     await clock.settle();
     assertEquals((await statusOf(app)).mailboxes, [
-      { ...place("frozen"), messages: 10, waiting: 7, delayed: 2, inFlight: 1 },
+      {
+        ...{ ...place("frozen"), ownerDetection: false },
+        ...{ messages: 10, waiting: 7, delayed: 2, inFlight: 1 },
+      },
       { ...place("jobs"), ...EMPTY },
     ]);
   });

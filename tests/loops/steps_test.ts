@@ -165,3 +165,60 @@ it("peek shows how far a message is, and a redriven message continues", async ()
   await worker.clock.until(work(() => {}).run({ maxMessages: 1 }));
   assertEquals(calls, ["charge", "mail"]);
 });
+
+it("no step begins after the work was cancelled, so that no other worker repeats its effect", async () => {
+  const worker = new Worker();
+  await worker.fill(1);
+  const calls: string[] = [];
+  const ended: string[] = [];
+  const handler = (name: string, waitMs: number) =>
+    worker.loop(async (_, { step }) => {
+      await step("charge", () => calls.push(`${name} charge`));
+      await worker.clock.sleep(waitMs); // ignores its signal
+      await step("mail", () => calls.push(`${name} mail`)).catch((error) => {
+        ended.push(`${name}: ${error.name}`);
+        throw error;
+      });
+    }, { lease: false });
+  const slow = handler("slow", 20_000);
+  const slowRun = slow.run({ maxIterations: 1, visibilityTimeoutMs: 5_000 });
+  await worker.clock.advance(100);
+  await worker.clock.until(slow.shutdown({ timeoutMs: 3_000 }));
+  await worker.clock.advance(6_000);
+  await worker.clock.until(handler("quick", 0).run({ maxMessages: 1 }));
+  await worker.clock.until(slowRun);
+  assertEquals(calls, ["slow charge", "quick mail"]);
+  assertEquals(ended, ["slow: CancelledError"]);
+});
+
+it("20 stops of a job that makes progress spend no attempt", async () => {
+  const worker = new Worker();
+  await worker.fill(1);
+  const calls: number[] = [];
+  const attempts = new Set<number>();
+  const work = () =>
+    worker.loop(async (message, { step, stopping, attempt }) => {
+      attempts.add(attempt);
+      for (let i = 1; i <= 20; i++) {
+        await step(`step ${i}`, async () => {
+          calls.push(i);
+          await worker.clock.sleep(1_000);
+        });
+        if (stopping.aborted) return await message.release();
+      }
+    }, { deadLetter: { maxDeliveries: 3 } });
+  let stops = 0;
+  while (await worker.mailbox.approximateCount() > 0) {
+    const loop = work();
+    const run = loop.run({ untilEmpty: true, waitTimeMs: 0 });
+    await worker.clock.advance(500);
+    if (stops < 20) {
+      stops++;
+      await worker.clock.until(loop.shutdown());
+    }
+    await worker.clock.until(run);
+  }
+  assertEquals(calls, Array.from({ length: 20 }, (_, i) => i + 1));
+  assertEquals([stops, [...attempts]], [20, [1]]);
+  assertEquals(await worker.mailbox.deadLetters.approximateCount(), 0);
+});

@@ -39,6 +39,30 @@ describe("the mailboxes on the live page", { skip }, () => {
     go.resolve();
   });
 
+  it("the live page shows how long a mailbox is paused, its limit, and that dead workers are noticed", async () => {
+    const mailbox = new InMemoryMailbox<string>("orders");
+    const loop = new MailboxLoop({ mailbox, handler: () => {}, log: silentLog });
+    await using served = await PageGroup.start([loop]);
+    await using view = await PageView.at(browser, served.url);
+    const row = view.row(/^Mailboxes/, "orders");
+    assertEquals(await row.getByText(/at most|notices/).count(), 0);
+    await mailbox.pause({ forMs: 3_600_000 });
+    await mailbox.rateLimit({ max: 1_200, perMs: 60_000 });
+    const capabilities = { ...mailbox.capabilities, ownerDetection: true };
+    Object.defineProperty(mailbox, "capabilities", { value: capabilities });
+    await row.getByText(/^paused, (59 min \d+ s|1 h 0 min) left$/).waitFor();
+    await row.getByText("at most 1\u202f200 per minute", { exact: true }).waitFor();
+    await row.getByText("notices dead workers", { exact: true }).waitFor();
+    for (const colorScheme of ["light", "dark"] as const) {
+      await view.page.emulateMedia({ colorScheme });
+      assertEquals(await flaws(view.page), [], colorScheme);
+    }
+    await mailbox.rateLimit({ max: 10, perMs: 500 });
+    await row.getByText("at most 10 per 500 ms", { exact: true }).waitFor();
+    await mailbox.rateLimit(false);
+    await row.getByText("at most").waitFor({ state: "detached" });
+  });
+
   it("the live page shows when an engine is unreachable, and when it is back", async () => {
     const mailbox = new FaultyMailbox<string>("orders");
     const loop = new MailboxLoop({ mailbox, handler: () => {}, log: silentLog });

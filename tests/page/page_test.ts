@@ -75,6 +75,36 @@ describe("the live page", { skip }, () => {
     await board.close();
   });
 
+  it("the live page shows how far a message is: its attempt and its finished steps", async () => {
+    const mailbox = new InMemoryMailbox<string>("orders");
+    const [go, printed] = [deferred(), deferred()];
+    const loop = new MailboxLoop<string>({
+      mailbox,
+      name: "kitchen",
+      backoff: { minMs: 1, maxMs: 1 },
+      handler: async (_, { step, attempt }) => {
+        await step("charge <b>", () => 1);
+        if (attempt === 1) throw new Error("no paper");
+        await step("print", () => 2);
+        printed.resolve();
+        await go.promise;
+      },
+      log: silentLog,
+    });
+    await mailbox.send("tea", { id: "tea" });
+    await using served = await PageGroup.start([loop]);
+    {
+      await using view = await PageView.at(browser, served.url);
+      await printed.promise;
+      const { page } = view;
+      await page.getByRole("button", { name: "kitchen", expanded: false }).press("Enter");
+      await page.getByRole("list", { name: "Oldest work of kitchen" })
+        .getByText("attempt 2, 2 finished steps: charge <b>, print", { exact: true }).waitFor();
+      assertEquals(await flaws(page), []);
+    }
+    go.resolve();
+  });
+
   it("the live page follows a shutdown with its remaining time and its work in flight", async () => {
     const { mailbox, go, loop } = orderLoop();
     await mailbox.send("tea", { id: "tea" });

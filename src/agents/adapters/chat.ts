@@ -1,4 +1,6 @@
 import { EventSourceParserStream } from "eventsource-parser/stream";
+import { type Clock, systemClock } from "../../clock.ts";
+import { RetryLaterError } from "../../errors.ts";
 import type { Adapter, AdapterContext, Prompt } from "../adapter.ts";
 import type { TokenUsage } from "../budget.ts";
 
@@ -16,6 +18,8 @@ export interface ChatAdapterOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Makes the HTTP calls, for a proxy or a test. @default {globalThis.fetch} */
   readonly fetch?: typeof fetch;
+  /** Compares the date of a `retry-after` with the time, where the response has no date. @default {systemClock} */
+  readonly clock?: Clock;
 }
 
 /** The provider rejected a call, or ended the stream too early. */
@@ -44,8 +48,18 @@ interface Chunk {
 
 const MAX_EXCERPT_CHARACTERS = 300;
 
+/** The statuses whose `retry-after` says when the provider takes calls again. */
+const BUSY: ReadonlySet<number> = new Set([429, 503]);
+
+/** The shortest pause after `retry-after`, also where it is 0 or in the past. */
+const MIN_RETRY_AFTER_MS = 1_000;
+
 /**
  * Returns an adapter for the streaming chat completions API, which most providers and local servers offer.
+ *
+ * When the provider answers 429 or 503 with `retry-after`, the adapter throws a {@linkcode RetryLaterError}: an
+ * `AgentLoop` retries the request after that time, without spending an attempt. Other rejections throw a
+ * {@linkcode ChatApiError}.
  *
  * @throws {TypeError} when `baseUrl` is not a URL.
  *
@@ -80,10 +94,11 @@ export function chatAdapter(options: ChatAdapterOptions): Adapter {
 
 async function call(
   url: URL,
-  { model, apiKey, parameters, headers, fetch = globalThis.fetch }: ChatAdapterOptions,
+  options: ChatAdapterOptions,
   { messages }: Prompt,
   { signal, run, budget }: AdapterContext,
 ): Promise<Response> {
+  const { model, apiKey, parameters, headers, fetch = globalThis.fetch } = options;
   const { outputTokens } = budget.left;
   const response = await fetch(url, {
     method: "POST",
@@ -104,8 +119,35 @@ async function call(
     }),
   });
   if (response.ok && response.body !== null) return response;
+  throw await rejection(response, options);
+}
+
+/** Returns the error for a call that the provider rejected. */
+async function rejection(
+  response: Response,
+  { model, clock = systemClock }: ChatAdapterOptions,
+): Promise<ChatApiError | RetryLaterError> {
+  const { status } = response;
   const text = (await response.text()).slice(0, MAX_EXCERPT_CHARACTERS);
-  throw new ChatApiError(`Chat API returned status ${response.status}: ${text}`, response.status);
+  const error = new ChatApiError(`Chat API returned status ${status}: ${text}`, status);
+  const delayMs = BUSY.has(status) ? retryAfterMs(response.headers, clock) : undefined;
+  if (delayMs === undefined) return error;
+  return new RetryLaterError(
+    `Model "${model}" takes no calls for ${delayMs} ms (status ${status})`,
+    { delayMs, cause: error },
+  );
+}
+
+/**
+ * Returns the pause that `retry-after` asks for: seconds, or a date by the clock of the provider, which `date`
+ * tells. Undefined without a valid `retry-after`.
+ */
+function retryAfterMs(headers: Headers, clock: Clock): number | undefined {
+  const text = headers.get("retry-after")?.trim() ?? "";
+  if (/^\d+(\.\d+)?$/.test(text)) return Math.max(MIN_RETRY_AFTER_MS, Number(text) * 1_000);
+  const [at, date] = [Date.parse(text), Date.parse(headers.get("date") ?? "")];
+  if (Number.isNaN(at) || !/^[a-z]/i.test(text)) return undefined;
+  return Math.max(MIN_RETRY_AFTER_MS, at - (Number.isNaN(date) ? clock.now() : date));
 }
 
 async function* chunks(response: Response): AsyncGenerator<Chunk> {

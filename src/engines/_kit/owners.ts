@@ -13,9 +13,9 @@ export interface OwnerRegistry<O> {
   absent(): Promise<readonly O[]>;
   /**
    * Expires the leases of an owner that has died, removes the owner, and wakes receivers. Returns how many
-   * messages became visible.
+   * messages became visible, for all queues by their names if the owners are not those of one queue.
    */
-  expire(owner: O): Promise<number>;
+  expire(owner: O): Promise<number | Readonly<Record<string, number>>>;
 }
 
 /** Options of {@linkcode OwnerWatch}. */
@@ -57,12 +57,18 @@ export class OwnerWatch<O extends string | number> {
   /** The time until the next look is due, in milliseconds. A receive that waits longer would delay it. */
   get nextLookMs(): number {
     const { clock } = this.#options;
+    // A look that takes longer must not let receives follow one another without a pause.
+    if (this.#looking !== undefined) return LOOK_INTERVAL_MS;
     return Math.max(0, this.#lookedAt + LOOK_INTERVAL_MS - clock.monotonic());
   }
 
   /** Looks for dead owners in the background, if a look is due. */
   look(): void {
-    if (this.#stopped || this.#looking !== undefined || this.nextLookMs > 0) return;
+    if (this.nextLookMs === 0) this.#start();
+  }
+
+  #start(): void {
+    if (this.#stopped || this.#looking !== undefined) return;
     this.#looking = this.#look().finally(() => {
       this.#looking = undefined;
       this.#continue();
@@ -87,13 +93,18 @@ export class OwnerWatch<O extends string | number> {
       this.#absentSince = new Map(absent.map((owner) => [owner, before.get(owner) ?? now]));
       for (const [owner, since] of this.#absentSince) {
         if (this.#stopped || now - since < graceMs) continue;
-        const messages = await this.#registry.expire(owner);
+        const expired = await this.#registry.expire(owner);
         this.#absentSince.delete(owner);
-        log.warn("worker died; its messages are delivered again", {
-          mailbox: queue,
-          owner,
-          messages,
-        });
+        const queues = typeof expired === "number" ? { [queue]: expired } : expired;
+        for (const [mailbox, messages] of Object.entries(queues)) {
+          // Several processes may find the same owner, but each message becomes visible once.
+          if (messages === 0) log.debug("worker died; it held no messages", { mailbox, owner });
+          else {log.warn("worker died; its messages are delivered again", {
+              mailbox,
+              owner,
+              messages,
+            });}
+        }
       }
     } catch (error) {
       // The engine is away: nothing is known about its owners. A receive reports the failure.
@@ -105,6 +116,6 @@ export class OwnerWatch<O extends string | number> {
   #continue(): void {
     this.#cancel?.();
     if (this.#stopped || this.#absentSince.size === 0) return;
-    this.#cancel = this.#options.clock.schedule(LOOK_INTERVAL_MS, () => this.look());
+    this.#cancel = this.#options.clock.schedule(LOOK_INTERVAL_MS, () => this.#start());
   }
 }

@@ -30,6 +30,11 @@ export interface EngineRegistration {
   readonly file?: (url: MailboxUrl) => string | undefined;
   /** What opening a mailbox creates even with `migrate: false`: `the streams of a mailbox on NATS`. */
   readonly alwaysCreates?: string;
+  /**
+   * Returns what the engine needs to notice workers that died; undefined for a URL where it cannot. A mailbox
+   * may learn from its first receive whether it has that, and tells it in `capabilities.ownerDetection`.
+   */
+  readonly ownerDetection?: (url: MailboxUrl) => string | undefined;
   /** Opens a mailbox. */
   readonly open: MailboxOpener;
   /** Opens what extends leases on another thread, for engines with `offThread`. */

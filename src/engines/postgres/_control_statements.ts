@@ -7,6 +7,8 @@ export interface ControlStatements {
   readonly stats: string;
   readonly pause: string;
   readonly resume: string;
+  readonly limit: string;
+  readonly unlimit: string;
   readonly purge: string;
   readonly queues: string;
   readonly drop: string;
@@ -72,17 +74,45 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
     cancel: `select cancelled, in_flight as held, advanced::int as advanced
       from "${schema}".cancel($1::text, $2::text, $3::text, $4::text)`,
     count: `select count(*)::float8 as count from (${ofQueue("id")}) as message`,
-    stats: `select count(*) filter (where state = 'waiting')::float8 as waiting,
-        count(*) filter (where state = 'delayed')::float8 as delayed,
-        count(*) filter (where state = 'inFlight')::float8 as flying,
-        (extract(epoch from clock_timestamp() - min(enqueued_at) filter (where state = 'waiting'))
-          * 1000)::float8 as oldest,
-        exists (select from ${controls} where queue = $1::text and key is null) as paused
-      from (${ofQueue(`${STATE} as state, enqueued_at`)}) as message`,
+    stats: `select counted.*, (case when queue is null then 0 else (
+          extract(epoch from coalesce(paused_until, 'infinity')) -
+          extract(epoch from clock_timestamp())
+        ) * 1000 end)::float8 as paused, max_deliveries as most, period_ms as period
+      from (
+        select count(*) filter (where state = 'waiting')::float8 as waiting,
+          count(*) filter (where state = 'delayed')::float8 as delayed,
+          count(*) filter (where state = 'inFlight')::float8 as flying,
+          (extract(epoch from clock_timestamp() - min(enqueued_at) filter (where state = 'waiting'))
+            * 1000)::float8 as oldest
+        from (${ofQueue(`${STATE} as state, enqueued_at`)}) as message
+      ) as counted left join ${controls} on queue = $1::text and key is null`,
 
-    pause: `insert into ${controls} (queue) select $1::text
-      where not exists (select from ${controls} where queue = $1::text and key is null)`,
-    resume: `delete from ${controls} where queue = $1::text and key is null`,
+    // Never shortens a pause. A pause of an earlier version has no end.
+    pause: `insert into ${controls} as control (queue, paused_until)
+      values ($1::text, case when $2::text::float8 < 'infinity'
+        then clock_timestamp() + $2::text::float8 * interval '1 ms' else 'infinity' end)
+      on conflict (queue) where key is null do update set paused_until =
+        greatest(coalesce(control.paused_until, 'infinity'), excluded.paused_until)`,
+    resume: `with resumed as (
+        delete from ${controls} where queue = $1::text and key is null and max_deliveries is null
+      )
+      update ${controls} set paused_until = '-infinity'
+      where queue = $1::text and key is null and max_deliveries is not null`,
+
+    // What was delivered before counts under a new limit with the same period.
+    limit: `insert into ${controls} as control (queue, paused_until, max_deliveries, period_ms)
+      values ($1::text, '-infinity', $2::text::int, $3::text::float8)
+      on conflict (queue) where key is null do update set
+        max_deliveries = excluded.max_deliveries, period_ms = excluded.period_ms,
+        parts = case when control.period_ms = excluded.period_ms then control.parts end,
+        counts = case when control.period_ms = excluded.period_ms then control.counts end`,
+    unlimit: `with unlimited as (
+        delete from ${controls}
+        where queue = $1::text and key is null and paused_until <= clock_timestamp()
+      )
+      update ${controls} set max_deliveries = null, period_ms = null, parts = null, counts = null
+      where queue = $1::text and key is null and
+        coalesce(paused_until, 'infinity') > clock_timestamp()`,
 
     // A sender may store a message behind one that this deletes, so `joinKeys` has to look at the keys.
     purge: `with removed as (
@@ -109,7 +139,8 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
       )
       select distinct regexp_replace(queue, '(\\.dead)+$', '') as name from (
         select queue from names where queue <> '' union
-        select queue from ${controls} where key is null
+        select queue from ${controls} where key is null and (max_deliveries is not null or
+          coalesce(paused_until, 'infinity') > clock_timestamp())
       ) as all_names order by 1`,
     drop: `with dropped as (
         delete from ${messages} where id = any(array(

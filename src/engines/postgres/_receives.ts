@@ -4,6 +4,7 @@ import type { Received } from "../../mailbox/engine.ts";
 import type { Random } from "../../random.ts";
 import { LostCalls } from "../_kit/calls.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
+import type { Owners } from "./_owners.ts";
 import { PostgresDelivery, type Row } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 
@@ -13,6 +14,10 @@ const LOCKED_RETRY_MS = 5;
 /** When the next message is due, and what has to be done before a receive. */
 interface NextDue {
   readonly ms: number;
+  /** True when a message is in flight, with any process. */
+  readonly flying: boolean;
+  /** True when the queue has a pause or a rate limit. */
+  readonly controlled: boolean;
   /** True when messages have to join the lines of their keys, or keys have to be unblocked. */
   readonly joins: boolean;
 }
@@ -31,6 +36,7 @@ interface ReceivesOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly registers?: boolean | undefined;
 }
 
 /**
@@ -41,20 +47,27 @@ export class Receives {
   readonly #queue: string;
   readonly #random: Random;
   readonly #log: Log;
+  readonly #owners: Owners;
+  readonly #registers: boolean;
   readonly #call: Call;
   readonly #release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>;
   /** The nonces of receives that failed: the server may have run them. */
   readonly #lost: LostCalls<string>;
+  /** True after the queue had a pause or a rate limit. Then the first statement looks at them. */
+  #controlled = false;
 
   constructor(
     queue: string,
     options: ReceivesOptions,
+    owners: Owners,
     call: Call,
     release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>,
   ) {
     this.#queue = queue;
     this.#random = options.random;
     this.#log = options.log;
+    this.#owners = owners;
+    this.#registers = options.registers === true;
     this.#call = call;
     this.#release = release;
     this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
@@ -62,19 +75,29 @@ export class Receives {
 
   /** Leases visible messages, at most `max`. */
   async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+    if (this.#registers) {
+      await this.#owners.register();
+      this.#owners.look();
+    }
     if (this.#lost.nextLookMs === 0) await this.#releaseLost();
     let received = await this.#receiveReady(max, visibilityMs, false);
     if (received !== undefined) return received;
     let due = await this.#nextDue();
+    if (due.controlled && !this.#controlled) {
+      this.#controlled = true;
+      return await this.receive(max, visibilityMs);
+    }
     if (due.ms <= 0 || due.joins) {
       if (due.ms <= 0) await this.#call("makeDueReady", "receive", [this.#queue]);
       if (due.joins) await this.#call("joinKeys", "receive", [this.#queue]);
       received = await this.#receiveReady(max, visibilityMs, true);
       if (received !== undefined) return received;
-      const { ms, joins } = await this.#nextDue();
-      due = { ms: joins ? LOCKED_RETRY_MS : Math.max(LOCKED_RETRY_MS, ms), joins };
+      due = await this.#nextDue();
+      const ms = due.joins ? LOCKED_RETRY_MS : Math.max(LOCKED_RETRY_MS, due.ms);
+      due = { ...due, ms };
     }
-    return { deliveries: [], nextDueMs: Math.min(due.ms, this.#lost.nextLookMs) };
+    const lookMs = due.flying && this.#registers ? this.#owners.nextLookMs : Infinity;
+    return { deliveries: [], nextDueMs: Math.min(due.ms, this.#lost.nextLookMs, lookMs) };
   }
 
   /** Leases ready messages. Unless `ignoreDue` is set, it leases none while a hidden message is due. */
@@ -83,14 +106,18 @@ export class Receives {
     visibilityMs: number,
     ignoreDue: boolean,
   ): Promise<Received<string> | undefined> {
-    const nonce = `${Math.floor(this.#random.number() * Number.MAX_SAFE_INTEGER)}`;
+    const nonce = this.#owners.receipt(this.#random);
     const parameters = [this.#queue, `${max}`, `${visibilityMs}`, nonce, `${ignoreDue}`];
+    const statement = this.#controlled ? "receiveControlled" : "receive";
     try {
       const late = (rows: readonly SqlRow[]) => this.#releaseLate(deliveriesOf(rows, nonce));
-      const rows = await this.#call("receive", "receive", parameters, late);
-      if (rows.length === 0) return undefined;
-      const now = Math.floor(Number(rows[0]!.now));
-      return { deliveries: deliveriesOf(rows, nonce), nextDueMs: 0, now };
+      const rows = await this.#call(statement, "receive", parameters, late);
+      const wait = rows[0]?.wait ?? null;
+      this.#controlled &&= wait !== null;
+      const deliveries = deliveriesOf(rows, nonce);
+      if (deliveries.length === 0 && Number(wait) === 0) return undefined;
+      const now = deliveries.length === 0 ? undefined : Math.floor(Number(rows[0]!.now));
+      return { deliveries, nextDueMs: Math.min(Number(wait), this.#lost.nextLookMs), now };
     } catch (error) {
       this.#lost.add(nonce);
       throw error;
@@ -120,14 +147,19 @@ export class Receives {
 
   async #nextDue(): Promise<NextDue> {
     const [row] = await this.#call("nextDue", "receive", [this.#queue]);
-    const { ms = null, joins = false } = row ?? {};
-    return { ms: ms === null ? Infinity : Number(ms), joins: joins === true };
+    const { ms, flying, controlled, joins } = row!;
+    return {
+      ms: ms === null ? Infinity : Number(ms),
+      flying: flying === true,
+      controlled: controlled === true,
+      joins: joins === true,
+    };
   }
 }
 
-/** Returns the rows of a receive in the order of delivery: `returning` has none. */
+/** Returns the messages of a receive in the order of delivery: `returning` has none. */
 function deliveriesOf(rows: readonly SqlRow[], nonce: string): PostgresDelivery[] {
-  const found = rows as unknown as readonly Row[];
+  const found = rows.filter(({ number }) => number !== null) as unknown as readonly Row[];
   const sorted = found.toSorted((a, b) => {
     return Number(b.priority) - Number(a.priority) || Number(a.number) - Number(b.number);
   });

@@ -1,10 +1,11 @@
 import { show } from "../../_checks.ts";
 import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Calls } from "./_calls.ts";
+import { versionFive } from "./_version_five.ts";
 import { versionFour } from "./_version_four.ts";
 
 /** The schema version of this package. */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /** Throws for a name that needs quoting, because statements contain the schema name literally. */
 export function checkSchema(name: string): string {
@@ -86,6 +87,10 @@ begin
   if version_now < 4 then
     ${versionFour(schema)}
     insert into "${schema}".migrations (version) values (4);
+  end if;
+  if version_now < 5 then
+    ${versionFive(schema)}
+    insert into "${schema}".migrations (version) values (5);
   end if;
 end $migration$`;
 }

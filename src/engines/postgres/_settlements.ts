@@ -11,10 +11,14 @@ export interface Row {
   readonly count: number;
   readonly enqueued: number;
   readonly checkpoint: string | null;
-  /** Only a receive returns these. `line` is the key of the message, and `now` the time of the receive. */
+  /**
+   * Only a receive returns these. `line` is the key of the message, `now` the time of the receive, and
+   * `expired` the number of expired leases.
+   */
   readonly priority?: number;
   readonly line?: string | null;
   readonly now?: number;
+  readonly expired?: number | null;
   /** Only `peek` and `find` return it. */
   readonly state?: MessageState;
 }
@@ -28,6 +32,7 @@ export class PostgresDelivery implements Delivery<string> {
   readonly body: string;
   readonly meta: string | undefined;
   readonly deliveryCount: number;
+  readonly leaseExpiries: number;
   readonly enqueuedAt: number;
   readonly checkpoint: string | undefined;
   readonly state: MessageState | undefined;
@@ -45,6 +50,7 @@ export class PostgresDelivery implements Delivery<string> {
     this.body = row.body;
     this.meta = row.meta ?? undefined;
     this.deliveryCount = Number(row.count);
+    this.leaseExpiries = Number(row.expired ?? 0);
     this.enqueuedAt = Math.floor(Number(row.enqueued));
     this.checkpoint = row.checkpoint ?? undefined;
     this.state = row.state;

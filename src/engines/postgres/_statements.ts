@@ -1,19 +1,15 @@
 import { FREE_RELEASES } from "../../mailbox/engine.ts";
-import { COLUMNS, type ControlStatements, controlStatements } from "./_control_statements.ts";
+import { type ControlStatements, controlStatements } from "./_control_statements.ts";
+import { type ReceiveStatements, receiveStatements } from "./_receive_statements.ts";
 
 /** All statements on the table, by name. */
-export interface Statements extends ControlStatements {
+export interface Statements extends ControlStatements, ReceiveStatements {
   readonly send: string;
   readonly sendGenerated: string;
   readonly sendBounded: string;
   readonly store: string;
   readonly storeInTransaction: string;
   readonly forgetIds: string;
-  readonly receive: string;
-  readonly nextDue: string;
-  readonly makeDueReady: string;
-  readonly joinKeys: string;
-  readonly releaseLost: string;
   readonly acknowledge: string;
   readonly acknowledgeKeyed: string;
   readonly acknowledgeInTransaction: string;
@@ -97,6 +93,7 @@ export function statementsFor(schema: string): Statements {
 
   return {
     ...controlStatements(schema, inLine),
+    ...receiveStatements(schema, inLine, relaxed),
     send: `with stored as (${insertNew("")}) select ${ids}`,
 
     // For messages whose ids no sender has chosen: there are no duplicates to look for.
@@ -117,71 +114,6 @@ export function statementsFor(schema: string): Statements {
         select ctid from ${remembered} where forget_at <= now() and ${relaxed}
         order by forget_at limit $1::text::bigint for update skip locked
       ))`,
-
-    // The range instead of an equality makes `messages_line` the only index that gives the order. The
-    // statement receives nothing while a hidden message is due, because that one may be older: `makeDueReady`
-    // has to run first. Parameter 5 skips this check, because another worker may have locked the due
-    // message. The update finds its rows by primary key: a join would depend on stale statistics.
-    receive: `with oldest as materialized (
-        select id from ${messages}
-        where queue = $1::text and receipt is null and visible_at <= '-infinity' and
-          ($5::text::boolean or not exists (
-            select from ${messages} where queue = $1::text and receipt is null and
-              visible_at > '-infinity' and visible_at <= now()
-          ) and not exists (
-            select from ${messages}
-            where queue = $1::text and receipt is not null and visible_at <= now()
-          )) and not exists (
-            select from ${controls} where queue = $1::text and (key is null or not $5::text::boolean))
-          and ${relaxed}
-        order by ${inLine} limit $2::text::bigint for update skip locked
-      )
-      update ${messages} set receipt = $4::text::bigint, attempts = attempts + 1,
-        visible_at = now() + $3::text::float8 * interval '1 ms'
-      where id = any(array(select id from oldest)) returning ${COLUMNS}, priority, key as line,
-        (select floor(date_part('epoch', now()) * 1000)::text) as now`,
-
-    // No row while the queue is paused. Without a time when the queue is empty; 0 when a message is ready
-    // but another worker has locked it.
-    nextDue: `select (
-        select case when at > '-infinity'
-          then (extract(epoch from at) - extract(epoch from clock_timestamp())) * 1000
-          else 0 end::float8
-        from least((
-          select visible_at from ${messages} where queue = $1::text and receipt is null
-          order by ${inLine} limit 1
-        ), (
-          select visible_at from ${messages} where queue = $1::text and receipt is not null
-          order by visible_at, (id + 0) limit 1
-        )) as at
-      ) as ms, exists (
-        select from ${messages} where queue = $1::text and key is not null and place is null and
-          visible_at <= clock_timestamp()
-      ) or exists (
-        select from ${controls} where queue = $1::text and key is not null
-      ) as joins
-      where not exists (select from ${controls} where queue = $1::text and key is null)`,
-
-    // Messages that have not joined the line of their key are left to `joinKeys`.
-    makeDueReady: `with due as materialized (
-        select id from ${messages}
-        where queue = $1::text and receipt is null and visible_at > '-infinity' and
-          visible_at <= now() and (key is null or place is not null)
-        order by ${inLine} limit 10000 for update skip locked
-      ), expired as materialized (
-        select id from ${messages}
-        where queue = $1::text and receipt is not null and visible_at <= now()
-        order by visible_at, (id + 0) limit 10000 for update skip locked
-      )
-      update ${messages} set visible_at = '-infinity', receipt = null
-      where id = any(array(select id from due union all select id from expired))`,
-    joinKeys: `select advanced::int as advanced from "${schema}".join_keys($1::text)`,
-
-    // Releases the messages of receives whose reply was lost.
-    releaseLost: `update ${messages} set visible_at = '-infinity', receipt = null,
-        attempts = attempts - 1
-      where queue = $1::text and receipt is not null and visible_at > now() and
-        receipt = any($2::text::bigint[])`,
 
     acknowledge: `delete from ${messages} where ${held} returning id::text as number`,
     acknowledgeKeyed: settle("null, null, null"),

@@ -1,7 +1,7 @@
 import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { systemRandom } from "../../random.ts";
-import type { Server } from "./client.ts";
+import type { Server, SqlClient } from "./client.ts";
 
 /** How long the connection stays open without receivers. Receivers come and go all the time. */
 const LINGER_MS = 5_000;
@@ -65,6 +65,10 @@ export class WakeUps {
   /** The received parts of long ids, by sender. */
   readonly #parts = new Map<string, string>();
   #stop: Stop | undefined;
+  /** The client that listens, or will. */
+  #client: SqlClient | undefined;
+  /** Gets the pid of the connection. The connection stays open while it is set. */
+  #onConnection: ((pid: number | undefined) => void) | undefined;
   #cancelLinger: Cancel | undefined;
   #cancelProbe: Cancel | undefined;
   #echoReceived = true;
@@ -94,6 +98,18 @@ export class WakeUps {
     return this.#listening(this.#cancels.add(queue, listener));
   }
 
+  /**
+   * Keeps the connection open until the returned function is called. Calls `listener` each time it listens, with
+   * the pid of the server's process, or undefined if the client does not tell it.
+   */
+  keep(listener: (pid: number | undefined) => void): () => void {
+    this.#onConnection = listener;
+    const client = this.#client;
+    const remove = this.#listening(() => this.#onConnection = undefined);
+    if (client !== undefined) void this.#tellConnection(client);
+    return remove;
+  }
+
   /** Calls the listeners of this queue. */
   wake(queue: string): void {
     this.#wakes.call(queue);
@@ -110,8 +126,10 @@ export class WakeUps {
     this.#cancelProbe?.();
     this.#wakes.clear();
     this.#cancels.clear();
+    this.#onConnection = undefined;
     const stop = this.#stop;
     this.#stop = undefined;
+    this.#client = undefined;
     await stop?.();
   }
 
@@ -125,7 +143,8 @@ export class WakeUps {
     }
     return () => {
       remove();
-      if (this.#wakes.queues.length + this.#cancels.queues.length === 0) this.#linger();
+      const listeners = this.#wakes.queues.length + this.#cancels.queues.length;
+      if (listeners === 0 && this.#onConnection === undefined) this.#linger();
     };
   }
 
@@ -152,12 +171,16 @@ export class WakeUps {
   #listen(): Stop {
     const { callerClient } = this.#server;
     const own = callerClient === undefined ? this.#server.connect(1) : undefined;
+    const client = callerClient ?? own!;
+    this.#client = client;
     let on = true;
-    const listening = (callerClient ?? own!).listen(
-      this.#channel,
-      (payload) => on && this.#onNotification(payload),
-      () => on && this.#wakeAll(), // notifications before this moment were lost
-    );
+    const onListen = () => {
+      if (!on) return;
+      this.#wakeAll(); // notifications before this moment were lost
+      if (this.#onConnection !== undefined) void this.#tellConnection(client);
+    };
+    const onNotify = (payload: string) => on && this.#onNotification(payload);
+    const listening = client.listen(this.#channel, onNotify, onListen);
     listening.catch((error) => {
       if (on) {
         this.#log.debug(
@@ -187,6 +210,17 @@ export class WakeUps {
       this.#parts.delete(sender);
       if (part === parts) this.cancelled(queue, id);
       else this.#parts.set(sender, id);
+    }
+  }
+
+  /** Another listener of the same channel shares the connection, and gets its state. */
+  async #tellConnection(client: SqlClient): Promise<void> {
+    try {
+      const { state, unlisten } = await client.listen(this.#channel, () => {});
+      await unlisten();
+      if (this.#client === client) this.#onConnection?.(state?.pid ?? undefined);
+    } catch {
+      // The connection broke; the client listens again.
     }
   }
 

@@ -32,12 +32,18 @@ export interface SqlClient {
     parameters?: SqlParameter[],
     options?: { prepare?: boolean },
   ): SqlQuery;
-  /** Listens to a channel until `unlisten`, and again after a reconnect. */
+  /**
+   * Listens to a channel until `unlisten`, and again after a reconnect. The `state` has the pid of the server's
+   * process for the connection; without it, other processes do not notice when this one dies.
+   */
   listen(
     channel: string,
     onNotify: (payload: string) => void,
     onListen?: () => void,
-  ): Promise<{ unlisten(): Promise<void> }>;
+  ): Promise<{
+    readonly state?: { readonly pid?: number | null | undefined } | undefined;
+    unlisten(): Promise<void>;
+  }>;
 }
 
 /** A client that this package created and has to end. */

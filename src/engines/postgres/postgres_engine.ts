@@ -7,6 +7,7 @@ import type {
   EngineTransaction,
   Entry,
   OffThreadPlan,
+  RateLimit,
   Received,
 } from "../../mailbox/engine.ts";
 import { isMailboxError } from "../../mailbox/errors.ts";
@@ -31,6 +32,11 @@ export interface PostgresEngineOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  /**
+   * True when its first receive registers this process as an owner of leases, and its receives look for owners
+   * that have died. @default {false}
+   */
+  readonly registers?: boolean | undefined;
   /** The URL and schema for another thread; undefined for a client of the caller. */
   readonly offThread?: Pick<ExtenderOptions, "url" | "schema"> | undefined;
 }
@@ -46,14 +52,11 @@ export interface ExtenderOptions {
 /** After so many new remembered ids, old ones are deleted, at least ten times as many. */
 const IDS_PER_CLEANUP = 100;
 
+/** Behind a connection pooler. */
+const UNREGISTERED_CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, ownerDetection: false };
+
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    leaseExpiries: false,
-    rateLimit: false,
-    ownerDetection: false,
-  };
   readonly label = "PostgreSQL";
   readonly #queue: string;
   readonly #link: PostgresLink;
@@ -81,12 +84,20 @@ export class PostgresEngine implements Engine<string> {
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
-    this.#receives = new Receives(queue, options, (...call) => this.#call(...call), (late) => {
-      return this.release(late);
-    });
+    this.#receives = new Receives(
+      queue,
+      options,
+      link.owners,
+      (...call) => this.#call(...call),
+      (late) => this.release(late),
+    );
     this.#settlements = new Settlements(async (...call) =>
       this.#wakeNext(await this.#call(...call))
     );
+  }
+
+  get capabilities(): Capabilities {
+    return this.#link.owners.available ? FULL_CAPABILITIES : UNREGISTERED_CAPABILITIES;
   }
 
   async send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -166,12 +177,15 @@ export class PostgresEngine implements Engine<string> {
 
   async stats(): Promise<EngineStats> {
     const [row] = await this.#call("stats", "count", [this.#queue]);
-    const { waiting, delayed, flying, oldest, paused } = row!;
+    const { waiting, delayed, flying, oldest, paused, most, period } = row!;
+    const pausedForMs = Number(paused);
     return {
       waiting: Number(waiting),
       delayed: Number(delayed),
       inFlight: Number(flying),
-      paused: paused === true,
+      paused: pausedForMs > 0,
+      ...(pausedForMs > 0 && pausedForMs < Infinity && { pausedForMs }),
+      ...(most !== null && { rateLimit: { max: Number(most), perMs: Number(period) } }),
       ...(oldest !== null && { oldestWaitingMs: Math.max(0, Number(oldest)) }),
     };
   }
@@ -202,9 +216,16 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async pause(forMs: number): Promise<void> {
-    const paused = forMs > 0;
-    await this.#call(paused ? "pause" : "resume", paused ? "pause" : "resume", [this.#queue]);
-    if (!paused) this.#link.wake(this.#queue);
+    if (forMs > 0) return void await this.#call("pause", "pause", [this.#queue, `${forMs}`]);
+    await this.#call("resume", "resume", [this.#queue]);
+    this.#link.wake(this.#queue);
+  }
+
+  async rateLimit(limit: RateLimit | undefined): Promise<void> {
+    const parameters = limit === undefined ? [] : [`${limit.max}`, `${limit.perMs}`];
+    const statement = limit === undefined ? "unlimit" : "limit";
+    await this.#call(statement, "set the rate limit", [this.#queue, ...parameters]);
+    this.#link.wake(this.#queue);
   }
 
   transaction(transaction: unknown): EngineTransaction<string> {
@@ -230,7 +251,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   queue(name: string): PostgresEngine {
-    const options = { ...this.#options, maxSize: Infinity };
+    const options = { ...this.#options, maxSize: Infinity, registers: false };
     return new PostgresEngine(name, this.#link, options, this.#pending);
   }
 

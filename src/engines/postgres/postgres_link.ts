@@ -11,6 +11,7 @@ import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { Calls } from "./_calls.ts";
 import { type Server, serverOf, type SqlClient } from "./client.ts";
+import { Owners } from "./_owners.ts";
 import { checkSchema, prepareSchema } from "./_schema.ts";
 import { arrayLiteral, type Statements, statementsFor } from "./_statements.ts";
 import { Notifier, WakeUps } from "./_wake_ups.ts";
@@ -27,8 +28,8 @@ export interface PostgresLinkOptions {
   readonly clock: Clock;
 }
 
-/** How long a close waits for the last notifications; other processes also poll. */
-const LAST_NOTIFICATIONS_MS = 1_000;
+/** How long a close waits for the last notifications and the end of its registration. Other processes also poll. */
+const LAST_CALLS_MS = 1_000;
 
 /** The open links of this process. An entry exists while a mailbox has it open. */
 const links = new Set<PostgresLink>();
@@ -38,6 +39,7 @@ export class PostgresLink {
   readonly calls: Calls;
   readonly statements: Statements;
   readonly wakeUps: WakeUps;
+  readonly owners: Owners;
   /** The channel of the notifications. */
   readonly channel: string;
   readonly #options: PostgresLinkOptions;
@@ -60,6 +62,9 @@ export class PostgresLink {
     };
     this.wakeUps = new WakeUps(this.#server, channel, clock, log, () => notify([""]));
     this.#notifier = new Notifier(clock, notify);
+    const { calls, wakeUps } = this;
+    const wake = (queue: string) => this.wake(queue);
+    this.owners = new Owners({ schema, calls, wakeUps, clock, log, wake });
   }
 
   /** Returns the open database with these options, or a new one, which connects in `open`. */
@@ -92,7 +97,8 @@ export class PostgresLink {
   async letGo(): Promise<void> {
     if (--this.#users > 0) return;
     links.delete(this);
-    await settlesWithin(this.#notifier.close(), LAST_NOTIFICATIONS_MS, this.#options.clock);
+    const last = Promise.all([this.#notifier.close(), this.owners.close()]);
+    await settlesWithin(last, LAST_CALLS_MS, this.#options.clock);
     await Promise.all([this.wakeUps.close(), this.calls.close()]);
   }
 }

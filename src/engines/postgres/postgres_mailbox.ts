@@ -125,6 +125,7 @@ export class PostgresMailbox<T, R = unknown> extends EngineMailbox<T, R, string>
       clock,
       random,
       log,
+      registers: true,
       offThread: typeof target === "string" ? { url: target, schema } : undefined,
     });
     // The constructor checks the remaining options, before the server is called.

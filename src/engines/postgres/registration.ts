@@ -11,6 +11,7 @@ export const postgres: EngineRegistration = {
   passesParameters: true,
   help: ["postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100"],
   packages: ["postgres"],
+  ownerDetection: () => "connections without a pooler in transaction mode",
   async open(url, options) {
     const { PostgresMailbox } = await import("./mod.ts");
     return await PostgresMailbox.open(

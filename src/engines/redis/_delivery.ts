@@ -121,7 +121,8 @@ export function microseconds(ms: number): number {
  *
  * The server may have run a call whose reply was lost. A repetition of that call then fails, because the
  * receipt handle is used up. While the lease lasts, only this delivery can have settled the message, so the
- * repetition counts as successful.
+ * repetition counts as successful. That includes the message of a process that was taken for dead: it has been
+ * returned, and when it is gone, another worker has finished it.
  */
 export class RedisDelivery implements Delivery<string> {
   readonly seq: string;
@@ -134,6 +135,7 @@ export class RedisDelivery implements Delivery<string> {
   /** What is special of the message, if anything: `p` for a priority, and the line of its key. */
   readonly special: string | undefined;
   readonly deliveryCount: number;
+  readonly leaseExpiries: number;
   readonly enqueuedAt: number;
   readonly checkpoint: string | undefined;
   /** Where the message is, if it was not received but looked at. */
@@ -150,6 +152,7 @@ export class RedisDelivery implements Delivery<string> {
     savedCheckpoint: string | null,
     receiveId: string,
     leaseEndsAtUs = 0,
+    leaseExpiries = 0,
     state?: MessageState,
   ) {
     const sentAtEnd = record.indexOf(" ");
@@ -167,6 +170,7 @@ export class RedisDelivery implements Delivery<string> {
       this.special = `${priority > 0 ? "p" : ""}${typeof key === "string" ? `k${key}` : ""}`;
     }
     this.deliveryCount = deliveryCount;
+    this.leaseExpiries = leaseExpiries;
     this.enqueuedAt = Number(record.slice(0, sentAtEnd));
     this.checkpoint = savedCheckpoint ?? checkpoint ?? undefined;
     this.state = state;
@@ -225,7 +229,7 @@ export function ackArguments(deliveries: readonly RedisDelivery[]): (string | nu
 export interface ReceiveReply {
   readonly seqs: readonly string[];
   readonly records: readonly string[];
-  /** For each message that was delivered before: its index, deliveries, checkpoint. */
+  /** For each message that was delivered before: its index, deliveries, expired leases, checkpoint. */
   readonly redelivered: readonly (number | string | null)[];
 }
 
@@ -235,17 +239,16 @@ export function receivedDeliveries(
   receiveId: string,
   leaseEndsAtUs: number,
 ): RedisDelivery[] {
-  const counts: number[] = [];
-  const checkpoints: (string | null)[] = [];
-  for (let i = 0; i < redelivered.length; i += 3) {
-    const index = redelivered[i] as number;
-    counts[index] = redelivered[i + 1] as number;
-    checkpoints[index] = redelivered[i + 2] as string | null;
+  const first = [1, 0, null] as const;
+  const earlier: (readonly [count: number, expiries: number, checkpoint: string | null])[] = [];
+  for (let i = 0; i < redelivered.length; i += 4) {
+    const [index, count, expiries, checkpoint] = redelivered.slice(i, i + 4);
+    earlier[index as number] = [count as number, expiries as number, checkpoint as string | null];
   }
   return seqs.map((seq, i) => {
-    const count = counts[i] ?? 1;
-    const checkpoint = checkpoints[i] ?? null;
-    return new RedisDelivery(seq, count, records[i]!, checkpoint, receiveId, leaseEndsAtUs);
+    const [count, expiries, checkpoint] = earlier[i] ?? first;
+    const record = records[i]!;
+    return new RedisDelivery(seq, count, record, checkpoint, receiveId, leaseEndsAtUs, expiries);
   });
 }
 
@@ -260,7 +263,7 @@ export function peekedMessages(reply: readonly unknown[]): RedisDelivery[] {
       string | null,
       MessageState,
     ];
-    messages.push(new RedisDelivery(seq, count, record, checkpoint, "", 0, state));
+    messages.push(new RedisDelivery(seq, count, record, checkpoint, "", 0, 0, state));
   }
   return messages;
 }

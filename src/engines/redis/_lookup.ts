@@ -1,3 +1,4 @@
+import type { EngineStats } from "../../mailbox/engine.ts";
 import { indexOf, peekedMessages, type RedisDelivery } from "./_delivery.ts";
 import type { RedisLink, RunScript, Values } from "./redis_link.ts";
 import { CANCEL, FIND, QUEUES, SEARCH } from "./scripts/control.ts";
@@ -70,6 +71,21 @@ export class Lookup {
     } while (cursor !== "0");
     return undefined;
   }
+}
+
+/** Returns the counts in the reply of STATS. */
+export function statsOf(reply: readonly unknown[]): EngineStats {
+  const [, waiting = 0, delayed, inFlight, pausedUs = 0, oldest = -1] = reply as readonly number[];
+  const [max = 0, perMs] = (reply[6] as string).split(" ").map(Number);
+  return {
+    waiting,
+    delayed,
+    inFlight,
+    paused: pausedUs !== 0,
+    ...(pausedUs > 0 && { pausedForMs: pausedUs / 1_000 }),
+    ...(perMs !== undefined && { rateLimit: { max, perMs } }),
+    ...(oldest >= 0 && { oldestWaitingMs: oldest }),
+  };
 }
 
 /** Returns the names of all queues on the server or the cluster, without dead letters, in order. */

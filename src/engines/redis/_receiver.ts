@@ -10,6 +10,7 @@ import {
   receivedDeliveries,
   type RedisDelivery,
 } from "./_delivery.ts";
+import type { Owner } from "./_owner.ts";
 import type { CallWindow, RedisLink, RunScript } from "./redis_link.ts";
 import { RECEIVE, RELEASE_LOST } from "./scripts/receive.ts";
 import type { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
@@ -27,6 +28,8 @@ export interface ReceiverOptions {
   readonly expirySeconds: number;
   readonly memory: MemoryWatch;
   readonly storage: StorageWatch;
+  /** Absent when owners are not detected. */
+  readonly owner?: Owner | undefined;
   readonly run: RunScript;
   /** Acknowledges without a receive. */
   acknowledge(deliveries: readonly RedisDelivery[]): Promise<boolean[]>;
@@ -68,9 +71,9 @@ export class Receiver {
 
   constructor(options: ReceiverOptions) {
     this.#options = options;
-    const { clock, callTimeoutMs, random } = options.link.options;
+    const { owner, link: { options: { clock, callTimeoutMs, random } } } = options;
     this.#lost = new LostCalls(clock, callTimeoutMs); // the script refuses later calls
-    this.#idPrefix = random.id().slice(0, 13);
+    this.#idPrefix = owner?.id ?? random.id().slice(0, 13);
   }
 
   /** Acknowledges with the next receive of this turn, or alone. Resolves with one result per delivery. */
@@ -145,7 +148,7 @@ export class Receiver {
   }
 
   async #read(reply: unknown[], visibilityUs: number, receiveId: string): Promise<Reply> {
-    const { memory, storage } = this.#options;
+    const { memory, storage, owner } = this.#options;
     const [nowUs, nextDueUs, notes, acknowledged, seqs = [], records = [], redelivered = []] =
       reply as [
         number,
@@ -156,16 +159,18 @@ export class Receiver {
         string[]?,
         (string | null)[]?,
       ];
-    const [full, bodiless = 0, orphaned = 0, last] = notes;
+    const [full, bodiless = 0, orphaned = 0, last, leased = seqs.length] = notes;
     memory.update(full === 1);
     const highest = Number(seqs.at(-1) ?? 0);
     const reporting = storage.note(nowUs, { bodiless, orphaned, last, highest });
     if (reporting !== undefined) await reporting;
     const found = { seqs, records, redelivered };
+    const lookMs = leased > 0 && owner !== undefined ? owner.look() : Infinity;
+    const dueMs = nextDueUs < 0 ? Infinity : nextDueUs / 1_000;
     return {
       deliveries: receivedDeliveries(found, receiveId, nowUs + visibilityUs),
       now: Math.floor(nowUs / 1_000),
-      nextDueMs: Math.min(nextDueUs < 0 ? Infinity : nextDueUs / 1_000, this.#lost.nextLookMs),
+      nextDueMs: Math.min(dueMs, this.#lost.nextLookMs, lookMs),
       acknowledged,
       nowUs,
     };

@@ -11,9 +11,13 @@ interface Channel {
   readonly listeners: Set<ChannelListener>;
   /** What a failed subscription means. */
   readonly warning: string;
-  /** True when the subscription failed. */
-  failed: boolean;
+  state: ChannelState;
+  /** True when the warning was logged and no subscription has succeeded since. */
+  warned: boolean;
 }
+
+/** Whether notifications of a channel arrive now. A failed subscription was refused, or its connection broke. */
+export type ChannelState = "pending" | "subscribed" | "failed";
 
 const NO_MESSAGES =
   "cannot listen for messages on a Redis channel; receivers poll at their poll interval until it works " +
@@ -68,13 +72,19 @@ export class WakeChannels {
     const own = (text?: string) => listener(text);
     const known = this.#channels.get(channel);
     if (known === undefined) {
-      this.#channels.set(channel, { listeners: new Set([own]), warning, failed: false });
+      const listeners = new Set([own]);
+      this.#channels.set(channel, { listeners, warning, state: "pending", warned: false });
       this.#subscribe([channel]);
     } else {
       known.listeners.add(own);
-      if (known.failed) this.#subscribe([channel]);
+      if (known.state === "failed") this.#subscribe([channel]);
     }
     return () => void this.#channels.get(channel)?.listeners.delete(own);
+  }
+
+  /** Returns whether notifications of the channel arrive now. Its listeners are called after each change. */
+  stateOf(channel: string): ChannelState | undefined {
+    return this.#channels.get(channel)?.state;
   }
 
   /**
@@ -84,25 +94,27 @@ export class WakeChannels {
   #subscribe(channels: readonly string[]): void {
     for (const channel of channels) {
       this.#connect().subscribe(channel).then(
-        () => this.#setFailed(channel, false),
+        () => this.#onSubscribed(channel),
         (error) => this.#onSubscribeFailed(channel, withoutCommand(error)),
       ).then(() => this.#wake(channel));
     }
   }
 
-  /** Warns once for each channel, until a subscription succeeds. */
-  #onSubscribeFailed(channel: string, error: unknown): void {
-    const warning = this.#channels.get(channel)?.warning;
-    if (warning === undefined || !this.#setFailed(channel, true)) return;
-    this.#log.warn(warning, { channel, error });
+  #onSubscribed(name: string): void {
+    const channel = this.#channels.get(name);
+    if (channel === undefined) return;
+    channel.state = "subscribed";
+    channel.warned = false;
   }
 
-  /** Returns true when that is new. */
-  #setFailed(name: string, failed: boolean): boolean {
+  /** Warns once for each channel, until a subscription succeeds. */
+  #onSubscribeFailed(name: string, error: unknown): void {
     const channel = this.#channels.get(name);
-    if (channel === undefined || channel.failed === failed) return false;
-    channel.failed = failed;
-    return true;
+    if (channel === undefined) return;
+    channel.state = "failed";
+    if (channel.warned) return;
+    channel.warned = true;
+    this.#log.warn(channel.warning, { channel: name, error });
   }
 
   /** A later listener subscribes again. */
@@ -126,7 +138,12 @@ export class WakeChannels {
     });
     subscriber.on("message", (channel: string, text: string) => this.#wake(channel, text));
     // A waiting receiver then calls the server and reports the error, instead of waiting on.
-    subscriber.on("close", () => this.#wakeAll());
+    subscriber.on("close", () => {
+      for (const channel of this.#channels.values()) {
+        if (channel.state === "subscribed") channel.state = "pending";
+      }
+      this.#wakeAll();
+    });
     subscriber.on("ready", () => {
       if (this.#subscriber === subscriber) this.#subscribe([...this.#channels.keys()]);
     });

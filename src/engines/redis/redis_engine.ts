@@ -4,17 +4,20 @@ import type {
   EngineStats,
   Entry,
   OffThreadPlan,
+  RateLimit,
   Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import { microseconds, peekedMessages, type RedisDelivery, sendArguments } from "./_delivery.ts";
-import { Lookup, queueNames } from "./_lookup.ts";
+import { Lookup, queueNames, statsOf } from "./_lookup.ts";
+import { Owner } from "./_owner.ts";
 import { Receiver } from "./_receiver.ts";
 import { isOutOfMemory } from "./redis_client.ts";
 import type { RedisLink, RunScript, Values } from "./redis_link.ts";
-import { COUNT, DROP, PAUSE, PEEK, PURGE, STATS } from "./scripts/control.ts";
+import { COUNT, DROP, PEEK, PURGE, STATS } from "./scripts/control.ts";
+import { LIMIT, PAUSE } from "./scripts/limits.ts";
 import {
   cancelChannelOf,
   cancelKeyOf,
@@ -36,6 +39,9 @@ const NO_CANCELS =
   "cannot listen for cancelled messages on a Redis channel; until it works again, the handlers of such " +
   "messages run to their end. Check that the user may SUBSCRIBE to it";
 
+const CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, transactions: false };
+const WITHOUT_OWNERS: Capabilities = { ...CAPABILITIES, ownerDetection: false };
+
 /** Options of {@linkcode RedisEngine}. */
 export interface RedisEngineOptions {
   /** How many messages the queue holds. */
@@ -49,17 +55,12 @@ export interface RedisEngineOptions {
    * it crashes, nothing must be left. @default {never}
    */
   readonly expirySeconds?: number;
+  /** Whether workers that die are detected. Only for an engine that is closed. @default {false} */
+  readonly detectsOwners?: boolean;
 }
 
 /** One queue on a server. All times are by the server's clock, which its clients share. */
 export class RedisEngine implements Engine<string> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    leaseExpiries: false,
-    rateLimit: false,
-    transactions: false,
-    ownerDetection: false,
-  };
   readonly label = "Redis";
   readonly #name: string;
   readonly #link: RedisLink;
@@ -70,6 +71,7 @@ export class RedisEngine implements Engine<string> {
   readonly #memory: MemoryWatch;
   readonly #storage: StorageWatch;
   readonly #settler: Settler;
+  readonly #owner: Owner | undefined;
   readonly #receiver: Receiver;
   readonly #lookup: Lookup;
 
@@ -83,9 +85,13 @@ export class RedisEngine implements Engine<string> {
     this.#storage = new StorageWatch(name, link, this.#keys, expirySeconds > 0);
     const common = { run: this.#run, memory: this.#memory, expirySeconds };
     this.#settler = new Settler({ ...common, deadKeys: keysOf(this.#deadName) });
+    this.#owner = options.detectsOwners
+      ? new Owner({ queue: name, link, run: this.#run })
+      : undefined;
     this.#receiver = new Receiver({
       ...common,
       link,
+      owner: this.#owner,
       storage: this.#storage,
       acknowledge: (deliveries) => this.#settler.acknowledge(deliveries),
     });
@@ -94,6 +100,11 @@ export class RedisEngine implements Engine<string> {
       callId: () => link.options.random.id(),
       cancelKey: (callId) => cancelKeyOf(name, callId),
     });
+  }
+
+  /** Workers that die are detected from the first receive on, and where the server allows it. */
+  get capabilities(): Capabilities {
+    return this.#owner?.isDetected ? CAPABILITIES : WITHOUT_OWNERS;
   }
 
   /** Describes that the server has no memory left and refuses sends; undefined while it accepts them. */
@@ -142,7 +153,8 @@ export class RedisEngine implements Engine<string> {
   }
 
   receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    return this.#receiver.receive(max, microseconds(visibilityMs));
+    const receive = () => this.#receiver.receive(max, microseconds(visibilityMs));
+    return this.#owner?.start()?.then(receive) ?? receive();
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -183,18 +195,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   async stats(): Promise<EngineStats> {
-    const [, waiting, delayed, inFlight, paused, oldest] = await this.#run(
-      "count",
-      STATS,
-      [],
-    ) as number[];
-    return {
-      waiting: waiting!,
-      delayed,
-      inFlight,
-      paused: paused === 1,
-      ...(oldest! >= 0 && { oldestWaitingMs: oldest }),
-    };
+    return statsOf(await this.#run("count", STATS, []));
   }
 
   async purge(): Promise<number> {
@@ -220,8 +221,12 @@ export class RedisEngine implements Engine<string> {
   }
 
   async pause(forMs: number): Promise<void> {
-    const paused = forMs > 0;
-    await this.#run(paused ? "pause" : "resume", PAUSE, [paused ? 1 : 0]);
+    const durationUs = forMs === Infinity ? -1 : microseconds(forMs);
+    await this.#run(forMs > 0 ? "pause" : "resume", PAUSE, [durationUs]);
+  }
+
+  async rateLimit(limit: RateLimit | undefined): Promise<void> {
+    await this.#run("limit", LIMIT, limit === undefined ? [] : [limit.max, limit.perMs]);
   }
 
   queues(): Promise<string[]> {
@@ -258,13 +263,20 @@ export class RedisEngine implements Engine<string> {
   }
 
   async close(): Promise<void> {
+    await this.#owner?.close();
     await this.#link.settled();
     await this.#receiver.close();
     await this.#link.close();
   }
 
   #sibling(name: string, expirySeconds = 0): RedisEngine {
-    const options = { ...this.#options, maxSize: Infinity, memory: this.#memory, expirySeconds };
+    const options = {
+      ...this.#options,
+      maxSize: Infinity,
+      memory: this.#memory,
+      expirySeconds,
+      detectsOwners: false,
+    };
     return new RedisEngine(name, this.#link, options);
   }
 

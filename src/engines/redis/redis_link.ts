@@ -99,6 +99,11 @@ export class RedisLink {
     return typeof this.#server === "string" ? this.#server : undefined;
   }
 
+  /** True when the client is that of a cluster. */
+  get isCluster(): boolean {
+    return this.#open.client.nodes !== undefined;
+  }
+
   get closed(): boolean {
     return this.#opened === undefined;
   }

@@ -82,6 +82,7 @@ export class RedisMailbox<T, R = unknown> extends EngineMailbox<T, R, string> {
     const engine = new RedisEngine(name, link, {
       maxSize: checkCount("maxSize", options.maxSize ?? Infinity),
       pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 5_000),
+      detectsOwners: true,
     });
     // The constructor checks the remaining options, before the server is called.
     const mailbox = new RedisMailbox<T, R>(name, engine, options);

@@ -11,6 +11,8 @@ export const redis: EngineRegistration = {
     "redis+cluster://host:6379,other:6379?queue=orders&maxSize=100",
   ],
   packages: ["ioredis"],
+  ownerDetection: ({ scheme }) =>
+    scheme.endsWith("+cluster") ? undefined : "a user who may subscribe, and no cluster",
   async open(url, options) {
     const { RedisMailbox } = await import("./mod.ts");
     return await RedisMailbox.open(

@@ -11,6 +11,7 @@ export const sqlite: EngineRegistration = {
     "sqlite:./app.db?queue=orders&sharedFile=true",
   ],
   packages: ["better-sqlite3"],
+  ownerDetection: () => "a file system that locks files",
   file: (url) => filePath(url) || undefined,
   async open(url, options) {
     const { SqliteMailbox } = await import("./mod.ts");

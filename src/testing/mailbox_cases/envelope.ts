@@ -136,6 +136,7 @@ export const replies: readonly MailboxCase[] = [
     await setup.mailbox.sendMany(["ping", "ping"], { replyTo: "replies" });
     for (const message of await setup.mailbox.receive({ maxMessages: 2 })) {
       assertEquals(message.replyTo, "replies");
+      await message.checkReply();
       await message.reply("pong");
     }
     assertEquals(setup.replies.bodies, ["pong", "pong"]);
@@ -151,6 +152,7 @@ export const replies: readonly MailboxCase[] = [
   replied("a reply to a message without a reply address is refused", async (setup) => {
     await setup.mailbox.send("ping");
     const message = await setup.receiveOne();
+    await refused("ReplyNotAvailableError", () => message.checkReply());
     await refused("ReplyNotAvailableError", () => message.reply("pong"));
     await message.acknowledge();
   }),
@@ -159,6 +161,7 @@ export const replies: readonly MailboxCase[] = [
     await setup.mailbox.send("ping", { replyTo: "nowhere" });
     const message = await setup.receiveOne();
     assertEquals(message.replyTo, "nowhere");
+    await refused("ReplyNotAvailableError", () => message.checkReply());
     await refused("ReplyNotAvailableError", () => message.reply("pong"));
     await message.acknowledge();
   }),
@@ -167,6 +170,7 @@ export const replies: readonly MailboxCase[] = [
     await setup.replies.close();
     await setup.mailbox.send("ping", { replyTo: "replies" });
     const message = await setup.receiveOne();
+    await refused("MailboxClosedError", () => message.checkReply());
     await refused("MailboxClosedError", () => message.reply("pong"));
     assertEquals(message.finalized, false);
     await message.acknowledge();

@@ -19,8 +19,16 @@ export const binFolder: string | undefined = [
   ...globSync("/usr/lib/postgresql/*/bin").sort().reverse(),
 ].find((folder) => existsSync(join(folder, "initdb")));
 
+/** A user of the operating system. */
+export interface Ids {
+  readonly uid: number;
+  readonly gid: number;
+}
+
 /** The server refuses to run as root, so another user has to. */
-const user = userInfo().uid === 0 ? idsOf("postgres") ?? idsOf("nobody") : undefined;
+export const user: Ids | undefined = userInfo().uid === 0
+  ? idsOf("postgres") ?? idsOf("nobody")
+  : undefined;
 const isRoot = userInfo().uid === 0;
 
 /** Why faults cannot be tried here, or false. */
@@ -153,7 +161,7 @@ function command(name: string, args: readonly string[]): [string, string[]] {
 }
 
 /** Undefined where there is no such user, or no way to become it. */
-function idsOf(user: string): { readonly uid: number; readonly gid: number } | undefined {
+function idsOf(user: string): Ids | undefined {
   try {
     execFileSync("setpriv", ["--version"], { stdio: "ignore" });
     const id = (flag: string) => Number(execFileSync("id", [flag, user], { encoding: "utf8" }));

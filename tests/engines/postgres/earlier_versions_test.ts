@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import type postgres from "postgres";
 import { systemClock } from "../../../src/clock.ts";
 import { SCHEMA_VERSION } from "../../../src/engines/postgres/_schema.ts";
@@ -23,6 +23,14 @@ async function restore(sql: postgres.Sql, version: number, schema: string): Prom
   if (version < 4) return;
   await sql.unsafe(`update "${schema}".remembered
     set forget_at = forget_at + (now() - '${DUMPED_AT}'::timestamptz)`);
+  if (version < 5) return;
+  await sql.unsafe(`update "${schema}".controls
+    set paused_until = paused_until + (now() - '${DUMPED_AT}'::timestamptz)
+    where paused_until < 'infinity'`);
+  await sql.unsafe(`update "${schema}".controls set parts = array(
+      select part + floor(extract(epoch from now() - '${DUMPED_AT}'::timestamptz) / 1.2)::bigint
+      from unnest(parts) as part
+    ) where parts is not null`);
 }
 
 describe("PostgreSQL schemas of earlier versions", server, () => {
@@ -68,6 +76,71 @@ describe("PostgreSQL schemas of earlier versions", server, () => {
       assertEquals(received, [["a1", "b2", "c1"], ["a2", "b3"], ["a3"]]);
     });
   }
+
+  for (let version = 5; version <= SCHEMA_VERSION; version++) {
+    it(`the control and the expired leases of a schema of version ${version} are read`, async () => {
+      const schema = ownSchema();
+      const sql = observer();
+      await restore(sql, version, schema);
+      await using mailbox = await PostgresMailbox.open<string>(url!, {
+        name: "controlled",
+        schema,
+      });
+      const { paused, pausedForMs = 0, rateLimit } = await mailbox.stats();
+      assertEquals([paused, rateLimit], [true, { max: 3, perMs: 60_000 }]);
+      assert(pausedForMs > 3_500_000 && pausedForMs < 3_600_000, `${pausedForMs} ms`);
+      assertEquals(await mailbox.receive(), []);
+      await mailbox.resume();
+      const receive = async () => {
+        const messages = await mailbox.receive({ maxMessages: 10 });
+        return messages.map(({ body, leaseExpiries }) => [body, leaseExpiries]);
+      };
+      assertEquals(await receive(), [["expired", 3]], "two of three were delivered before");
+      assertEquals(await receive(), []);
+      await mailbox.rateLimit(false);
+      assertEquals(await receive(), [["held", 1]]);
+      await using sleeping = await PostgresMailbox.open<string>(url!, { name: "sleeping", schema });
+      const stats = await sleeping.stats();
+      assertEquals([stats.paused, stats.pausedForMs], [true, undefined]);
+      await sql.end();
+    });
+  }
+
+  it("a worker of version 4 that is connected works after the migration", async () => {
+    const schema = ownSchema();
+    const sql = observer();
+    await restore(sql, 4, schema);
+    await sql`delete from ${sql(schema)}.messages`;
+    const send = () =>
+      sql`insert into ${sql(schema)}.messages
+        (queue, message_id, chosen, body, visible_at, envelope, checkpoint, priority)
+        values ('jobs', 'a', false, '"work"', '-infinity', null, null, 0)`;
+    const receive = () =>
+      sql`update ${sql(schema)}.messages set receipt = 9007199254740990, attempts = attempts + 1,
+          visible_at = now() + interval '1 minute'
+        where id = any(array(select id from ${sql(schema)}.messages
+          where queue = 'jobs' and receipt is null and visible_at <= '-infinity' and not exists (
+            select from ${sql(schema)}.controls where queue = 'jobs' and key is null
+          ) limit 1 for update skip locked)) returning id, envelope as meta`;
+    await send();
+    assertEquals((await receive()).length, 1);
+    await using jobs = await PostgresMailbox.open<string>(url!, { name: "jobs", schema });
+    await send();
+    assertEquals((await receive()).length, 1);
+    // The owners begin above its receipts.
+    await jobs.send("own");
+    const [own] = await jobs.receive();
+    assert(BigInt(own!.receiptHandle.split("-")[1]!) > 9007199254740990n);
+    // Its pause has no end, and it takes a limit for a pause.
+    await sql`insert into ${sql(schema)}.controls (queue) values ('jobs')`;
+    assertEquals((await jobs.stats()).paused, true);
+    await jobs.resume();
+    await jobs.rateLimit({ max: 10, perMs: 1_000 });
+    await send();
+    assertEquals((await receive()).length, 0);
+    assertEquals((await jobs.receive()).length, 1);
+    await sql.end();
+  });
 
   it("a worker of version 3 that is connected can settle after the migration, but not receive", async () => {
     const schema = ownSchema();

@@ -21,9 +21,15 @@ describe("the schema of a PostgresMailbox", options, () => {
     const mailboxes = await Promise.all([...clients, url!, url!].map(open));
     await Promise.all(mailboxes.map((mailbox, i) => mailbox.send(i)));
     assertEquals(await mailboxes[0]!.approximateCount(), 8);
-    assertEquals(await tables(schema), ["controls", "messages", "migrations", "remembered"]);
+    assertEquals(await tables(schema), [
+      "controls",
+      "messages",
+      "migrations",
+      "owners",
+      "remembered",
+    ]);
     const versions = await sql`select version from ${sql(schema)}.migrations`;
-    assertEquals(versions.map(({ version }) => version), [1, 2, 3, 4]);
+    assertEquals(versions.map(({ version }) => version), [1, 2, 3, 4, 5]);
     await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
     await Promise.all(clients.map((client) => client.end()));
   });
@@ -37,7 +43,7 @@ describe("the schema of a PostgresMailbox", options, () => {
         () => PostgresMailbox.open(url!, { schema, migrate }),
         MailboxConnectionError,
       );
-      assertStringIncludes(error.message, "has version 99 and this package knows 4");
+      assertStringIncludes(error.message, "has version 99 and this package knows 5");
     }
     const [last] = await sql`select max(version) as version from ${sql(schema)}.migrations`;
     assertEquals(last?.version, 99);
@@ -49,7 +55,7 @@ describe("the schema of a PostgresMailbox", options, () => {
       () => PostgresMailbox.open(url!, { schema, migrate: false }),
       MailboxConnectionError,
     );
-    assertStringIncludes(error.message, "has version 0 and this package needs 4");
+    assertStringIncludes(error.message, "has version 0 and this package needs 5");
     assertEquals(await tables(schema), []);
     await (await PostgresMailbox.open(url!, { schema })).close();
     await (await PostgresMailbox.open(url!, { schema, migrate: false })).close();

@@ -58,6 +58,37 @@ describe("a waiting receiver", options, () => {
     assertEquals(clock.pending, 0);
   });
 
+  it("the connection of an owner stays open without receivers, and tells its pid again", async () => {
+    const clock = new VirtualClock();
+    const events: string[] = [];
+    let pid = 1;
+    let onListen = () => {};
+    const client: SqlClient = {
+      unsafe: () => Promise.resolve([]),
+      listen(_channel, _onNotify, listener) {
+        if (listener !== undefined) onListen = listener;
+        const unlisten = () => Promise.resolve(void events.push("unlisten"));
+        return Promise.resolve({ state: { pid }, unlisten });
+      },
+    };
+    const wakeUps = new WakeUps(serverOf(client, 1_000), "c", clock, silentLog, async () => {});
+    const remove = wakeUps.add("orders", () => {});
+    const pids: unknown[] = [];
+    const detach = wakeUps.keep((pid) => pids.push(pid));
+    remove();
+    await clock.advance(10_000);
+    assertEquals(pids, [1]);
+    pid = 2; // it reconnects
+    onListen();
+    await clock.advance(0);
+    assertEquals(pids, [1, 2]);
+    events.length = 0;
+    detach();
+    await clock.advance(5_000);
+    assertEquals(events, ["unlisten"]);
+    assertEquals(clock.pending, 0);
+  });
+
   it("a send and a release of another mailbox in this process wake a receiver", async () => {
     const options = { schema, name: "shared", ...never };
     const [one, two] = await Promise.all([

@@ -31,6 +31,7 @@ describe("cancelled messages on Redis", gate, () => {
     assertEquals(rest.map(({ body }) => body), Array.from({ length: 498 }, (_, i) => 2_501 + i));
     await mailbox.acknowledgeMany([first!, second!, ...rest]);
     assertEquals(await mailbox.receive(), []);
+    await mailbox.close();
     assertEquals(await behind.redis.keys(`{lastcall:${name}}:[^c]*`), [`{lastcall:${name}}:meta`]);
     assertEquals(errors, []);
   });

@@ -4,7 +4,7 @@ import { Cluster } from "ioredis";
 import { openRedisBoard } from "../../../src/coordination/mod.ts";
 import { RedisMailbox } from "../../../src/engines/redis/mod.ts";
 import { deferred } from "../../../src/_promises.ts";
-import { silentLog } from "../../../src/log.ts";
+import { type Log, silentLog } from "../../../src/log.ts";
 import {
   InvalidParameterError,
   MailboxConnectionError,
@@ -136,6 +136,28 @@ describe("RedisMailbox on a cluster", { skip: hasBinary(redis) ? false : missing
       MailboxConnectionError,
     );
     assertStringIncludes(error.message, "redis+cluster://");
+  });
+
+  it("workers that die are not detected on a cluster, and one log line says so", async () => {
+    const name = "undetected";
+    const node = cluster.ports[await cluster.ownerOf(name)];
+    for (const url of [cluster.url, `redis://127.0.0.1:${node}`]) {
+      const logged: [string, unknown][] = [];
+      const note: Log["info"] = (event, fields) => void logged.push([event, fields?.["reason"]]);
+      const log = { ...silentLog, info: note, warn: note };
+      await using mailbox = await RedisMailbox.open<string>(url, { name, log });
+      await mailbox.sendMany(["one", "two"]);
+      for (const body of ["one", "two"]) {
+        const [message] = await mailbox.receive();
+        assertEquals(message?.body, body);
+        await message!.acknowledge();
+      }
+      assertEquals(mailbox.capabilities.ownerDetection, false);
+      assertEquals(logged.length, 1);
+      const [event, reason] = logged[0]!;
+      assertStringIncludes(event, "workers that die are not detected");
+      assertStringIncludes(`${reason}`, "cluster");
+    }
   });
 
   it("a board works on a cluster", async () => {

@@ -54,6 +54,7 @@ describe("keys on Redis", gate, () => {
     await late!.acknowledge();
     await mailbox.cancel("other");
     assertEquals(errors, []);
+    await mailbox.close();
     assertEquals(await behind.redis.keys(`{lastcall:${name}}:[^c]*`), [`{lastcall:${name}}:meta`]);
   });
 

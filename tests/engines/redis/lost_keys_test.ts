@@ -204,6 +204,6 @@ describe("RedisMailbox on a server that loses messages", own, () => {
     await using mailbox = await RedisMailbox.open<string>(at, options);
     await mailbox.send("work");
     assertEquals(bodiesOf(await mailbox.receive()), ["work"]);
-    assertEquals(logged, []);
+    assertEquals(logged.filter((text) => !/workers that die are not detected/.test(text)), []);
   });
 });

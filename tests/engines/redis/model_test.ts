@@ -45,7 +45,7 @@ class Pair {
     const some = Array.from({ length: 1 + below(3) }, () => below(this.#deliveries.length))
       .filter((at, i, all) => at < this.#deliveries.length && all.indexOf(at) === i);
     const [flag, count] = [below(4) === 0, 1 + below(5)];
-    switch (below(14)) {
+    switch (below(15)) {
       case 0:
       case 1: {
         const entries = Array.from({ length: flag ? 1 : count }, () => this.#entry(flag));
@@ -83,14 +83,23 @@ class Pair {
       }
       case 11: {
         // Often enough for a few messages to be waiting by then, and seldom two in a row.
-        await this.compare((engine) => engine.pause!(flag ? Infinity : 0));
+        const forMs = flag ? [LONG_MS, Infinity][below(2)]! : 0;
+        await this.compare((engine) => engine.pause!(forMs));
         return await this.#receive(flag ? count : 1);
       }
       case 12:
         return await this.compare(async (engine) => {
-          const { oldestWaitingMs, ...stats } = await engine.stats();
-          return { ...stats, someWait: oldestWaitingMs !== undefined };
+          const { oldestWaitingMs, pausedForMs, ...stats } = await engine.stats();
+          const leftMs = pausedForMs && Math.ceil(pausedForMs / LONG_MS) * LONG_MS;
+          return { ...stats, someWait: oldestWaitingMs !== undefined, leftMs };
         });
+      case 13: {
+        // Seldom, because a limit is used up soon. The same period keeps what was delivered before.
+        const perMs = LONG_MS * (1 + below(2));
+        const limit = flag ? { max: 2 * count, perMs } : undefined;
+        await this.compare((engine) => engine.rateLimit!(limit));
+        return await this.#receive(count);
+      }
       default:
         if (below(10) === 0) await this.compare((engine) => engine.purge());
         await this.compare((engine) => engine.count());
@@ -102,6 +111,7 @@ class Pair {
   async cancelAll(): Promise<void> {
     for (const id of this.#ids) await this.compare((engine) => engine.cancel!(id));
     await this.compare((engine) => engine.pause!(0));
+    await this.compare((engine) => engine.rateLimit!(undefined));
     await this.#receive(10);
     await this.compare((engine) => engine.count());
   }
@@ -135,6 +145,7 @@ class Pair {
     );
     const [ours, model] = received.map(({ deliveries }) => deliveries);
     assertEquals(ours!.map(comparable), model!.map(comparable));
+    assertEquals(ours!.map((it) => it.leaseExpiries), model!.map((it) => it.leaseExpiries));
     ours!.forEach((delivery, i) => this.#deliveries.push([delivery, model![i]!]));
   }
 

@@ -25,8 +25,8 @@ describe("the storage of RedisMailbox", gate, () => {
     await mailbox.sendMany(["g", "h"], { key: "customer", priority: 3 });
     const keys = (await behind.redis.keys(`*${name}*`)).sort();
     const parts = [
-      ...["blocked", "due", "ids", "messages", "meta", "progress", "ready", "returned", "state"],
-      ...["times", "traits"],
+      ...["blocked", "due", "ids", "messages", "meta", "owners", "progress", "ready", "returned"],
+      ...["state", "times", "traits"],
     ];
     const dead = ["ids", "messages", "meta", "ready"];
     assertEquals(keys, [
@@ -45,6 +45,7 @@ describe("the storage of RedisMailbox", gate, () => {
     const messages = await it.mailbox.receive({ maxMessages: 5 });
     await messages[0]!.saveCheckpoint("half");
     await it.mailbox.acknowledgeMany!(messages);
+    await it.mailbox.close();
     assertEquals(await behind.redis.keys(`*${it.name}*`), [`{lastcall:${it.name}}:meta`]);
   });
 

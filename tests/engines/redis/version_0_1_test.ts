@@ -122,6 +122,7 @@ describe("data of version 0.1 on Redis", gate, () => {
     // As if the lease and the delay had ended.
     await it.redis.zadd(it.key(":due"), 1, "4", 1, "17");
     assertEquals(await workOff(it.mailbox), HIDDEN);
+    await it.mailbox.close();
     assertEquals(await it.redis.keys(it.key(":*")), [it.key(":meta")]);
     const meta = { seq: "17", format: "1", indexed: "1" };
     assertEquals(await it.redis.hgetall(it.key(":meta")), meta);
@@ -139,6 +140,7 @@ describe("data of version 0.1 on Redis", gate, () => {
     }
     assertEquals(await it.mailbox.get(sent.id), undefined);
     assertEquals(await it.mailbox.receive(), []);
+    await it.mailbox.close();
     assertEquals(await it.redis.keys(it.key(":[^c]*")), [it.key(":meta")]);
   });
 

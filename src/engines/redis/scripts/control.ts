@@ -16,18 +16,6 @@ redis.call('UNLINK', unpack(KEYS))
 return { now, 1 }
 `);
 
-/** Stops or continues the deliveries. ARGV: valid until, 1 or 0. */
-export const PAUSE: QueueScript = new QueueScript(`
-allowWithoutMemory()
-if ARGV[2] == '1' then
-  redis.call('HSET', META, 'paused', 1)
-else
-  redis.call('HDEL', META, 'paused')
-  announce(META)
-end
-return { now, 1 }
-`);
-
 /**
  * Replies with a page of the names of queues on one server. ARGV: valid until, cursor. Dead letters have
  * another prefix.
@@ -103,9 +91,9 @@ return reply
 `);
 
 /**
- * Replies with the numbers of waiting, delayed and leased messages, whether the queue is paused, and the
- * milliseconds since the oldest waiting message was sent (-1: none waits). Messages that version 0.1 has
- * delayed count as leased.
+ * Replies with the numbers of waiting, delayed and leased messages, the microseconds until a pause ends (-1: when
+ * it is resumed, 0: there is none), the milliseconds since the oldest waiting message was sent (-1: none waits),
+ * and the rate limit as META has it, or "". Messages that version 0.1 has delayed count as leased.
  */
 export const STATS: QueueScript = new QueueScript(`
 ${OLDEST}
@@ -127,7 +115,9 @@ if waiting > 0 then
     end
   end
 end
-return { now, waiting, delayed, hidden - delayed, redis.call('HEXISTS', META, 'paused'), oldest }
+local paused, limit = unpack(redis.call('HMGET', META, 'paused', 'limit'))
+local left = paused == '1' and -1 or math.max(0, (paused or 0) - now)
+return { now, waiting, delayed, hidden - delayed, left, oldest, limit or '' }
 `);
 
 const LOCATE = `

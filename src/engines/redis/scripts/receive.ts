@@ -1,3 +1,5 @@
+import { ALLOW, COUNT_DELIVERED } from "./limits.ts";
+import { FORGET_BODILESS, RECOVER } from "./recover.ts";
 import { QueueScript } from "./script.ts";
 
 /**
@@ -12,11 +14,10 @@ for _ = 1, 10 do
   redis.call('ZREM', TIMES, unpack(seqs))
   local traits, states, joining, lines, ended = readTraits(seqs), {}, {}, {}, {}
   for i, state in ipairs(redis.call('HMGET', STATES, unpack(seqs))) do
-    local deliveries, releases = parseState(state or '')
     local line = traits[i] and #traits[i] > 2 and string.sub(traits[i], 3)
-    if deliveries then
+    if state then
       states[#states + 1] = seqs[i]
-      states[#states + 1] = deliveries .. ' ' .. releases .. ' '
+      states[#states + 1] = readyState(state)
     elseif line then
       joining[#joining + 1] = seqs[i]
       lines[#joining] = line
@@ -33,107 +34,32 @@ for _ = 1, 10 do
 end
 `;
 
-/** Forgets popped messages without a record, those in `bodiless`: they were cancelled, or their body was lost. */
-const FORGET_BODILESS = `
-local function areCancelled(seqs)
-  local fields = {}
-  for i, seq in ipairs(seqs) do fields[i] = 'c' .. seq end
-  return ipairs(redis.call('HMGET', TRAITS, unpack(fields)))
-end
-local missing, fields = {}, {}
-for i, isCancelled in areCancelled(bodiless) do
-  if not isCancelled then
-    missing[#missing + 1] = bodiless[i]
-    fields[#fields + 1] = 't' .. bodiless[i]
-  end
-end
-unmark(bodiless)
-if #missing > 0 then
-  redis.call('HDEL', STATES, unpack(missing))
-  redis.call('HDEL', CHECKPOINTS, unpack(missing))
-  redis.call('HDEL', TRAITS, unpack(fields))
-  lost = lost + #missing
-end
--- Skips more cancelled messages at the start of READY, many at a time.
-while redis.call('HEXISTS', TRAITS, 'c') == 1 do
-  local seqs, count = redis.call('LRANGE', READY, 0, 999), 0
-  if #seqs == 0 then break end
-  for _, isCancelled in areCancelled(seqs) do
-    if not isCancelled then break end
-    count = count + 1
-  end
-  if count == 0 then break end
-  redis.call('LPOP', READY, count)
-  unmark({ unpack(seqs, 1, count) })
-end
-`;
-
-/**
- * Makes all messages ready or blocked that are not in DUE, and sets `orphaned` to their number. Builds the lines
- * again: first the messages that were delivered, each the first of its key, and then the others in order.
- */
-const RECOVER = `
-redis.call('UNLINK', READY, RETURNED, TRAITS, BLOCKED)
-local seqs = redis.call('HKEYS', MESSAGES)
-table.sort(seqs, function (a, b) return tonumber(a) < tonumber(b) end)
-local lineOf = {}
--- Calls act with some numbers at a time, and the due time of each or false.
-local function forEachMessage(act)
-  for first = 1, #seqs, 100 do
-    local some = { unpack(seqs, first, math.min(first + 99, #seqs)) }
-    act(some, redis.call('ZMSCORE', DUE, unpack(some)))
-  end
-end
-forEachMessage(function (some, dues)
-  local states = redis.call('HMGET', STATES, unpack(some))
-  for i, record in ipairs(redis.call('HMGET', MESSAGES, unpack(some))) do
-    local priority, line = readHead(record)
-    local isDelayed = dues[i] and not states[i]
-    if priority ~= '0' or line and isDelayed then
-      redis.call('HSET', TRAITS, 't' .. some[i], priority .. ' ' .. (line or ''))
-    end
-    if line and dues[i] and states[i] then redis.call('HSET', TRAITS, line, some[i]) end
-    lineOf[some[i]] = line
-  end
-end)
-forEachMessage(function (some, dues)
-  local others, joining, lines = {}, {}, {}
-  for i, seq in ipairs(some) do
-    if not dues[i] then
-      others[#others + 1] = seq
-      if lineOf[seq] then
-        joining[#joining + 1] = seq
-        lines[#joining] = lineOf[seq]
-      end
-    end
-  end
-  local isBlocked, ready = #joining > 0 and joinLines(joining, lines) or {}, {}
-  for _, seq in ipairs(others) do
-    if not isBlocked[seq] then ready[#ready + 1] = seq end
-  end
-  if #ready > 0 then putBack(ready) end
-  orphaned = orphaned + #others
-end)
-`;
-
 /**
  * Acknowledges, then leases messages. ARGV: valid until, max, visibility, receive id, seconds until an unused
  * queue is deleted (0: never), and the arguments of an acknowledgement, if any. Replies with:
  *
- * - the microseconds until the next message becomes ready (-1: none will)
- * - notes: whether memory is full, how many messages had lost their body, how many were orphaned, and the
- *   last message number when no message was received
+ * - the microseconds until the next message becomes ready or may be delivered (-1: none will)
+ * - notes: whether memory is full, how many messages had lost their body, how many were orphaned, and when no
+ *   message was received: the last message number, and how many messages are leased
  * - the result of the acknowledgement
  * - the numbers and the records of the messages
- * - for each message that was delivered before: its index, deliveries, checkpoint
+ * - for each message that was delivered before: its index, deliveries, expired leases, checkpoint
  */
 export const RECEIVE: QueueScript = new QueueScript(`
 local full = isOutOfMemory()
 allowWithoutMemory()
 local acknowledged, notify = false, false
 if ARGV[6] then acknowledged, notify = acknowledge(ARGV[6], 7) end
-if redis.call('HEXISTS', META, 'paused') == 1 then
-  return { now, -1, { full, 0, 0 }, acknowledged }
+local max, receiveId = tonumber(ARGV[2]), ARGV[4]
+local control, counts, part = redis.call('HMGET', META, 'paused', 'limit'), nil, nil
+if control[1] or control[2] then
+  -- rarely {
+  ${ALLOW}
+  if wait then
+    if notify then announce(META) end
+    return { now, wait, { full, 0, 0 }, acknowledged }
+  end
+  -- }
 end
 if #redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1') > 0 then
   -- rarely {
@@ -178,7 +104,6 @@ local function readStates(returned)
   return states, checkpoints
 end
 
-local max, receiveId = tonumber(ARGV[2]), ARGV[4]
 local leaseEnd, firstState = at(now + tonumber(ARGV[3])), '1 0 ' .. receiveId
 local seqs, records, redelivered, lost = {}, {}, {}, 0
 -- Leases messages until there are max. Returns true when no ready message is left.
@@ -199,10 +124,11 @@ local function lease()
         seqs[#seqs + 1] = seq
         records[#seqs] = found[i]
         if earlier[seq] then
-          local deliveries, releases = parseState(earlier[seq])
-          state = (deliveries + 1) .. ' ' .. releases .. ' ' .. receiveId
+          local deliveries, releases, expiries = parseState(earlier[seq])
+          state = (deliveries + 1) .. ' ' .. releases .. ' ' .. expiries .. receiveId
           redelivered[#redelivered + 1] = #seqs - 1
           redelivered[#redelivered + 1] = deliveries + 1
+          redelivered[#redelivered + 1] = tonumber(expiries) or 0
           redelivered[#redelivered + 1] = checkpoints[seq] or false
         end
         states[#states + 1] = seq
@@ -258,14 +184,23 @@ end
 -- Another receiver may wait for the messages that the acknowledgement made ready.
 if notify and redis.call('EXISTS', READY, RETURNED) > 0 then announce(META) end
 if ARGV[5] ~= '0' then expireUnused(ARGV[5]) end
+if counts and #seqs > 0 then
+  -- rarely {
+  ${COUNT_DELIVERED}
+  -- }
+end
 if #seqs > 0 then
   return { now, 0, { full, lost, orphaned }, acknowledged, seqs, records, redelivered }
 end
 forgetIds(1000)
 local due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')
 local last = tonumber(redis.call('HGET', META, 'seq') or 0)
-local nextDue = due[2] and math.max(0, due[2] - now) or -1
-return { now, nextDue, { full, lost, orphaned, last }, acknowledged }
+local nextDue, leased = -1, 0
+if due[2] then
+  nextDue = math.max(0, due[2] - now)
+  leased = redis.call('ZCARD', DUE) - redis.call('ZCOUNT', TIMES, '-inf', '(0')
+end
+return { now, nextDue, { full, lost, orphaned, last, leased }, acknowledged }
 `);
 
 /**
@@ -278,8 +213,8 @@ local count = 0
 for _, seq in ipairs(redis.call('ZRANGEBYSCORE', DUE, ARGV[3], ARGV[4])) do
   local state = redis.call('HGET', STATES, seq) or ''
   if string.sub(state, -#ARGV[2] - 1) == ' ' .. ARGV[2] then
-    local deliveries, releases = parseState(state)
-    redis.call('HSET', STATES, seq, (deliveries - 1) .. ' ' .. releases .. ' ')
+    local deliveries, releases, expiries = parseState(state)
+    redis.call('HSET', STATES, seq, (deliveries - 1) .. ' ' .. releases .. ' ' .. expiries)
     makeReady({ seq })
     count = count + 1
   end

@@ -47,17 +47,18 @@ async function sha1(text: string): Promise<string> {
  *
  * | key | content |
  * |---|---|
- * | META | `seq`, the last number; `format`, see `_delivery.ts`; `indexed`, see `ids.ts`; `paused` |
+ * | META | `seq`, the last number; `format`, see `_delivery.ts`; `indexed`, see `ids.ts`; `paused`, `limit` and `counts`, see `limits.ts` |
  * | READY | list of new messages in order; most messages are delivered once, from here |
  * | RETURNED | sorted set of other messages that are ready, by rank, see `rankOf` |
  * | DUE | sorted set of delayed and leased messages by the time when they become ready |
  * | MESSAGES | records by number, see `_delivery.ts` |
- * | STATES | `<deliveries> <releases> <receive id>` of messages that were delivered; ready ones have no id |
+ * | STATES | `<deliveries> <releases> <receive id>` of messages that were delivered; ready ones have no id. When leases have expired, their number is before the id: `2 0 1 <receive id>` |
  * | CHECKPOINTS | saved checkpoints by number |
  * | IDS | where messages are by id, see `ids.ts` |
  * | TRAITS | what only some messages have: keys, priorities, see `lines.ts` |
  * | BLOCKED | sorted set of messages that wait behind another one with their key, by number |
  * | TIMES | sorted set of remembered ids by the end of their `dedupMs`, and of the messages in DUE that are not leased by the negative of their due time, to count them |
+ * | OWNERS | the run id of the server by owner, see `owners.ts` |
  */
 const KEYS = {
   META: ["meta", "hash"],
@@ -71,6 +72,7 @@ const KEYS = {
   TRAITS: ["traits", "hash"],
   BLOCKED: ["blocked", "zset"],
   TIMES: ["times", "zset"],
+  OWNERS: ["owners", "hash"],
 } as const;
 
 type KeyName = keyof typeof KEYS;
@@ -96,6 +98,11 @@ export function channelOf(name: string): string {
 /** Returns the channel on which a queue announces the ids of messages that were cancelled in flight. */
 export function cancelChannelOf(name: string): string {
   return `${prefixOf(name)}:cancel`;
+}
+
+/** Returns how the names of the channels of owners begin, see `owners.ts`. Their ids follow. */
+export function ownerChannelsOf(name: string): string {
+  return `${prefixOf(name)}:owner:`;
 }
 
 /** Returns the key that tells for a minute that a call of `cancel` was run, in case its answer is lost. */
@@ -183,9 +190,17 @@ local function expireUnused(seconds)
   for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, seconds) end
 end
 
+-- Returns the parts of a state. The third is the number of expired leases with a space, or "".
 local function parseState(state)
-  local deliveries, releases = string.match(state, '^(%d+) (%d+) ')
-  return deliveries, releases
+  local deliveries, releases, expiries = string.match(state, '^(%d+) (%d+) (.-)%S*$')
+  return deliveries, releases, expiries
+end
+
+-- Returns the state of a message that becomes ready. A lease that has not been settled counts as expired.
+local function readyState(state)
+  local deliveries, releases, expiries = parseState(state)
+  if string.byte(state, -1) ~= 32 then expiries = ((tonumber(expiries) or 0) + 1) .. ' ' end
+  return deliveries .. ' ' .. releases .. ' ' .. expiries
 end
 `;
 

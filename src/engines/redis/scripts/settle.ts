@@ -36,9 +36,9 @@ if #seqs == 0 then return { now, results } end
 local notify = delay > 0 or isNoneReady()
 local states, due, times, dueAt = {}, {}, {}, at(now + delay)
 for i, seq in ipairs(seqs) do
-  local deliveries, releases = parseState(earlier[i])
+  local deliveries, releases, expiries = parseState(earlier[i])
   states[#states + 1] = seq
-  states[#states + 1] = (deliveries - subtracted) .. ' ' .. releases .. ' '
+  states[#states + 1] = (deliveries - subtracted) .. ' ' .. releases .. ' ' .. expiries
   due[#due + 1] = dueAt
   due[#due + 1] = seq
   times[#times + 1] = '-' .. dueAt
@@ -64,10 +64,10 @@ local notify = isNoneReady()
 makeReady(seqs)
 local states = {}
 for i, seq in ipairs(seqs) do
-  local deliveries, releases = parseState(earlier[i])
+  local deliveries, releases, expiries = parseState(earlier[i])
   local isFree = tonumber(releases) < tonumber(ARGV[3])
   states[#states + 1] = seq
-  states[#states + 1] = (deliveries - (isFree and 1 or 0)) .. ' ' .. (releases + 1) .. ' '
+  states[#states + 1] = (deliveries - (isFree and 1 or 0)) .. ' ' .. (releases + 1) .. ' ' .. expiries
 end
 redis.call('HSET', STATES, unpack(states))
 if notify then announce(META) end
@@ -86,7 +86,7 @@ local results, seqs = checkHandles(ARGV[2])
 if #seqs == 0 then return { now, results } end
 if deleteLeased(seqs, { ARGV[8] }, seqs) then announce(META) end
 deleteIds(ARGV[3], 1)
-local deadMeta, deadReady, _, _, deadMessages, _, _, deadIds = unpack(KEYS, #KEYS - 10)
+local deadMeta, deadReady, _, _, deadMessages, _, _, deadIds = unpack(KEYS, #KEYS - 11)
 local seq = reserveNumbers(deadMeta, deadMessages, 1) + 1
 redis.call('HSET', deadMessages, seq, recordStart() .. ARGV[5] .. '\\n' .. ARGV[6])
 addToGroup(deadIds, ARGV[4], seq, seq, 1)
