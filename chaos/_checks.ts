@@ -1,6 +1,7 @@
 // Checks what the options of a run promise, against the record of the run.
 
-import type { Handling, Ledger, Orphan } from "./_ledger.ts";
+import { type SlotDelivery, slotFaultsOf } from "./_cron.ts";
+import { type Handling, type Ledger, type Orphan, START_DELAY_MS } from "./_ledger.ts";
 import { orderFaultsOf } from "./_order.ts";
 import type { ChaosResult, Check } from "./_result.ts";
 import type { ChaosOptions, FaultKind } from "./options.ts";
@@ -13,18 +14,14 @@ export interface Pause {
   readonly endsAt: number;
 }
 
-/** A time in which a worker was suspended. */
-export interface Suspension {
-  readonly worker: string;
-  readonly from: number;
-  readonly to: number;
-}
-
 /** The record of a run. */
 export interface RunRecord {
   readonly ledger: Ledger;
   readonly pauses: readonly Pause[];
-  readonly suspensions: readonly Suspension[];
+  /** The slots that cron loops sent; undefined for a run without them. */
+  readonly slots?: readonly SlotDelivery[] | undefined;
+  /** The time until which all slots must have been sent. */
+  readonly slotsUntil?: number | undefined;
   /** The ids of the messages whose handlers end their processes. */
   readonly poison: ReadonlySet<string>;
   /** The ids of all dead letters. */
@@ -37,9 +34,9 @@ const KEEPS_LEASES: readonly FaultKind[] = ["term", "kill", "pause"];
 /** Makes the checks that the options of a run ask for. */
 export function checksOf(
   { faults, keys, cancels, longLeases, steps, limit }: ChaosOptions,
-  { ledger, pauses, suspensions, poison, deadLetters }: RunRecord,
+  { ledger, pauses, poison, deadLetters, slots, slotsUntil = 0 }: RunRecord,
 ): Pick<ChaosResult, "checks" | "remarks"> {
-  const { handlings } = ledger;
+  const { handlings, promptHandlings } = ledger;
   const keptLeases = longLeases || faults.every((kind) => KEEPS_LEASES.includes(kind));
   const checks: Check[] = [];
   const remarks: string[] = [];
@@ -67,12 +64,17 @@ export function checksOf(
     check("rerun", "given a step again whose result was saved", rerun);
   }
   if (faults.includes("pause")) {
-    const started = startedInPauseOf(handlings, pauses, suspensions);
+    const started = startedInPauseOf(promptHandlings, pauses);
     check("in a pause", "started during a pause of the queue", started);
   }
   if (limit > 0) {
-    check("too early", "started beyond the rate limit", beyondLimitOf(handlings, limit));
+    check("too early", "started beyond the rate limit", beyondLimitOf(promptHandlings, limit));
     remarks.push(rateRemark(handlings, limit));
+  }
+  if (slots !== undefined) {
+    const broken = slotFaultsOf(slots, slotsUntil).map((id) => ({ id, history: "not sent once" }));
+    checks.push({ name: "cron slots", problem: "slots were sent twice or not at all", broken });
+    remarks.push(`cron        ${new Set(slots.map(({ slot }) => slot)).size} slots`);
   }
   return { checks, remarks };
 }
@@ -82,9 +84,6 @@ function abortRemark({ abortMs }: Ledger): string {
   const [p50, p99] = [quantile(abortMs, 0.5), quantile(abortMs, 0.99)];
   return `aborted     ${abortMs.length} handlers; median ${p50} ms, p99 ${p99} ms after cancel`;
 }
-
-/** A receive may have been answered before a pause, and its handlers start so much later at the most. */
-const START_DELAY_MS = 1_000;
 
 /**
  * Returns the messages that a worker started while their handler was running in another worker. A handler that
@@ -128,36 +127,39 @@ export function rerunOf(handlings: Iterable<Handling>, keptLeases: boolean): str
   return [...rerun];
 }
 
-/**
- * Returns the messages that were started during a pause. A worker that was suspended may start then what it had
- * received before.
- */
+/** Returns the messages that were started during a pause. */
 export function startedInPauseOf(
   handlings: Iterable<Handling>,
   pauses: readonly Pause[],
-  suspensions: readonly Suspension[],
 ): string[] {
-  const isIn = (at: number, from: number, to: number) => at > from + START_DELAY_MS && at < to;
-  const wasSuspended = ({ worker, startedAt }: Handling) =>
-    suspensions.some((it) =>
-      it.worker === worker && startedAt >= it.from && startedAt <= it.to + START_DELAY_MS
+  const isInPause = ({ startedAt }: Handling) =>
+    pauses.some(({ confirmedAt, endsAt }) =>
+      startedAt > confirmedAt + START_DELAY_MS && startedAt < endsAt
     );
-  const found = [...handlings].filter((call) =>
-    pauses.some(({ confirmedAt, endsAt }) => isIn(call.startedAt, confirmedAt, endsAt)) &&
-    !wasSuspended(call)
-  );
-  return [...new Set(found.map(({ id }) => id))];
+  return [...new Set([...handlings].filter(isInPause).map(({ id }) => id))];
 }
 
-/** Returns the messages whose starts are beyond a limit per second: at most `limit` × (seconds + 1) may start. */
-export function beyondLimitOf(handlings: Iterable<Handling>, limit: number): string[] {
-  const starts = [...handlings].toSorted((a, b) => a.startedAt - b.startedAt);
-  return starts.slice(Math.floor(limit * (secondsOf(starts) + 1))).map(({ id }) => id);
+/**
+ * Returns the messages whose starts are beyond a limit per second. In any time, at most `limit` × (seconds + 1)
+ * are delivered; as they start up to a second later, `limit` × (seconds + 2) may start. `handlings` are sorted.
+ */
+export function beyondLimitOf(handlings: readonly Handling[], limit: number): string[] {
+  const most = limit * (1 + START_DELAY_MS / 1_000);
+  const beyond: string[] = [];
+  let least = Infinity;
+  for (const [i, { id, startedAt }] of handlings.entries()) {
+    // How far the starts are ahead of the limit, compared with any earlier start.
+    const ahead = i - limit * startedAt / 1_000;
+    least = Math.min(least, ahead);
+    if (ahead + 1 - least > most) beyond.push(id);
+  }
+  return beyond;
 }
 
 /** Returns a line with the rate at which handlers started. */
 export function rateRemark(handlings: readonly Handling[], limit: number): string {
-  const seconds = secondsOf(handlings.toSorted((a, b) => a.startedAt - b.startedAt));
+  const starts = handlings.map(({ startedAt }) => startedAt).sort((a, b) => a - b);
+  const seconds = ((starts.at(-1) ?? 0) - (starts[0] ?? 0)) / 1_000;
   const rate = (handlings.length / seconds).toFixed(1);
   return `rate        ${rate} starts/s in ${seconds.toFixed(1)} s, with a limit of ${limit}`;
 }
@@ -187,10 +189,6 @@ export function recoveryRemark(ms: readonly number[]): string {
 /** Returns a quantile of sorted numbers; undefined when there are none. */
 function quantile(sorted: readonly number[], share: number): number | undefined {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
-}
-
-function secondsOf(sorted: readonly Handling[]): number {
-  return ((sorted.at(-1)?.startedAt ?? 0) - (sorted[0]?.startedAt ?? 0)) / 1_000;
 }
 
 function byMessage(handlings: Iterable<Handling>): Map<string, Handling[]> {

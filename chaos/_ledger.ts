@@ -30,6 +30,13 @@ export interface Orphan {
   readonly killedAt: number;
 }
 
+/** A time in which a worker was suspended, or got no CPU time. */
+export interface Stall {
+  readonly worker: string;
+  readonly from: number;
+  readonly to: number;
+}
+
 interface Entry {
   completions: number;
   readonly history: string[];
@@ -43,6 +50,9 @@ export type CancelAnswer = boolean | "unknown";
  * the message is gone, but another worker or a cancel may have deleted it.
  */
 export type AckAnswer = "accepted" | "refused" | "repeated";
+
+/** A worker that is not suspended starts a message at most so long after it was received. */
+export const START_DELAY_MS = 1_000;
 
 /** Records every call of a handler, and counts per message how often it completed. */
 export class Ledger {
@@ -65,6 +75,7 @@ export class Ledger {
   readonly cancelled: Map<string, CancelAnswer> = new Map();
   /** The messages that workers held when they were killed. */
   readonly orphans: Orphan[] = [];
+  readonly #stalls = new Map<string, Stall[]>();
 
   /** The number of messages that completed, or that a cancel may have deleted. */
   get finished(): number {
@@ -97,6 +108,25 @@ export class Ledger {
     };
     this.#handlings.push(handling);
     this.#open.set(call, handling);
+  }
+
+  /** Records that a worker was suspended, or got no CPU time. */
+  stalled(stall: Stall): void {
+    const stalls = this.#stalls.get(stall.worker);
+    if (stalls === undefined) this.#stalls.set(stall.worker, [stall]);
+    else stalls.push(stall);
+  }
+
+  /**
+   * The calls of handlers that started soon after their message was received, oldest first. The others started
+   * when their worker was suspended or had been: it had received their messages at any time before.
+   */
+  get promptHandlings(): Handling[] {
+    const isPrompt = ({ worker, startedAt }: Handling) =>
+      this.#stalls.get(worker)?.every(({ from, to }) =>
+        startedAt < from || startedAt > to + START_DELAY_MS
+      ) ?? true;
+    return this.handlings.filter(isPrompt).sort((a, b) => a.startedAt - b.startedAt);
   }
 
   /** Records that the function of a step was called. */

@@ -7,7 +7,6 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { EXIT_CODES } from "../src/lifecycle/drain_report.ts";
 import { root, runtimeBinary, type RuntimeName } from "../tools/runtimes.ts";
-import type { Suspension } from "./_checks.ts";
 import type { AckAnswer, Ledger } from "./_ledger.ts";
 
 const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
@@ -129,7 +128,9 @@ export class WorkerProcess {
       else if (event === "failed") this.#ledger.failed(call, Number(first));
       else if (event === "ran") this.#ledger.stepRan(call, first, Number(second));
       else if (event === "saved") this.#ledger.stepSaved(call, first, Number(second));
-      else if (event === "dying") {
+      else if (event === "stalled") {
+        this.#ledger.stalled({ worker: this.name, from: Number(first), to: Number(second) });
+      } else if (event === "dying") {
         this.isPoisoned = true;
         this.#killedAt ??= Number(first);
       } else if (event === "ready") {
@@ -152,8 +153,6 @@ export interface WorkersOptions {
 export class Workers implements AsyncDisposable {
   /** What workers did wrong. */
   readonly failures: string[] = [];
-  /** When workers were suspended. */
-  readonly suspensions: Suspension[] = [];
   readonly #options: WorkersOptions;
   readonly #workers = new Set<WorkerProcess>();
   #added = 0;
@@ -225,7 +224,7 @@ export class Workers implements AsyncDisposable {
     await sleep(ms);
     worker.state = "working";
     worker.send("SIGCONT");
-    this.suspensions.push({ worker: worker.name, from, to: Date.now() });
+    this.#options.ledger.stalled({ worker: worker.name, from, to: Date.now() });
   }
 
   /** Stops all workers gracefully. */

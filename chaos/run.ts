@@ -91,8 +91,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     skipped: faults.skipped,
     graceful,
   }, (deadLetters) => {
-    const { pauses, workers: { suspensions } } = setup;
-    return checksOf(options, { ledger, pauses, suspensions, poison, deadLetters });
+    return checksOf(options, { ledger, pauses: setup.pauses, poison, deadLetters });
   });
 }
 

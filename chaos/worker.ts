@@ -2,6 +2,7 @@
 
 import { writeSync } from "node:fs";
 import process from "node:process";
+import { setInterval } from "node:timers";
 import {
   type HandlerContext,
   isCancelledError,
@@ -49,7 +50,18 @@ const loop = new MailboxLoop({
 const group = new LoopGroup([loop], { shutdownTimeoutMs: settings.shutdownTimeoutMs });
 group.on("phase", ({ phase }) => phase === "running" && report("ready"));
 process.stdin.on("close", () => process.exit(1)).resume(); // the parent process has ended
+reportStalls(100, 500);
 await group.main({ visibilityTimeoutMs: settings.visibilityTimeoutMs });
+
+/** How often the worker looks whether it was suspended or got no CPU time, and which time it reports. */
+function reportStalls(everyMs: number, longMs: number): void {
+  let last = Date.now();
+  setInterval(() => {
+    const now = Date.now();
+    if (now - last > longMs) report(`stalled 0 ${last} ${now}`);
+    last = now;
+  }, everyMs).unref();
+}
 
 /** Does the work, in steps where the run has steps. Returns true when the message was cancelled. */
 async function isCancelledDuring(

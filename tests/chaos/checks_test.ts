@@ -11,6 +11,7 @@ import {
   startedInPauseOf,
   stolenOf,
 } from "../../chaos/_checks.ts";
+import { slotFaultsOf } from "../../chaos/_cron.ts";
 import { Ledger } from "../../chaos/_ledger.ts";
 import type { ChaosOptions } from "../../chaos/options.ts";
 
@@ -102,25 +103,68 @@ const pauses = [{ confirmedAt: 1_000, endsAt: 3_500 }];
 
 test("a message that starts later than a second after a pause began, and before it ends, breaks it", () => {
   const { handlings } = ledgerOf(["1", 1_900, 9_000], ["2", 2_100, 2_200], ["3", 3_600, 3_700]);
-  assertEquals(startedInPauseOf(handlings, pauses, []), ["2"]);
-  assertEquals(startedInPauseOf(handlings, [], []), []);
+  assertEquals(startedInPauseOf(handlings, pauses), ["2"]);
+  assertEquals(startedInPauseOf(handlings, []), []);
 });
 
-test("a worker that was suspended may start during a pause what it had received before", () => {
-  const { handlings } = ledgerOf(["1", 3_100, 3_200], ["2", 3_100, 3_200]);
-  const suspensions = [{ worker: "worker 0", from: 500, to: 3_000 }];
-  assertEquals(startedInPauseOf(handlings, pauses, suspensions), ["2"]);
-  const longAgo = [{ worker: "worker 0", from: 500, to: 2_000 }];
-  assertEquals(startedInPauseOf(handlings, pauses, longAgo), ["1", "2"]);
+test("a start after a suspension is not prompt: the message may have been received before", () => {
+  const ledger = ledgerOf(["1", 3_100, 3_200], ["2", 3_050, 3_200], ["3", 400, 500]);
+  const ids = () => ledger.promptHandlings.map(({ id }) => id);
+  assertEquals(ids(), ["3", "2", "1"]);
+  ledger.stalled({ worker: "worker 0", from: 500, to: 2_000 });
+  assertEquals(ids(), ["3", "2", "1"], "it was long ago");
+  ledger.stalled({ worker: "worker 0", from: 2_050, to: 3_000 });
+  assertEquals(ids(), ["3", "2"]);
+  ledger.stalled({ worker: "worker 2", from: 401, to: 3_000 });
+  assertEquals(ids(), ["3", "2"], "it started before");
 });
 
-test("more starts than the limit allows in the time from the first to the last break it", () => {
-  const starts = Array.from({ length: 21 }, (_, i) => [`${i}`, i * 50, i * 50] as const);
-  const { handlings } = ledgerOf(...starts); // 21 starts in one second
-  assertEquals(beyondLimitOf(handlings, 11), []);
-  assertEquals(beyondLimitOf(handlings, 10), ["20"]);
+/** Starts at a number per second. */
+function starts(perSecond: number, seconds: number, from = 0): readonly [string, number, number][] {
+  return Array.from({ length: perSecond * seconds }, (_, i) => {
+    const at = from + i * 1_000 / perSecond;
+    return [`${at}`, at, at];
+  });
+}
+
+test("starts at the rate of the limit keep it, and also bursts of it", () => {
+  assertEquals(beyondLimitOf(ledgerOf(...starts(10, 60)).handlings, 10), []);
+  const bursts = [0, 1, 2, 3].flatMap((second) => starts(1_000, 0.01, 1_000 * second));
+  assertEquals(beyondLimitOf(ledgerOf(...bursts).handlings, 10), []);
   assertEquals(beyondLimitOf([], 10), []);
-  assertEquals(rateRemark(handlings, 10), "rate        21.0 starts/s in 1.0 s, with a limit of 10");
+});
+
+test("starts beyond the limit break it, also when few messages start before and after", () => {
+  const { handlings } = ledgerOf(
+    ...starts(1, 60),
+    ...starts(30, 2, 60_000),
+    ...starts(1, 60, 62_000),
+  );
+  const beyond = beyondLimitOf(handlings, 10).map(Number);
+  // After 0.95 s, 30 starts per second are more than 10 × (seconds + 2).
+  assertEquals(beyond.map((at) => Math.round(at)).slice(0, 2), [60_967, 61_000]);
+  assertEquals(beyond.length, 34);
+  assertEquals(beyondLimitOf(handlings, 20), []);
+  const text = rateRemark(ledgerOf(...starts(10, 1.1)).handlings, 10);
+  assertEquals(text, "rate        11.0 starts/s in 1.0 s, with a limit of 10");
+});
+
+const slot = (seconds: number, delivery = 1) => ({ slot: seconds * 1_000, delivery });
+const at = (seconds: number) => new Date(seconds * 1_000).toISOString();
+
+test("each slot has to be sent once, from the first to the end of the run", () => {
+  const all = [slot(5), slot(6), slot(7)];
+  assertEquals(slotFaultsOf(all, 7_000), []);
+  assertEquals(slotFaultsOf(all.toReversed(), 6_000), [], "later slots are right");
+  assertEquals(slotFaultsOf([slot(5), slot(7)], 7_000), [at(6)], "missing");
+  assertEquals(slotFaultsOf([...all, slot(6)], 7_000), [at(6)], "sent twice");
+  assertEquals(slotFaultsOf(all, 9_500), [at(8), at(9)], "missing at the end");
+  assertEquals(slotFaultsOf([], 9_000), [at(9)], "none");
+});
+
+test("a slot whose message was delivered twice was sent once", () => {
+  assertEquals(slotFaultsOf([slot(5), slot(6), slot(6, 2)], 6_000), []);
+  assertEquals(slotFaultsOf([slot(5), slot(6, 2)], 6_000), [], "the first answer was lost");
 });
 
 const options: ChaosOptions = {
@@ -153,7 +197,8 @@ function brokenRun(): RunRecord {
   ledger.acknowledged("c", "accepted");
   ledger.cancel("3", true, 2_000);
   const poison = new Set(["3"]);
-  return { ledger, pauses, suspensions: [], poison, deadLetters: new Set() };
+  const slots = [slot(5), slot(5)];
+  return { ledger, pauses, poison, deadLetters: new Set(), slots, slotsUntil: 5_000 };
 }
 
 test("a run makes the checks that its options ask for, and finds what is broken", () => {
@@ -161,22 +206,23 @@ test("a run makes the checks that its options ask for, and finds what is broken"
     checksOf({ ...options, ...part }, brokenRun()).checks
       .map(({ name, broken }) => [name, broken.map(({ id }) => id).join()]);
   const spared = ["spared", "3"];
-  assertEquals(asked({}), [spared]);
-  assertEquals(asked({ keys: 1 }), [["inversions", "2"], ["overlaps", "1,1,2,2"], spared]);
-  assertEquals(asked({ cancels: 1 }), [["revived", "3"], spared]);
-  assertEquals(asked({ longLeases: true }), [["stolen", "1,2"], spared]);
-  assertEquals(asked({ steps: true }), [spared, ["rerun", "2"]]);
-  assertEquals(asked({ faults: ["pause"] }), [spared, ["in a pause", "1,2"]]);
-  assertEquals(asked({ limit: 2 }), [spared, ["too early", "1,2,2"]]);
+  const cron = ["cron slots", at(5)];
+  assertEquals(asked({}), [spared, cron]);
+  assertEquals(asked({ keys: 1 }), [["inversions", "2"], ["overlaps", "1,1,2,2"], spared, cron]);
+  assertEquals(asked({ cancels: 1 }), [["revived", "3"], spared, cron]);
+  assertEquals(asked({ longLeases: true }), [["stolen", "1,2"], spared, cron]);
+  assertEquals(asked({ steps: true }), [spared, ["rerun", "2"], cron]);
+  assertEquals(asked({ faults: ["pause"] }), [spared, ["in a pause", "1,2"], cron]);
+  assertEquals(asked({ limit: 1 }), [spared, ["too early", "1,2,2"], cron]);
 });
 
 test("a run without options that promise more makes no checks", () => {
-  const poison = new Set<string>();
-  assertEquals(checksOf(options, { ...brokenRun(), poison }), { checks: [], remarks: [] });
+  const record = { ...brokenRun(), poison: new Set<string>(), slots: undefined };
+  assertEquals(checksOf(options, record), { checks: [], remarks: [] });
 });
 
 test("poison messages that are dead letters are not spared", () => {
-  const deadLetters = new Set(["3"]);
-  const { checks } = checksOf(options, { ...brokenRun(), deadLetters });
+  const record = { ...brokenRun(), deadLetters: new Set(["3"]), slots: undefined };
+  const { checks } = checksOf(options, record);
   assertEquals(checks.map(({ name, broken }) => [name, broken.length]), [["spared", 0]]);
 });
