@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Mailbox } from "../mod.ts";
-import type { Random } from "../src/random.ts";
+import { seededRandom } from "../src/random.ts";
 import type { CancelAnswer, Ledger } from "./_ledger.ts";
 import type { Job } from "./_sender.ts";
 
@@ -13,9 +13,12 @@ const WITHIN_MS = 1_000;
 export interface CancellerOptions {
   readonly mailbox: Mailbox<Job>;
   readonly ledger: Ledger;
-  readonly random: Random;
+  /** Determines which messages are cancelled, and how soon. */
+  readonly seed: number;
   /** The share of messages that are cancelled. */
   readonly share: number;
+  /** The ids of messages that are not cancelled. */
+  readonly except: ReadonlySet<string>;
 }
 
 /** Cancels messages and records the answers. */
@@ -29,8 +32,10 @@ export class Canceller {
 
   /** Called for each message that was sent. */
   sent(id: string): void {
-    const { random, share } = this.#options;
-    if (share === 0 || random.number() >= share) return;
+    const { seed, share, except } = this.#options;
+    // By the message, because the order of the confirmations depends on the machine.
+    const random = seededRandom(seed + Number(id));
+    if (random.number() >= share || except.has(id)) return;
     const cancelling = this.#cancel(id, random.number() * WITHIN_MS);
     this.#pending.add(cancelling);
     void cancelling.finally(() => this.#pending.delete(cancelling));

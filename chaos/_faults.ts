@@ -1,19 +1,10 @@
-// Injects faults into workers and the engine.
+// Injects the faults of a schedule into workers, the engine and the queue.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Random } from "../src/random.ts";
 import { type FaultKind, isServerFault } from "./options.ts";
 import type { ChaosEngine } from "./sites.ts";
-import type { WorkerProcess, Workers } from "./_workers.ts";
-
-/** How often each kind occurs, relative to the others. */
-const WEIGHTS: Readonly<Record<FaultKind, number>> = {
-  term: 4,
-  kill: 3,
-  suspend: 2,
-  restart: 1,
-  freeze: 1,
-};
+import type { PlannedFault } from "./_schedule.ts";
+import type { Workers } from "./_workers.ts";
 
 /** A call that began during an outage may fail this long after it: the time limit of a call. */
 const AFTERMATH_MS = 6_000;
@@ -62,19 +53,31 @@ export class Outages {
   }
 }
 
-/** What {@linkcode Faults} needs. */
-export interface FaultsOptions {
-  readonly kinds: readonly FaultKind[];
-  readonly random: Random;
-  readonly workers: Workers;
-  readonly outages: Outages;
-  readonly leaseMs: number;
+/** How long the faults last that last. The share of a fault is from 0 to 1. */
+export interface FaultTimes {
+  suspendMs(share: number): number;
+  freezeMs(share: number): number;
 }
 
-/** Injects each kind of fault once, in random order, and then faults at random. */
+/** What {@linkcode Faults} needs. */
+export interface FaultsOptions {
+  readonly schedule: readonly PlannedFault[];
+  readonly workers: Workers;
+  readonly outages: Outages;
+  readonly times: FaultTimes;
+  /** Pauses the queue for `ms` milliseconds. Rejects when the engine does not confirm it. */
+  readonly pause: (ms: number) => Promise<void>;
+}
+
+/** The numbers of faults by kind. */
+export type FaultCounts = Partial<Record<FaultKind, number>>;
+
+/** Injects the faults of a schedule. It skips a fault that is not possible at its time. */
 export class Faults {
-  /** The number of injected faults by kind. */
-  readonly counts: Partial<Record<FaultKind, number>> = {};
+  /** The faults that were injected. */
+  readonly counts: FaultCounts = {};
+  /** The faults that were not possible at their time: an outage was going on, or no worker was working. */
+  readonly skipped: FaultCounts = {};
   readonly #options: FaultsOptions;
   readonly #pending = new Set<Promise<void>>();
 
@@ -82,55 +85,40 @@ export class Faults {
     this.#options = options;
   }
 
-  /** Injects faults for `ms` milliseconds. Resolves when the last one is over. */
-  async run(ms: number, perSecond: number): Promise<void> {
-    const { kinds, random, workers, outages } = this.#options;
-    const first = shuffle(random, kinds);
-    const tickets = kinds.flatMap((kind) => Array<FaultKind>(WEIGHTS[kind]).fill(kind));
-    for (const endsAt = performance.now() + ms; performance.now() < endsAt;) {
-      await sleep((0.5 + random.number()) * 1_000 / perSecond);
-      const kind = first.shift() ?? pick(random, tickets)!;
-      // Always draws the same numbers, so that a seed makes the same faults on any machine.
-      const share = random.number();
-      const worker = pick(random, workers.working);
-      if (isServerFault(kind) ? outages.present : worker === undefined) {
-        first.push(kind);
-        continue;
-      }
-      const fault = this.#inject(kind, share, worker!);
+  /** Injects the faults, each at its time. Resolves when the last one is over. */
+  async run(): Promise<void> {
+    const startedAt = performance.now();
+    for (const planned of this.#options.schedule) {
+      await sleep(Math.max(0, startedAt + planned.atMs - performance.now()));
+      const fault = this.#inject(planned).then((injected) => {
+        const counts = injected ? this.counts : this.skipped;
+        counts[planned.kind] = (counts[planned.kind] ?? 0) + 1;
+      });
       this.#pending.add(fault);
       void fault.finally(() => this.#pending.delete(fault));
     }
     await Promise.all(this.#pending);
   }
 
-  async #inject(kind: FaultKind, share: number, worker: WorkerProcess): Promise<void> {
-    const { workers, outages, leaseMs } = this.#options;
-    this.counts[kind] = (this.counts[kind] ?? 0) + 1;
-    switch (kind) {
-      case "term":
-        workers.add();
-        return await workers.stop(worker);
-      case "kill":
-        workers.add();
-        return await workers.kill(worker);
-      case "suspend":
-        return await workers.suspend(worker, leaseMs * (1.1 + share));
-      case "restart":
-        return await outages.restart(share * 1_000);
-      case "freeze":
-        return await outages.freeze(leaseMs * (0.2 + 1.5 * share));
+  /** Returns false when the fault is not possible now. */
+  async #inject({ kind, share, worker: place }: PlannedFault): Promise<boolean> {
+    const { workers, outages, times, pause } = this.#options;
+    if (isServerFault(kind) || kind === "pause") {
+      if (outages.present) return false;
+      if (kind === "restart") await outages.restart(share * 1_000);
+      else if (kind === "freeze") await outages.freeze(times.freezeMs(share));
+      else return await pause(1_000 + share * 2_000).then(() => true, () => false);
+      return true;
     }
+    const { working } = workers;
+    const worker = working[Math.floor(place * working.length)];
+    if (worker === undefined) return false;
+    if (kind === "suspend") {
+      await workers.suspend(worker, times.suspendMs(share));
+      return true;
+    }
+    workers.add();
+    await (kind === "term" ? workers.stop(worker) : workers.kill(worker));
+    return true;
   }
-}
-
-/** Returns one of the items; undefined when there is none. */
-export function pick<T>(random: Random, items: readonly T[]): T | undefined {
-  return items[Math.floor(random.number() * items.length)];
-}
-
-/** Returns the items in random order. */
-export function shuffle<T>(random: Random, items: readonly T[]): T[] {
-  const keyed = items.map((item) => ({ item, key: random.number() }));
-  return keyed.sort((a, b) => a.key - b.key).map(({ item }) => item);
 }

@@ -1,7 +1,41 @@
-// The record of what happened to every message, in the parent process, and the result of a run.
+// The record of what happened to every message, in the parent process.
 
-import type { FaultKind } from "./options.ts";
-import type { Handling, OrderFaults } from "./_order.ts";
+import type { MessageHistory } from "./_result.ts";
+
+/** One call of a handler. Times are in milliseconds since the Unix epoch, by the clock of the machine. */
+export interface Handling {
+  readonly id: string;
+  readonly worker: string;
+  readonly startedAt: number;
+  /** When the handler ended, or its worker was killed. */
+  endedAt: number | undefined;
+  completed: boolean;
+  /** Whether the engine accepted the acknowledgement; undefined when it is not known. */
+  acknowledged: boolean | undefined;
+  /** The steps that this call ran or got the results of, by name. */
+  readonly steps: Map<string, StepTimes>;
+}
+
+/** What a handler did with one of its steps. */
+export interface StepTimes {
+  /** When its function was called; undefined when an earlier delivery had saved the result. */
+  ranAt?: number;
+  /** When `step` returned, so that the result is saved. */
+  savedAt?: number;
+}
+
+/** A message that a worker held when it was killed. */
+export interface Orphan {
+  readonly id: string;
+  readonly killedAt: number;
+}
+
+/** A time in which a worker was suspended, or got no CPU time. */
+export interface Stall {
+  readonly worker: string;
+  readonly from: number;
+  readonly to: number;
+}
 
 interface Entry {
   completions: number;
@@ -16,6 +50,9 @@ export type CancelAnswer = boolean | "unknown";
  * the message is gone, but another worker or a cancel may have deleted it.
  */
 export type AckAnswer = "accepted" | "refused" | "repeated";
+
+/** A worker that is not suspended starts a message at most so long after it was received. */
+export const START_DELAY_MS = 1_000;
 
 /** Records every call of a handler, and counts per message how often it completed. */
 export class Ledger {
@@ -36,6 +73,9 @@ export class Ledger {
   readonly repeated: Set<string> = new Set();
   /** The answers of cancels that deleted their message, or may have. */
   readonly cancelled: Map<string, CancelAnswer> = new Map();
+  /** The messages that workers held when they were killed. */
+  readonly orphans: Orphan[] = [];
+  readonly #stalls = new Map<string, Stall[]>();
 
   /** The number of messages that completed, or that a cancel may have deleted. */
   get finished(): number {
@@ -64,9 +104,43 @@ export class Ledger {
       endedAt: undefined,
       completed: false,
       acknowledged: undefined,
+      steps: new Map(),
     };
     this.#handlings.push(handling);
     this.#open.set(call, handling);
+  }
+
+  /** Records that a worker was suspended, or got no CPU time. */
+  stalled(stall: Stall): void {
+    const stalls = this.#stalls.get(stall.worker);
+    if (stalls === undefined) this.#stalls.set(stall.worker, [stall]);
+    else stalls.push(stall);
+  }
+
+  /**
+   * The calls of handlers that started soon after their message was received, oldest first. The others started
+   * when their worker was suspended or had been: it had received their messages at any time before.
+   */
+  get promptHandlings(): Handling[] {
+    const isPrompt = ({ worker, startedAt }: Handling) =>
+      this.#stalls.get(worker)?.every(({ from, to }) =>
+        startedAt < from || startedAt > to + START_DELAY_MS
+      ) ?? true;
+    return this.handlings.filter(isPrompt).sort((a, b) => a.startedAt - b.startedAt);
+  }
+
+  /** Records that the function of a step was called. */
+  stepRan(call: string, step: string, at: number): void {
+    const { id, worker, steps } = this.#open.get(call)!;
+    steps.set(step, { ranAt: at });
+    this.#add(id, `step ${step} run by ${worker}`);
+  }
+
+  /** Records that a step has returned: its result is saved. */
+  stepSaved(call: string, step: string, at: number): void {
+    const { id, worker, steps } = this.#open.get(call)!;
+    steps.set(step, { ...steps.get(step), savedAt: at });
+    this.#add(id, `step ${step} saved by ${worker}`);
   }
 
   /** Records that a handler completed. */
@@ -81,6 +155,14 @@ export class Ledger {
     else this.duplicated.add(id);
   }
 
+  /** Records that a handler has thrown, as when a step cannot be saved. The loop tries the message again. */
+  failed(call: string, at: number): void {
+    const handling = this.#open.get(call)!;
+    handling.endedAt = at;
+    this.#open.delete(call);
+    this.#add(handling.id, `failed by ${handling.worker}`);
+  }
+
   /** Records the answer of the engine to an acknowledgement. */
   acknowledged(call: string, answer: AckAnswer): void {
     const handling = this.#open.get(call)!;
@@ -92,11 +174,13 @@ export class Ledger {
   }
 
   /** Records that a worker has ended: its handlers ended at this time, if not before. */
-  ended(worker: string, at: number): void {
+  ended(worker: string, at: number, how: "ended" | "killed" = "ended"): void {
     for (const [call, handling] of this.#open) {
       if (handling.worker !== worker) continue;
       this.#open.delete(call);
       handling.endedAt ??= at;
+      this.#add(handling.id, `${worker} ${how}`);
+      if (how === "killed") this.orphans.push({ id: handling.id, killedAt: at });
     }
   }
 
@@ -134,6 +218,11 @@ export class Ledger {
     return this.#entries.get(id)?.history.join("; ") ?? "never started";
   }
 
+  /** Returns messages with their histories. */
+  histories(ids: Iterable<string>): MessageHistory[] {
+    return [...ids].map((id) => ({ id, history: this.history(id) }));
+  }
+
   #add(id: string, event: string): Entry {
     const entry = this.#entries.get(id) ?? { completions: 0, history: [] };
     const seconds = (performance.now() - this.#startedAt) / 1_000;
@@ -141,90 +230,4 @@ export class Ledger {
     this.#entries.set(id, entry);
     return entry;
   }
-}
-
-/** A message with everything that happened to it. */
-export interface MessageHistory {
-  readonly id: string;
-  readonly history: string;
-}
-
-/** The result of a run. */
-export interface ChaosResult {
-  readonly title: string;
-  readonly seed: number;
-  readonly sent: number;
-  readonly completed: number;
-  readonly lost: readonly MessageHistory[];
-  readonly duplicated: readonly MessageHistory[];
-  /** Messages that used an attempt without completing. */
-  readonly repeated: readonly MessageHistory[];
-  /** The number of messages that are still in the mailbox. */
-  readonly left: number;
-  readonly deadLetters: number;
-  /** What went wrong with the order of keys; undefined for a run without keys. */
-  readonly order?: Readonly<Record<keyof OrderFaults, readonly MessageHistory[]>> | undefined;
-  /** The number of messages that `cancel` deleted. */
-  readonly cancelled?: number;
-  /** Messages that were acknowledged although `cancel` had deleted them. */
-  readonly revived?: readonly MessageHistory[];
-  readonly faults: Partial<Readonly<Record<FaultKind, number>>>;
-  /** What workers did wrong. */
-  readonly failures: readonly string[];
-  readonly ms: number;
-  /** True when workers were only stopped gracefully: then no message may be handled twice. */
-  readonly graceful: boolean;
-  /** Further lines of the output. */
-  readonly remarks: readonly string[];
-}
-
-/** How many messages of a kind the output names. */
-const NAMED = 5;
-
-/** Returns what is wrong with a result. */
-export function problemsOf(result: ChaosResult): string[] {
-  const { lost, duplicated, repeated, left, deadLetters, failures, graceful } = result;
-  const { order, revived = [] } = result;
-  return [
-    ...named("lost", lost),
-    ...(left > 0 ? [`${left} messages are still in the mailbox`] : []),
-    ...(deadLetters > 0 ? [`${deadLetters} messages are among the dead letters`] : []),
-    ...(graceful ? named("handled twice", duplicated) : []),
-    ...(graceful ? named("started twice though all workers stopped gracefully", repeated) : []),
-    ...named("completed before an earlier message of their key", order?.inversions ?? []),
-    ...named("handled beside another message of their key", order?.overlaps ?? []),
-    ...named("handled although they were cancelled", revived),
-    ...failures,
-  ];
-}
-
-/** Formats a result for the terminal. */
-export function textOf(result: ChaosResult): string {
-  const { title, seed, sent, completed, lost, duplicated, faults, ms, remarks } = result;
-  const { order, cancelled = 0 } = result;
-  const seconds = ms / 1_000;
-  const survived = Object.entries(faults).map(([kind, count]) => `${kind} ${count}`).join(", ");
-  return [
-    title,
-    `  sent        ${sent}`,
-    `  completed   ${completed}`,
-    `  lost        ${lost.length}`,
-    `  duplicated  ${duplicated.length}`,
-    ...(order === undefined ? [] : [`  inversions  ${order.inversions.length}`]),
-    ...(order === undefined ? [] : [`  overlaps    ${order.overlaps.length}`]),
-    ...(cancelled === 0 ? [] : [`  cancelled   ${cancelled}`]),
-    `  survived    ${survived || "no faults"}`,
-    `  throughput  ${(completed / seconds).toFixed(0)} messages/s`,
-    `  time        ${seconds.toFixed(1)} s`,
-    `  seed        ${seed}`,
-    ...remarks.map((remark) => `  ${remark}`),
-    ...problemsOf(result).map((problem) => `  FAILED: ${problem}`),
-  ].join("\n");
-}
-
-function named(what: string, messages: readonly MessageHistory[]): string[] {
-  if (messages.length === 0) return [];
-  const some = messages.slice(0, NAMED).map(({ id, history }) => `\n    ${id}: ${history}`);
-  const more = messages.length > NAMED ? `\n    and ${messages.length - NAMED} more` : "";
-  return [`${messages.length} messages were ${what}:${some.join("")}${more}`];
 }

@@ -1,18 +1,7 @@
 // Checks the promises of keys: the messages of a key are handled one at a time and in order.
 
+import type { Handling } from "./_ledger.ts";
 import { keyOf } from "./_sender.ts";
-
-/** One call of a handler. Times are in milliseconds since the Unix epoch, by the clock of the machine. */
-export interface Handling {
-  readonly id: string;
-  readonly worker: string;
-  readonly startedAt: number;
-  /** When the handler ended, or its worker was killed. */
-  endedAt: number | undefined;
-  completed: boolean;
-  /** Whether the engine accepted the acknowledgement; undefined when it is not known. */
-  acknowledged: boolean | undefined;
-}
 
 /** What went wrong with the order of keys. */
 export interface OrderFaults {

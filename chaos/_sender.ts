@@ -7,6 +7,8 @@ import type { Mailbox, SendOptions } from "../mod.ts";
 export interface Job {
   /** How long its handler takes. */
   readonly workMs: number;
+  /** True for a message whose handler ends its process. */
+  readonly poison?: boolean;
 }
 
 /** Longer than the sender tries to send one message: no message is stored twice. */
@@ -31,6 +33,8 @@ export interface SenderOptions {
   readonly maxBacklog: number;
   /** Returns how long the handler of message number n takes. */
   readonly workMs: (n: number) => number;
+  /** The ids of the messages whose handlers end their processes. @default {none} */
+  readonly poison?: ReadonlySet<string>;
   /** The number of keys; 0 for messages without keys. The messages of a key are sent one after the other. */
   readonly keys: number;
   /** Called with the id of each confirmed message. */
@@ -89,8 +93,8 @@ export class Sender {
 
   /** Sends a message after the last one of its key. */
   async #sendInOrder(n: number): Promise<void> {
-    const { keys, workMs } = this.#options;
-    const job = { workMs: workMs(n) };
+    const { keys, workMs, poison } = this.#options;
+    const job = { workMs: workMs(n), ...(poison?.has(`${n}`) && { poison: true }) };
     if (keys === 0) return await this.#sendUntilConfirmed(job, { id: `${n}` });
     const key = keyOf(n, keys);
     const options = { id: `${n}`, key, dedupMs: DEDUP_MS };

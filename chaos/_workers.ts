@@ -29,6 +29,20 @@ const OUTPUT_LENGTH = 2_000;
 const alive = new Set<ChildProcessByStdio<Writable, Readable, Readable>>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 
+/** What a worker is told, as JSON in its first argument. */
+export interface WorkerSettings {
+  /** The URL of the mailbox. */
+  readonly url: string;
+  readonly visibilityTimeoutMs: number;
+  readonly shutdownTimeoutMs: number;
+  /** How many messages it receives ahead. */
+  readonly prefetch: number;
+  /** True when each handler has steps. */
+  readonly steps: boolean;
+  /** When it dead-letters messages that end their processes. @default {the default of loops} */
+  readonly maxDeliveries?: number;
+}
+
 /** How a worker ended: one of both is null. */
 export interface Ended {
   readonly code: number | null;
@@ -45,6 +59,8 @@ export class WorkerProcess {
   /** True when the run has told the worker to end. */
   stopRequested = false;
   over = false;
+  /** True when a handler has ended the process: the message is poison. */
+  isPoisoned = false;
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
   readonly #ledger: Ledger;
   /** When the worker got SIGKILL: from then on its leases are not valid. */
@@ -53,13 +69,17 @@ export class WorkerProcess {
   #output = "";
   #onReady!: () => void;
 
-  constructor(number: number, runtime: RuntimeName, args: readonly string[], ledger: Ledger) {
+  constructor(number: number, runtime: RuntimeName, settings: WorkerSettings, ledger: Ledger) {
     this.name = `worker ${number} (${runtime})`;
     this.#ledger = ledger;
     this.ready = new Promise((resolve) => this.#onReady = resolve);
     const { NODE_TEST_CONTEXT: _, FORCE_COLOR: _color, ...env } = process.env;
     const program = join(root, "chaos", "worker.ts");
-    const child = spawn(runtimeBinary(runtime), [...RUN[runtime], program, ...args], {
+    const child = spawn(runtimeBinary(runtime), [
+      ...RUN[runtime],
+      program,
+      JSON.stringify(settings),
+    ], {
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...env, NO_COLOR: "1" },
     });
@@ -75,7 +95,8 @@ export class WorkerProcess {
       child.on("close", (code, signal) => {
         alive.delete(child);
         this.over = true;
-        ledger.ended(this.name, this.#killedAt ?? Date.now());
+        if (this.#killedAt === undefined) ledger.ended(this.name, Date.now());
+        else ledger.ended(this.name, this.#killedAt, "killed");
         this.#onReady();
         resolve({ code, signal });
       });
@@ -104,7 +125,15 @@ export class WorkerProcess {
       } else if (event === "done") this.#ledger.done(call, Number(first));
       else if (event === "acknowledged") this.#ledger.acknowledged(call, first as AckAnswer);
       else if (event === "aborted") this.#ledger.aborted(call, Number(first));
-      else if (event === "ready") {
+      else if (event === "failed") this.#ledger.failed(call, Number(first));
+      else if (event === "ran") this.#ledger.stepRan(call, first, Number(second));
+      else if (event === "saved") this.#ledger.stepSaved(call, first, Number(second));
+      else if (event === "stalled") {
+        this.#ledger.stalled({ worker: this.name, from: Number(first), to: Number(second) });
+      } else if (event === "dying") {
+        this.isPoisoned = true;
+        this.#killedAt ??= Number(first);
+      } else if (event === "ready") {
         if (this.state === "starting") this.state = "working";
         this.#onReady();
       } else this.#output += `${line}\n`;
@@ -114,8 +143,7 @@ export class WorkerProcess {
 
 /** Options of {@linkcode Workers}. */
 export interface WorkersOptions {
-  readonly url: string;
-  readonly leaseMs: number;
+  readonly settings: Omit<WorkerSettings, "shutdownTimeoutMs">;
   readonly ledger: Ledger;
   /** Returns true during an outage of the engine and shortly after it. */
   readonly disturbed: () => boolean;
@@ -148,10 +176,10 @@ export class Workers implements AsyncDisposable {
 
   /** Starts a worker. */
   add(): WorkerProcess {
-    const { url, leaseMs, ledger } = this.#options;
+    const { ledger } = this.#options;
+    const settings = { ...this.#options.settings, shutdownTimeoutMs: STOP_MS };
     const runtime = RUNTIMES[this.#added % RUNTIMES.length]!;
-    const args = [url, `${leaseMs}`, `${STOP_MS}`];
-    const worker = new WorkerProcess(++this.#added, runtime, args, ledger);
+    const worker = new WorkerProcess(++this.#added, runtime, settings, ledger);
     this.#workers.add(worker);
     void this.#watch(worker);
     return worker;
@@ -178,7 +206,7 @@ export class Workers implements AsyncDisposable {
     }
     const { code, signal } = await worker.ended;
     // During an outage a shutdown may time out.
-    if (code === 0 || outage && code === EXIT_CODES.timed_out) return;
+    if (code === 0 || worker.isPoisoned || outage && code === EXIT_CODES.timed_out) return;
     this.#fail(worker, `ended with ${code ?? signal} ${ms} ms after SIGTERM`);
   }
 
@@ -190,11 +218,13 @@ export class Workers implements AsyncDisposable {
 
   /** Suspends a worker for `ms` milliseconds. The worker does not notice. */
   async suspend(worker: WorkerProcess, ms: number): Promise<void> {
+    const from = Date.now();
     worker.state = "suspended";
     worker.send("SIGSTOP");
     await sleep(ms);
     worker.state = "working";
     worker.send("SIGCONT");
+    this.#options.ledger.stalled({ worker: worker.name, from, to: Date.now() });
   }
 
   /** Stops all workers gracefully. */
@@ -219,7 +249,7 @@ export class Workers implements AsyncDisposable {
     const { code, signal } = await worker.ended;
     this.#workers.delete(worker);
     if (worker.stopRequested || this.#closed) return;
-    if (started || !outage && !disturbed()) {
+    if (!worker.isPoisoned && (started || !outage && !disturbed())) {
       this.#fail(worker, `ended with ${code ?? signal} without being told to`);
     }
     await sleep(RESTART_MS);

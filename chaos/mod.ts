@@ -1,7 +1,7 @@
 // `npm run chaos`: worker processes on all three runtimes, one engine, and faults.
 
 import process from "node:process";
-import { problemsOf, textOf } from "./_ledger.ts";
+import { problemsOf, textOf } from "./_result.ts";
 import { HELP, parseOptions } from "./options.ts";
 import { runChaos, runRolling } from "./run.ts";
 

@@ -4,10 +4,10 @@ import { parseArgs } from "node:util";
 import { type ChaosSite, loadSite, SITE_NAMES } from "./sites.ts";
 
 /**
- * The faults: a worker gets SIGTERM or SIGKILL, or is suspended for longer than its leases last; the
- * server of the engine is killed and restarted, or frozen.
+ * The faults: a worker gets SIGTERM or SIGKILL, or is suspended; the server of the engine is killed and
+ * restarted, or frozen; the queue is paused.
  */
-export const FAULTS = ["term", "kill", "suspend", "restart", "freeze"] as const;
+export const FAULTS = ["term", "kill", "suspend", "restart", "freeze", "pause"] as const;
 export type FaultKind = (typeof FAULTS)[number];
 
 /** Returns true for the faults that need a server. */
@@ -25,15 +25,35 @@ export interface ChaosOptions {
   readonly seconds: number;
   readonly workers: number;
   readonly faults: readonly FaultKind[];
-  /** The same seed injects the same faults in the same order. */
+  /** The same seed has the same schedule of faults. */
   readonly seed: number;
   readonly faultsPerSecond: number;
   /** The number of keys; 0 for messages without keys. */
   readonly keys: number;
   /** The share of messages that are cancelled a moment after they were sent. */
   readonly cancels: number;
+  /**
+   * True for the default visibility timeout of 300 s, without messages that are received ahead: the messages of
+   * a killed worker come back only because the engine notices that it is dead.
+   */
+  readonly longLeases: boolean;
+  /** The number of messages whose handlers end their processes. */
+  readonly poison: number;
+  /** True when each handler has three steps. */
+  readonly steps: boolean;
+  /** The rate limit of the queue in messages per second; 0 for none. */
+  readonly limit: number;
   /** True to replace the workers one by one, without other faults. */
   readonly rolling: boolean;
+}
+
+/** Thrown when an engine does not support an option. */
+export class UnsupportedError extends RangeError {
+  override readonly name = "UnsupportedError";
+
+  constructor(engine: string, option: string) {
+    super(`Invalid ${option}: ${engine} does not support it. Choose another engine`);
+  }
 }
 
 /** The text of `--help`. */
@@ -47,6 +67,10 @@ export const HELP: string = `npm run chaos -- [options]
   --seed X                              [random]
   --keys K                              every message has one of K keys [no keys]
   --cancels P                           cancels P percent of the messages [0]
+  --long-leases                         leases of 300 s: only owner detection brings messages back
+  --poison N                            the handlers of N messages kill their workers [0]
+  --steps                               each handler has three steps
+  --limit N                             limits the queue to N messages per second [no limit]
   --rolling                             replaces the workers one by one, under load`;
 
 /**
@@ -67,28 +91,60 @@ export async function parseOptions(args: readonly string[]): Promise<ChaosOption
       seed: { type: "string" },
       keys: { type: "string" },
       cancels: { type: "string" },
+      "long-leases": { type: "boolean", default: false },
+      poison: { type: "string" },
+      steps: { type: "boolean", default: false },
+      limit: { type: "string" },
       rolling: { type: "boolean", default: false },
     },
   });
+  const { steps, rolling, "long-leases": longLeases } = values;
+  const [poison, limit] = [count("poison", values.poison), count("limit", values.limit)];
   const engine = oneOf("engine", values.engine, SITE_NAMES);
-  const workers = values.workers ?? (values.rolling ? "10" : "6");
+  const workers = values.workers ?? (rolling ? "10" : "6");
+  const messages = positive("messages", values.messages);
+  if (rolling && (longLeases || steps || poison + limit > 0)) {
+    throw new RangeError(
+      "Invalid --rolling: it cannot be combined with --long-leases, --poison, --steps or --limit",
+    );
+  }
+  if (poison > messages) {
+    throw new RangeError(`Invalid --poison: expected at most ${messages} messages, got ${poison}`);
+  }
   return {
     engine,
-    messages: positive("messages", values.messages),
+    messages,
     seconds: positive("seconds", values.seconds),
     workers: positive("workers", workers),
-    faults: faultsOf(await loadSite(engine), values.faults),
+    faults: faultsOf(await loadSite(engine), values.faults, longLeases),
     faultsPerSecond: positive("rate", values.rate),
     seed: positive("seed", values.seed ?? `${1 + Math.floor(Math.random() * 1e9)}`),
-    keys: values.keys === undefined ? 0 : Math.ceil(positive("keys", values.keys)),
+    keys: count("keys", values.keys),
     cancels: values.cancels === undefined ? 0 : positive("cancels", values.cancels) / 100,
-    rolling: values.rolling,
+    longLeases,
+    poison,
+    steps,
+    limit,
+    rolling,
   };
 }
 
-/** Returns the faults of a list, or of `all`, without those that the engine cannot have. */
-export function faultsOf({ hasServer }: ChaosSite, text: string): readonly FaultKind[] {
-  const listed = text === "all" ? FAULTS : text.split(",").map((it) => oneOf("faults", it, FAULTS));
+/**
+ * Returns the faults of a list, or of `all`, without those that the engine cannot have.
+ *
+ * @throws {RangeError} for an unknown fault, and for a pause while workers receive messages ahead: they handle
+ * these during the pause, so that it cannot be checked.
+ */
+export function faultsOf(
+  { hasServer }: ChaosSite,
+  text: string,
+  longLeases = false,
+): readonly FaultKind[] {
+  const all = FAULTS.filter((kind) => kind !== "pause" || longLeases);
+  const listed = text === "all" ? all : text.split(",").map((it) => oneOf("faults", it, FAULTS));
+  if (listed.includes("pause") && !longLeases) {
+    throw new RangeError("Invalid --faults: pause needs --long-leases");
+  }
   return listed.filter((kind) => hasServer || !isServerFault(kind));
 }
 
@@ -96,6 +152,11 @@ function oneOf<T extends string>(name: string, value: string, allowed: readonly 
   const found = allowed.find((it) => it === value);
   if (found !== undefined) return found;
   throw new RangeError(`Invalid --${name}: expected one of ${allowed.join(", ")}, got ${value}`);
+}
+
+/** Parses a whole number, which is 0 without the option. */
+function count(name: string, text: string | undefined): number {
+  return text === undefined ? 0 : Math.ceil(positive(name, text));
 }
 
 function positive(name: string, text: string): number {

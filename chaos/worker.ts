@@ -1,46 +1,112 @@
 // A worker of a chaos test: an ordinary program that also reports each message to the parent process.
-// Arguments: the URL of the mailbox, and in milliseconds the visibility timeout and the shutdown timeout.
 
 import { writeSync } from "node:fs";
 import process from "node:process";
-import { isCancelledError, LoopGroup, type Mailbox, MailboxLoop, openMailbox } from "../mod.ts";
+import { setInterval } from "node:timers";
+import {
+  type HandlerContext,
+  isCancelledError,
+  LoopGroup,
+  type Mailbox,
+  MailboxLoop,
+  openMailbox,
+} from "../mod.ts";
 import { CONCURRENCY, type Job } from "./_sender.ts";
+import type { WorkerSettings } from "./_workers.ts";
 
-const [url = "", leaseMs = "", shutdownTimeoutMs = ""] = process.argv.slice(2);
+const settings: WorkerSettings = JSON.parse(process.argv[2]!);
+
+/** The names of the steps of a handler. They share its time. */
+const STEPS = ["one", "two", "three"];
 
 /** The numbers of the handler calls that are not acknowledged, by receipt handle. */
 const calls = new Map<string, number>();
 let lastCall = 0;
 
-const mailbox = await openMailbox<Job>(url);
+const mailbox = await openMailbox<Job>(settings.url);
 reportAcknowledgements(mailbox);
 const loop = new MailboxLoop({
   mailbox,
   concurrency: CONCURRENCY,
-  prefetch: CONCURRENCY,
-  handler: async ({ id, body, receiptHandle }, { attempt, signal }) => {
+  prefetch: settings.prefetch,
+  ...(settings.maxDeliveries && { deadLetter: { maxDeliveries: settings.maxDeliveries } }),
+  handler: async ({ id, body, receiptHandle }, context) => {
     const call = ++lastCall;
     calls.set(receiptHandle, call);
-    report(`started ${call} ${id} ${attempt} ${Date.now()}`);
-    if (await isCancelledWithin(body.workMs, signal)) report(`aborted ${call} ${Date.now()}`);
-    else report(`done ${call} ${Date.now()}`);
+    report(`started ${call} ${id} ${context.attempt} ${Date.now()}`);
+    try {
+      if (await isCancelledDuring(call, body.workMs, context)) {
+        return report(`aborted ${call} ${Date.now()}`);
+      }
+    } catch (error) {
+      report(`failed ${call} ${Date.now()}`);
+      calls.delete(receiptHandle);
+      throw error;
+    }
+    if (body.poison) await die(call);
+    report(`done ${call} ${Date.now()}`);
   },
 });
-const group = new LoopGroup([loop], { shutdownTimeoutMs: Number(shutdownTimeoutMs) });
+const group = new LoopGroup([loop], { shutdownTimeoutMs: settings.shutdownTimeoutMs });
 group.on("phase", ({ phase }) => phase === "running" && report("ready"));
 process.stdin.on("close", () => process.exit(1)).resume(); // the parent process has ended
-await group.main({ visibilityTimeoutMs: Number(leaseMs) });
+reportStalls(100, 500);
+await group.main({ visibilityTimeoutMs: settings.visibilityTimeoutMs });
+
+/** How often the worker looks whether it was suspended or got no CPU time, and which time it reports. */
+function reportStalls(everyMs: number, longMs: number): void {
+  let last = Date.now();
+  setInterval(() => {
+    const now = Date.now();
+    if (now - last > longMs) report(`stalled 0 ${last} ${now}`);
+    last = now;
+  }, everyMs).unref();
+}
+
+/** Does the work, in steps where the run has steps. Returns true when the message was cancelled. */
+async function isCancelledDuring(
+  call: number,
+  ms: number,
+  { signal, step }: HandlerContext,
+): Promise<boolean> {
+  if (!settings.steps) return await isCancelledWithin(ms, signal);
+  for (const name of STEPS) {
+    try {
+      await step(name, async () => {
+        report(`ran ${call} ${name} ${Date.now()}`);
+        await isCancelledWithin(ms / STEPS.length, signal);
+      });
+    } catch (error) {
+      // The engine cannot save a step of a message that it has deleted.
+      if (!isCancelled(signal)) throw error;
+    }
+    if (isCancelled(signal)) return true;
+    report(`saved ${call} ${name} ${Date.now()}`);
+  }
+  return false;
+}
+
+/** Ends this process as a crash in a handler does. */
+async function die(call: number): Promise<void> {
+  report(`dying ${call} ${Date.now()}`);
+  process.kill(process.pid, "SIGKILL");
+  await new Promise(() => {});
+}
 
 /** Does the work. Returns true as soon as its message is cancelled; a lost lease does not end it. */
 async function isCancelledWithin(ms: number, signal: AbortSignal): Promise<boolean> {
   return await new Promise((resolve) => {
     const timer = setTimeout(() => resolve(false), ms);
     signal.addEventListener("abort", () => {
-      if (!isCancelledError(signal.reason) || signal.reason.reason !== "cancelled") return;
+      if (!isCancelled(signal)) return;
       clearTimeout(timer);
       resolve(true);
     });
   });
+}
+
+function isCancelled({ reason }: AbortSignal): boolean {
+  return isCancelledError(reason) && reason.reason === "cancelled";
 }
 
 /** Reports for each acknowledgement how the engine answered: if it accepted the first call, the lease was valid. */

@@ -1,26 +1,9 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
-import { problemsOf, textOf } from "../../chaos/_ledger.ts";
+import { problemsOf, textOf } from "../../chaos/_result.ts";
 import { faultsOf } from "../../chaos/options.ts";
 import { runChaos, runRolling } from "../../chaos/run.ts";
-import { loadSite, SITE_NAMES } from "../../chaos/sites.ts";
-
-/** Small, because these tests run every day; `npm run chaos` runs longer. */
-const options = {
-  messages: 500,
-  workers: 3,
-  faultsPerSecond: 2,
-  keys: 0,
-  cancels: 0,
-  rolling: false,
-} as const;
-
-/** A failed run prints its seed. */
-const seed = () => 1 + Math.floor(Math.random() * 1e9);
-
-const sites = await Promise.all(
-  SITE_NAMES.map(async (name) => [name, await loadSite(name)] as const),
-);
+import { newSeed, options, sites } from "./_runs.ts";
 
 for (const [engine, site] of sites) {
   describe(`${engine} with faults`, { skip: site.skip }, () => {
@@ -30,7 +13,7 @@ for (const [engine, site] of sites) {
       { skip },
       async (t) => {
         const faults = faultsOf(site, "all");
-        const result = await runChaos({ ...options, engine, faults, seconds: 4, seed: seed() });
+        const result = await runChaos({ ...options, engine, faults, seconds: 4, seed: newSeed() });
         t.diagnostic(textOf(result));
         assertEquals(problemsOf(result), []);
         assertEquals([result.sent, result.completed], [options.messages, options.messages]);
@@ -39,7 +22,7 @@ for (const [engine, site] of sites) {
 
     it(`${engine} loses no message and handles none twice when workers stop gracefully`, async (t) => {
       const faults = faultsOf(site, "term");
-      const result = await runChaos({ ...options, engine, faults, seconds: 3, seed: seed() });
+      const result = await runChaos({ ...options, engine, faults, seconds: 3, seed: newSeed() });
       t.diagnostic(textOf(result));
       assertEquals(problemsOf(result), []);
       assertEquals([result.completed, result.duplicated], [options.messages, []]);
@@ -51,7 +34,7 @@ for (const [engine, site] of sites) {
       async (t) => {
         const keyed = { ...options, messages: 2_000, keys: 50, cancels: 0.1 };
         const faults = faultsOf(site, "term,kill");
-        const result = await runChaos({ ...keyed, engine, faults, seconds: 4, seed: seed() });
+        const result = await runChaos({ ...keyed, engine, faults, seconds: 4, seed: newSeed() });
         t.diagnostic(textOf(result));
         assertEquals(problemsOf(result), []);
         assert(result.cancelled! > 0, "some messages were cancelled");
@@ -67,7 +50,7 @@ for (const [at, [engine, { skip }]] of servers.entries()) {
   describe(`a rolling deploy of ${workers} workers on ${engine}`, { skip }, () => {
     it(`a rolling deploy on ${engine} loses no message and handles none twice`, async (t) => {
       const rolling = { ...options, engine, workers, faults: [], seconds: 4, rolling: true };
-      const result = await runRolling({ ...rolling, seed: seed() });
+      const result = await runRolling({ ...rolling, seed: newSeed() });
       t.diagnostic(textOf(result));
       assertEquals(problemsOf(result), []);
       assertEquals([result.completed, result.duplicated], [result.sent, []]);

@@ -1,11 +1,10 @@
 import { test } from "node:test";
-import { assertEquals, assertRejects } from "@std/assert";
-import { pick, shuffle } from "../../chaos/_faults.ts";
-import { type ChaosResult, Ledger, problemsOf } from "../../chaos/_ledger.ts";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { Ledger } from "../../chaos/_ledger.ts";
 import { orderFaultsOf } from "../../chaos/_order.ts";
+import { type ChaosResult, problemsOf, textOf } from "../../chaos/_result.ts";
 import { faultsOf, parseOptions } from "../../chaos/options.ts";
 import { loadSite, SITE_NAMES } from "../../chaos/sites.ts";
-import { seededRandom } from "../../src/random.ts";
 
 const good: ChaosResult = {
   title: "a run",
@@ -16,7 +15,8 @@ const good: ChaosResult = {
   duplicated: [],
   repeated: [],
   left: 0,
-  deadLetters: 0,
+  deadLetters: [],
+  checks: [],
   faults: {},
   failures: [],
   ms: 1_000,
@@ -30,7 +30,7 @@ test("a chaos run fails when a message is lost, left or dead-lettered, or a work
   const bad: readonly Partial<ChaosResult>[] = [
     { lost: one },
     { left: 1 },
-    { deadLetters: 1 },
+    { deadLetters: one },
     { failures: ["worker 1 (bun) ended with 1"] },
   ];
   for (const graceful of [true, false]) {
@@ -65,15 +65,27 @@ test("the ledger distinguishes messages that completed once, twice and never", (
   assertEquals(ledger.missing(4), ["3", "4"]);
 });
 
-test("a chaos run fails when the order of a key is broken or a cancelled message is handled", () => {
-  const order = { inversions: [], overlaps: [] };
-  assertEquals(problemsOf({ ...good, order, cancelled: 1, revived: [] }), []);
-  const bad: readonly Partial<ChaosResult>[] = [
-    { order: { ...order, inversions: one } },
-    { order: { ...order, overlaps: one } },
-    { revived: one },
+test("a chaos run fails when one of its checks finds a message, and names the message", () => {
+  const checks = [
+    { name: "stolen", problem: "messages were stolen", broken: [] },
+    { name: "rerun", problem: "messages were run again", broken: one },
   ];
-  for (const part of bad) assertEquals(problemsOf({ ...good, graceful: false, ...part }).length, 1);
+  assertEquals(problemsOf({ ...good, checks: checks.slice(0, 1) }), []);
+  for (const graceful of [true, false]) {
+    assertEquals(problemsOf({ ...good, graceful, checks }), [
+      "1 messages were run again:\n    1: never started",
+    ]);
+  }
+  const text = textOf({ ...good, checks });
+  assertEquals(text.match(/ {2}stolen +0\n {2}rerun +1\n/)?.length, 1, text);
+});
+
+test("the output tells the schedule, and the faults that were skipped", () => {
+  const faults = { kill: 2, term: 1 };
+  const text = textOf({ ...good, faults, skipped: { restart: 1 }, schedule: "0123abcd" });
+  for (const line of ["survived    kill 2, term 1", "skipped     restart 1", "schedule 0123abcd"]) {
+    assertEquals(text.includes(line), true, text);
+  }
 });
 
 /** Calls of handlers by `a` and `b`: the id of the message, its start, its end, and how it was settled. */
@@ -161,15 +173,6 @@ test("the ledger tells how soon a cancelled handler ended", () => {
   assertEquals(ledger.abortMs, [5]);
 });
 
-test("the same seed makes the same choices, and another seed makes others", () => {
-  const choices = (seed: number) => {
-    const random = seededRandom(seed);
-    return [random.number(), pick(random, [1, 2, 3]), shuffle(random, [1, 2])];
-  };
-  assertEquals(choices(7), choices(7));
-  assertEquals(new Set([1, 2, 3, 4, 5].map((seed) => `${choices(seed)}`)).size, 5);
-});
-
 test("the chaos tests run on SQLite, Redis, PostgreSQL and NATS", () => {
   assertEquals(SITE_NAMES, ["sqlite", "redis", "postgres", "nats"]);
 });
@@ -179,6 +182,13 @@ test("an engine without a server gets only the faults of workers", async () => {
   assertEquals(faultsOf(await loadSite("sqlite"), "all"), ["term", "kill", "suspend"]);
 });
 
+test("pauses are among all faults only with long leases, because they cannot be checked otherwise", async () => {
+  const site = await loadSite("sqlite");
+  assertEquals(faultsOf(site, "all", true), ["term", "kill", "suspend", "pause"]);
+  assertEquals(faultsOf(site, "pause", true), ["pause"]);
+  assertThrows(() => faultsOf(site, "term,pause"), RangeError, "--long-leases");
+});
+
 test("the command line of the chaos tests refuses unknown engines, faults and numbers", async () => {
   assertEquals((await parseOptions(["--faults", "kill,freeze"])).faults, ["kill", "freeze"]);
   const { keys, cancels } = await parseOptions(["--keys", "50", "--cancels", "5"]);
@@ -186,5 +196,18 @@ test("the command line of the chaos tests refuses unknown engines, faults and nu
   const bad = [["--faults", "flood"], ["--engine", "paper"], ["--messages", "0"], ["--keys", "0"]];
   for (const args of bad) {
     await assertRejects(() => parseOptions(args), RangeError, args[1]);
+  }
+});
+
+test("the command line of the chaos tests has long leases, poison messages, steps and a rate limit", async () => {
+  const { longLeases, poison, steps, limit } = await parseOptions([]);
+  assertEquals([longLeases, poison, steps, limit], [false, 0, false, 0]);
+  const args = ["--long-leases", "--poison", "3", "--steps", "--limit", "50"];
+  const all = await parseOptions(args);
+  assertEquals([all.longLeases, all.poison, all.steps, all.limit], [true, 3, true, 50]);
+  const bad = [["--poison", "0"], ["--limit", "none"], ["--messages", "2", "--poison", "3"]];
+  for (const it of bad) await assertRejects(() => parseOptions(it), RangeError, it.at(-1));
+  for (const it of [["--steps"], ["--long-leases"], ["--limit", "9"], ["--poison", "1"]]) {
+    await assertRejects(() => parseOptions(["--rolling", ...it]), RangeError, "--rolling");
   }
 });
