@@ -84,6 +84,11 @@ export class Owners {
     this.#watch.look();
   }
 
+  /** True when a receive does not have to call `register` any more. */
+  get isSettled(): boolean {
+    return this.#waited;
+  }
+
   /** Registers this process. The first call waits for it, but not long. */
   async register(): Promise<void> {
     if (this.#waited || this.#closed) return;

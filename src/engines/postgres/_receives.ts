@@ -76,7 +76,7 @@ export class Receives {
   /** Leases visible messages, at most `max`. */
   async receive(max: number, visibilityMs: number): Promise<Received<string>> {
     if (this.#registers) {
-      await this.#owners.register();
+      if (!this.#owners.isSettled) await this.#owners.register();
       this.#owners.look();
     }
     if (this.#lost.nextLookMs === 0) await this.#releaseLost();

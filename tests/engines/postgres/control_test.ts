@@ -86,6 +86,44 @@ describe("what a PostgresMailbox stores beside its messages", options, () => {
     assert(!queues.some(({ name }) => name.endsWith(".dead")));
   });
 
+  it("a limit and a pause leave nothing when they end", async () => {
+    await using mailbox = await PostgresMailbox.open<string>(url!, { schema, name: "ended" });
+    await mailbox.pause({ forMs: 600_000 });
+    await mailbox.rateLimit({ max: 1, perMs: 60_000 });
+    await mailbox.send("work");
+    assertEquals(await mailbox.receive(), []);
+    await mailbox.rateLimit(false);
+    assertEquals((await mailbox.stats()).paused, true, "the pause is left");
+    await mailbox.rateLimit({ max: 1, perMs: 60_000 });
+    await mailbox.resume();
+    assertEquals((await mailbox.stats()).rateLimit?.max, 1, "the limit is left");
+    await mailbox.rateLimit(false);
+    assertEquals((await rowsOf("ended")).controls, 0);
+    await mailbox.pause({ forMs: 1 });
+    assertEquals((await mailbox.receive({ waitTimeMs: 20_000 })).map(({ body }) => body), ["work"]);
+    assertEquals((await rowsOf("ended")).controls, 0, "the receive deletes a pause that has ended");
+  });
+
+  it("a process that waits learns of a new limit without polling", async () => {
+    const client = observer();
+    const never = { pollIntervalMs: 3_600_000 };
+    await using here = await PostgresMailbox.open<string>(url!, { schema, name: "told", ...never });
+    await using there = await PostgresMailbox.open<string>(client, { schema, name: "told" });
+    await there.rateLimit({ max: 1, perMs: 3_600_000 });
+    await there.sendMany(["1", "2"]);
+    assertEquals((await here.receive({ maxMessages: 2 })).length, 1);
+    const received = here.receive({ waitTimeMs: 3_600_000 });
+    await eventually(async () => {
+      const [row] = await sql`select count(*)::int as count from pg_stat_activity
+        where query ilike ${`listen%${schema}_wake%`}`;
+      assert(row!.count > 0, "it listens");
+    });
+    await there.rateLimit({ max: 2, perMs: 3_600_000 });
+    assertEquals((await received).map(({ body }) => body), ["2"]);
+    await there.close();
+    await client.end();
+  });
+
   it("a process hears that a message with a long id was cancelled", async () => {
     const client = observer();
     await using here = await PostgresMailbox.open<string>(url!, { schema, name: "long" });
