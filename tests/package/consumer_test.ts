@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
+import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -147,13 +148,19 @@ test("the command reports a missing package as wrong usage", async () => {
     ["postgres", ["count", "postgres://127.0.0.1/app"]],
     ["@nats-io/transport-node", ["peek", "nats://127.0.0.1:4222"]],
     ["@hono/node-server", [...worker, "sqlite:./never.db", "--health-port", "0"]],
+    ["croner", ["cron", "next", "@daily"]],
   ];
+  const croner = join(consumer.folder, "node_modules", "croner");
+  await rename(croner, `${croner}.away`);
   for (const [name, args] of asked) {
     const { code, output } = await lastcall(...args);
     assertEquals(code, 2, output);
     assertMatch(output, /^error: .*cannot be loaded/);
     assertStringIncludes(output, `npm install ${name}`);
   }
+  await rename(`${croner}.away`, croner);
+  const { code, output } = await lastcall("cron", "next", "@daily");
+  assertEquals(code, 0, output);
   assertEquals(existsSync(join(consumer.folder, "never.db")), false);
 });
 
