@@ -41,7 +41,7 @@ class Worker {
   constructor(runtime: RuntimeName, args: readonly string[], onLine: (line: Line) => void) {
     const program = join(root, "chaos", "figures_worker.ts");
     this.#child = spawn(runtimeBinary(runtime), [...RUN[runtime], program, ...args], {
-      stdio: ["pipe", "pipe", "inherit"],
+      stdio: ["pipe", "pipe", "ignore"],
     });
     this.#child.stdin.on("error", () => {}); // the pipe closes when the worker ends
     this.#child.stdout.setEncoding("utf8").on("data", (text: string) => {
@@ -244,7 +244,7 @@ async function measureControl(engine: string): Promise<string> {
   await site.until(() => started().length >= 800);
   await mailbox.rateLimit(false);
 
-  await work(20_000, 5);
+  await work(10_000, 5);
   await site.until(() => started().length >= 1_800);
   await mailbox.pause();
   const pausedAt = Date.now();
@@ -261,7 +261,7 @@ async function measureControl(engine: string): Promise<string> {
   await work(200, 5);
   const headers = { until: `${Date.now() + 1_500}` };
   await mailbox.send({ do: "cool down", ms: 2_000 }, { id: "cool", headers, priority: 9 });
-  await work(20_000, 5);
+  await work(10_000, 5);
   const { at: cooledAt } = await site.until(() => site.starts("cool")[0]);
   await sleep(1_500);
   const after = started().filter(({ at }) => at > cooledAt);

@@ -66,16 +66,19 @@ class FakeWorkers {
     this.calls.push("add");
   }
 
-  async stop(worker: unknown): Promise<void> {
+  stop(worker: unknown): Promise<void> {
     this.calls.push(`stop ${worker}`);
+    return Promise.resolve();
   }
 
-  async kill(worker: unknown): Promise<void> {
+  kill(worker: unknown): Promise<void> {
     this.calls.push(`kill ${worker}`);
+    return Promise.resolve();
   }
 
-  async suspend(worker: unknown, ms: number): Promise<void> {
+  suspend(worker: unknown, ms: number): Promise<void> {
     this.calls.push(`suspend ${worker} for ${ms}`);
+    return Promise.resolve();
   }
 }
 

@@ -16,12 +16,13 @@ import type { Random } from "../../random.ts";
 import { PendingCalls } from "../_kit/calls.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
+import { statsOf } from "./_control_statements.ts";
 import type { PostgresLink } from "./postgres_link.ts";
 import { Receives } from "./_receives.ts";
 import { SendBatcher } from "./_send_batcher.ts";
 import { isGenerated, isPlain, plainParameters, storedOf, storeParameters } from "./_sends.ts";
-import { keysOf, PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
-import { arrayLiteral, type Statements } from "./_statements.ts";
+import { PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
+import type { Statements } from "./_statements.ts";
 import { postgresTransaction } from "./_transactions.ts";
 
 /** Options of {@linkcode PostgresEngine}. */
@@ -111,25 +112,11 @@ export class PostgresEngine implements Engine<string> {
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    const keys = keysOf(deliveries as readonly PostgresDelivery[]);
-    if (keys.length === 0) return this.#settlements.run("acknowledge", deliveries);
-    const parameters = [this.#queue, arrayLiteral(keys)];
-    return this.#settlements.run("acknowledgeKeyed", deliveries, ...parameters);
+    return this.#settlements.acknowledge(this.#queue, deliveries);
   }
 
-  async extend(
-    deliveries: readonly Delivery<string>[],
-    visibilityMs: number,
-  ): Promise<boolean[]> {
-    const own = deliveries as readonly PostgresDelivery[];
-    const areLocked = own.map(({ inTransaction }) => inTransaction);
-    const extend = (locked: boolean) => {
-      const some = own.filter((_, i) => areLocked[i] === locked);
-      const settlement = locked ? "extendUnlocked" : "extend";
-      return some.length === 0 ? [] : this.#settlements.run(settlement, some, `${visibilityMs}`);
-    };
-    const results = await Promise.all([extend(false), extend(true)]);
-    return areLocked.map((locked) => results[Number(locked)]!.shift()!);
+  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
+    return this.#settlements.extend(deliveries, visibilityMs);
   }
 
   async nack(
@@ -150,12 +137,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
-    const { id, body, meta = null } = letter;
-    const keys = keysOf([delivery as PostgresDelivery]);
-    const line = [this.#queue, arrayLiteral(keys)];
-    const [moved = false] = keys.length === 0
-      ? await this.#settlements.run("deadLetter", [delivery], id, body, meta)
-      : await this.#settlements.run("deadLetterKeyed", [delivery], ...line, id, body, meta);
+    const moved = await this.#settlements.deadLetter(this.#queue, delivery, letter);
     this.#link.wake(this.#deadQueue);
     return moved;
   }
@@ -177,17 +159,7 @@ export class PostgresEngine implements Engine<string> {
 
   async stats(): Promise<EngineStats> {
     const [row] = await this.#call("stats", "count", [this.#queue]);
-    const { waiting, delayed, flying, oldest, paused, most, period } = row!;
-    const pausedForMs = Number(paused);
-    return {
-      waiting: Number(waiting),
-      delayed: Number(delayed),
-      inFlight: Number(flying),
-      paused: pausedForMs > 0,
-      ...(pausedForMs > 0 && pausedForMs < Infinity && { pausedForMs }),
-      ...(most !== null && { rateLimit: { max: Number(most), perMs: Number(period) } }),
-      ...(oldest !== null && { oldestWaitingMs: Math.max(0, Number(oldest)) }),
-    };
+    return statsOf(row!);
   }
 
   async purge(): Promise<number> {

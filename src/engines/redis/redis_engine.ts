@@ -272,14 +272,8 @@ export class RedisEngine implements Engine<string> {
   }
 
   #sibling(name: string, expirySeconds = 0): RedisEngine {
-    const options = {
-      ...this.#options,
-      maxSize: Infinity,
-      memory: this.#memory,
-      expirySeconds,
-      detectsOwners: false,
-    };
-    return new RedisEngine(name, this.#link, options);
+    const plain = { ...this.#options, maxSize: Infinity, detectsOwners: false };
+    return new RedisEngine(name, this.#link, { ...plain, memory: this.#memory, expirySeconds });
   }
 
   get #deadName(): string {
