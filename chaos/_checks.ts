@@ -14,18 +14,22 @@ export interface Pause {
   readonly endsAt: number;
 }
 
-/** The record of a run. */
-export interface RunRecord {
-  readonly ledger: Ledger;
-  readonly pauses: readonly Pause[];
+/** What is known when all workers have ended. */
+export interface Remains {
+  /** The ids of all dead letters. */
+  readonly deadLetters: ReadonlySet<string>;
   /** The slots that cron loops sent; undefined for a run without them. */
   readonly slots?: readonly SlotDelivery[] | undefined;
   /** The time until which all slots must have been sent. */
-  readonly slotsUntil?: number | undefined;
+  readonly slotsUntil: number;
+}
+
+/** The record of a run. */
+export interface RunRecord extends Remains {
+  readonly ledger: Ledger;
+  readonly pauses: readonly Pause[];
   /** The ids of the messages whose handlers end their processes. */
   readonly poison: ReadonlySet<string>;
-  /** The ids of all dead letters. */
-  readonly deadLetters: ReadonlySet<string>;
 }
 
 /** The faults that leave all leases valid while their handlers run, also when leases are short. */
@@ -34,7 +38,7 @@ const KEEPS_LEASES: readonly FaultKind[] = ["term", "kill", "pause"];
 /** Makes the checks that the options of a run ask for. */
 export function checksOf(
   { faults, keys, cancels, longLeases, steps, limit }: ChaosOptions,
-  { ledger, pauses, poison, deadLetters, slots, slotsUntil = 0 }: RunRecord,
+  { ledger, pauses, poison, deadLetters, slots, slotsUntil }: RunRecord,
 ): Pick<ChaosResult, "checks" | "remarks"> {
   const { handlings, promptHandlings } = ledger;
   const keptLeases = longLeases || faults.every((kind) => KEEPS_LEASES.includes(kind));

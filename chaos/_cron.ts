@@ -55,8 +55,13 @@ export class SlotReader {
     await this.#reading;
   }
 
+  async close(): Promise<void> {
+    await this.#mailbox.close();
+    await this.#reading;
+  }
+
   async #read(): Promise<void> {
-    for (;;) {
+    while (!this.#mailbox.closed) {
       const isLast = this.#isLast;
       try {
         await this.#readSome();

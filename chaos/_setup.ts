@@ -3,7 +3,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Mailbox, openMailbox, silentLog } from "../mod.ts";
 import { MAX_BATCH } from "../src/mailbox/mailbox.ts";
-import type { Pause } from "./_checks.ts";
+import type { Pause, Remains } from "./_checks.ts";
+import { SlotReader } from "./_cron.ts";
 import { Outages } from "./_faults.ts";
 import { Ledger } from "./_ledger.ts";
 import type { ChaosResult } from "./_result.ts";
@@ -18,11 +19,14 @@ import { type ChaosEngine, loadSite } from "./sites.ts";
 const OUTPUT_DELAY_MS = 3_000;
 
 /** What a {@linkcode Setup} starts. */
-export interface SetupOptions extends Omit<WorkerSettings, "url" | "shutdownTimeoutMs"> {
+export interface SetupOptions
+  extends Omit<WorkerSettings, "url" | "cronUrl" | "shutdownTimeoutMs"> {
   /** The name of a site. */
   readonly engine: string;
   /** The number of workers. */
   readonly workers: number;
+  /** True when each worker also runs a cron loop. */
+  readonly cron?: boolean;
   /** Called with the empty mailbox before workers start. */
   readonly prepare?: (mailbox: Mailbox<Job>) => Promise<void>;
 }
@@ -36,6 +40,9 @@ export type ResultParts = Pick<
 /** The parts of a result that are known when all workers have ended. */
 export type FinalParts = Partial<Pick<ChaosResult, "checks" | "remarks">>;
 
+/** A cron loop may be so far behind when the workers are stopped, because its worker has just started. */
+const SLOT_DELAY_MS = 5_000;
+
 /** A running engine and its workers. */
 export class Setup implements AsyncDisposable {
   readonly ledger: Ledger = new Ledger();
@@ -45,14 +52,17 @@ export class Setup implements AsyncDisposable {
   /** The pauses that the engine has confirmed. */
   readonly pauses: Pause[] = [];
   readonly #engine: ChaosEngine;
+  readonly #slots: SlotReader | undefined;
   #startedAt = 0;
 
   private constructor(
     engine: ChaosEngine,
     mailbox: Mailbox<Job>,
+    slots: SlotReader | undefined,
     settings: Omit<WorkerSettings, "shutdownTimeoutMs">,
   ) {
     this.#engine = engine;
+    this.#slots = slots;
     this.mailbox = mailbox;
     this.outages = new Outages(engine);
     const { ledger } = this;
@@ -61,19 +71,24 @@ export class Setup implements AsyncDisposable {
 
   /** Starts the engine and its workers. */
   static async start(
-    { engine: name, workers, prepare, ...settings }: SetupOptions,
+    { engine: name, workers, cron = false, prepare, ...settings }: SetupOptions,
   ): Promise<Setup> {
     const engine = await (await loadSite(name)).start();
     let mailbox: Mailbox<Job> | undefined;
+    let slots: SlotReader | undefined;
     try {
       const url = `${engine.url}?queue=chaos`;
       mailbox = await openMailbox<Job>(url, { log: silentLog });
       await prepare?.(mailbox);
-      const setup = new Setup(engine, mailbox, { ...settings, url });
+      const cronUrl = `${engine.url}?queue=slots`;
+      if (cron) slots = new SlotReader(await openMailbox<number>(cronUrl, { log: silentLog }));
+      const urls = { url, ...(cron && { cronUrl }) };
+      const setup = new Setup(engine, mailbox, slots, { ...settings, ...urls });
       await setup.workers.start(workers);
       setup.#startedAt = performance.now();
       return setup;
     } catch (error) {
+      await slots?.close();
       await mailbox?.close();
       await engine[Symbol.asyncDispose]();
       throw error;
@@ -105,11 +120,13 @@ export class Setup implements AsyncDisposable {
     sent: number,
     poison: ReadonlySet<string>,
     parts: ResultParts,
-    conclude: (deadLetters: ReadonlySet<string>) => FinalParts = () => ({}),
+    conclude: (remains: Remains) => FinalParts = () => ({}),
   ): Promise<ChaosResult> {
     const { ledger, workers } = this;
     const ms = performance.now() - this.#startedAt;
+    const slotsUntil = Date.now() - SLOT_DELAY_MS;
     await workers.stopAll();
+    await this.#slots?.finish();
     const { left } = await this.#count();
     const dead = new Set(await this.#deadLetterIds());
     return {
@@ -126,12 +143,13 @@ export class Setup implements AsyncDisposable {
       failures: workers.failures,
       remarks: [],
       checks: [],
-      ...conclude(dead),
+      ...conclude({ deadLetters: dead, slots: this.#slots?.deliveries, slotsUntil }),
     };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.workers[Symbol.asyncDispose]();
+    await this.#slots?.close();
     await this.mailbox.close();
     await this.#engine[Symbol.asyncDispose]();
   }

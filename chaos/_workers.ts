@@ -41,6 +41,8 @@ export interface WorkerSettings {
   readonly steps: boolean;
   /** When it dead-letters messages that end their processes. @default {the default of loops} */
   readonly maxDeliveries?: number;
+  /** The URL of the mailbox of its cron loop. @default {no cron loop} */
+  readonly cronUrl?: string;
 }
 
 /** How a worker ended: one of both is null. */

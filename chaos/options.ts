@@ -43,6 +43,8 @@ export interface ChaosOptions {
   readonly steps: boolean;
   /** The rate limit of the queue in messages per second; 0 for none. */
   readonly limit: number;
+  /** True when each worker also runs a cron loop, with one slot a second. */
+  readonly cron: boolean;
   /** True to replace the workers one by one, without other faults. */
   readonly rolling: boolean;
 }
@@ -71,6 +73,7 @@ export const HELP: string = `npm run chaos -- [options]
   --poison N                            the handlers of N messages kill their workers [0]
   --steps                               each handler has three steps
   --limit N                             limits the queue to N messages per second [no limit]
+  --cron                                each worker also runs a cron loop with a slot a second
   --rolling                             replaces the workers one by one, under load`;
 
 /**
@@ -95,17 +98,18 @@ export async function parseOptions(args: readonly string[]): Promise<ChaosOption
       poison: { type: "string" },
       steps: { type: "boolean", default: false },
       limit: { type: "string" },
+      cron: { type: "boolean", default: false },
       rolling: { type: "boolean", default: false },
     },
   });
-  const { steps, rolling, "long-leases": longLeases } = values;
+  const { steps, cron, rolling, "long-leases": longLeases } = values;
   const [poison, limit] = [count("poison", values.poison), count("limit", values.limit)];
   const engine = oneOf("engine", values.engine, SITE_NAMES);
   const workers = values.workers ?? (rolling ? "10" : "6");
   const messages = positive("messages", values.messages);
-  if (rolling && (longLeases || steps || poison + limit > 0)) {
+  if (rolling && (longLeases || steps || cron || poison + limit > 0)) {
     throw new RangeError(
-      "Invalid --rolling: it cannot be combined with --long-leases, --poison, --steps or --limit",
+      "Invalid --rolling: it cannot be combined with --long-leases, --poison, --steps, --limit or --cron",
     );
   }
   if (poison > messages) {
@@ -125,6 +129,7 @@ export async function parseOptions(args: readonly string[]): Promise<ChaosOption
     poison,
     steps,
     limit,
+    cron,
     rolling,
   };
 }

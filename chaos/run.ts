@@ -52,6 +52,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     prefetch: options.longLeases ? 0 : CONCURRENCY,
     steps: options.steps,
     ...(poison.size > 0 && { maxDeliveries: POISON_MAX_DELIVERIES }),
+    cron: options.cron,
     prepare: (mailbox) => prepare(mailbox, options),
   });
   const { workers, outages, ledger, mailbox } = setup;
@@ -90,14 +91,12 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     faults: faults.counts,
     skipped: faults.skipped,
     graceful,
-  }, (deadLetters) => {
-    return checksOf(options, { ledger, pauses: setup.pauses, poison, deadLetters });
-  });
+  }, (remains) => checksOf(options, { ledger, pauses: setup.pauses, poison, ...remains }));
 }
 
 /** Sets the rate limit, and refuses options that the engine does not support. */
 async function prepare(mailbox: Mailbox<Job>, options: ChaosOptions): Promise<void> {
-  const { engine, keys, cancels, longLeases, limit, faults } = options;
+  const { engine, keys, cancels, longLeases, limit, cron, faults } = options;
   // Some engines know only after a receive whether they can notice dead workers.
   if (longLeases) await mailbox.receive();
   const { capabilities } = mailbox;
@@ -106,6 +105,7 @@ async function prepare(mailbox: Mailbox<Job>, options: ChaosOptions): Promise<vo
     cancels > 0 && !capabilities.lookup && "--cancels",
     longLeases && !capabilities.ownerDetection && "--long-leases",
     limit > 0 && !capabilities.rateLimit && "--limit",
+    cron && !capabilities.dedupWindow && "--cron",
     faults.includes("pause") && !capabilities.pause && "--faults pause",
   ].find((option) => option !== false);
   if (refused !== undefined) throw new UnsupportedError(engine, refused);

@@ -11,6 +11,7 @@ import {
   MailboxLoop,
   openMailbox,
 } from "../mod.ts";
+import { CronLoop } from "../src/cron/mod.ts";
 import { CONCURRENCY, type Job } from "./_sender.ts";
 import type { WorkerSettings } from "./_workers.ts";
 
@@ -47,7 +48,16 @@ const loop = new MailboxLoop({
     report(`done ${call} ${Date.now()}`);
   },
 });
-const group = new LoopGroup([loop], { shutdownTimeoutMs: settings.shutdownTimeoutMs });
+const cron = settings.cronUrl === undefined ? [] : [
+  new CronLoop({
+    name: "every-second",
+    schedule: "* * * * * *",
+    mailbox: settings.cronUrl,
+    body: ({ at }) => at.getTime(),
+    catchUp: "all",
+  }),
+];
+const group = new LoopGroup([loop, ...cron], { shutdownTimeoutMs: settings.shutdownTimeoutMs });
 group.on("phase", ({ phase }) => phase === "running" && report("ready"));
 process.stdin.on("close", () => process.exit(1)).resume(); // the parent process has ended
 reportStalls(100, 500);

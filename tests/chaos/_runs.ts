@@ -18,6 +18,7 @@ export const options: Omit<ChaosOptions, "engine" | "faults" | "seconds" | "seed
   poison: 0,
   steps: false,
   limit: 0,
+  cron: false,
   rolling: false,
 };
 

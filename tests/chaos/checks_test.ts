@@ -181,6 +181,7 @@ const options: ChaosOptions = {
   poison: 0,
   steps: false,
   limit: 0,
+  cron: false,
   rolling: false,
 };
 

@@ -8,11 +8,11 @@ import { options, runIfSupported, sites } from "./_runs.ts";
 describe("workers that are killed or suspended", { concurrency: true }, () => {
   for (const [engine, site] of sites) {
     it(
-      `${engine} brings back the messages of killed workers, takes none from suspended ones and repeats no step`,
+      `${engine} brings back the messages of killed workers, takes none from suspended ones, and repeats no step and no cron slot`,
       { skip: site.skip },
       async (t) => {
         const faults = faultsOf(site, "term,kill,suspend", true);
-        const modes = { longLeases: true, steps: true };
+        const modes = { longLeases: true, steps: true, cron: true };
         const run = { ...options, ...modes, engine, faults, messages: 300, seconds: 4 };
         const result = await runIfSupported(t, run);
         if (result !== undefined) assertEquals(result.completed, 300);

@@ -199,15 +199,18 @@ test("the command line of the chaos tests refuses unknown engines, faults and nu
   }
 });
 
-test("the command line of the chaos tests has long leases, poison messages, steps and a rate limit", async () => {
-  const { longLeases, poison, steps, limit } = await parseOptions([]);
-  assertEquals([longLeases, poison, steps, limit], [false, 0, false, 0]);
-  const args = ["--long-leases", "--poison", "3", "--steps", "--limit", "50"];
+test("the command line of the chaos tests has long leases, poison, steps, a rate limit and cron loops", async () => {
+  const { longLeases, poison, steps, limit, cron } = await parseOptions([]);
+  assertEquals([longLeases, poison, steps, limit, cron], [false, 0, false, 0, false]);
+  const args = ["--long-leases", "--poison", "3", "--steps", "--limit", "50", "--cron"];
   const all = await parseOptions(args);
-  assertEquals([all.longLeases, all.poison, all.steps, all.limit], [true, 3, true, 50]);
+  const values = [all.longLeases, all.poison, all.steps, all.limit, all.cron];
+  assertEquals(values, [true, 3, true, 50, true]);
   const bad = [["--poison", "0"], ["--limit", "none"], ["--messages", "2", "--poison", "3"]];
   for (const it of bad) await assertRejects(() => parseOptions(it), RangeError, it.at(-1));
-  for (const it of [["--steps"], ["--long-leases"], ["--limit", "9"], ["--poison", "1"]]) {
+  for (
+    const it of [["--steps"], ["--long-leases"], ["--limit", "9"], ["--poison", "1"], ["--cron"]]
+  ) {
     await assertRejects(() => parseOptions(["--rolling", ...it]), RangeError, "--rolling");
   }
 });
