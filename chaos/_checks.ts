@@ -4,7 +4,7 @@ import { type SlotDelivery, slotFaultsOf } from "./_cron.ts";
 import { type Handling, type Ledger, type Orphan, START_DELAY_MS } from "./_ledger.ts";
 import { orderFaultsOf } from "./_order.ts";
 import type { ChaosResult, Check } from "./_result.ts";
-import type { ChaosOptions, FaultKind } from "./options.ts";
+import { type ChaosOptions, type FaultKind, isServerFault } from "./options.ts";
 
 /** A pause of the queue. Times are in milliseconds since the Unix epoch. */
 export interface Pause {
@@ -57,7 +57,12 @@ export function checksOf(
   }
   if (longLeases) {
     check("stolen", "started while a live worker was handling them", stolenOf(handlings));
-    remarks.push(recoveryRemark(recoveryMsOf(ledger)));
+    const recoveries = recoveriesOf(ledger);
+    remarks.push(recoveryRemark(recoveries));
+    // A server that was restarted cannot tell whether the workers of before are dead.
+    if (!faults.some(isServerFault)) {
+      check("expired", "delivered again only when their leases expired", expiredOf(recoveries));
+    }
   }
   if (poison.size > 0) {
     const spared = [...poison].filter((id) => !deadLetters.has(id));
@@ -168,26 +173,40 @@ export function rateRemark(handlings: readonly Handling[], limit: number): strin
   return `rate        ${rate} starts/s in ${seconds.toFixed(1)} s, with a limit of ${limit}`;
 }
 
+/** The time from the kill of a worker to the next start of a message that it held. */
+export interface Recovery {
+  readonly id: string;
+  readonly ms: number;
+}
+
 /**
- * Returns the time from the kill of a worker to the next start of each message that it held, in milliseconds,
- * shortest first. A message that does not start again was acknowledged before.
+ * Returns how the messages of killed workers came back, the fastest first. A message that does not start again
+ * was acknowledged before.
  */
-export function recoveryMsOf(
-  { orphans, handlings }: Pick<Ledger, "orphans" | "handlings">,
-): number[] {
+export function recoveriesOf({ orphans, handlings }: Ledger): Recovery[] {
   const calls = byMessage(handlings);
-  const next = ({ id, killedAt }: Orphan) => {
+  const recovery = ({ id, killedAt }: Orphan) => {
     const later = (calls.get(id) ?? []).filter(({ startedAt }) => startedAt > killedAt);
-    return Math.min(...later.map(({ startedAt }) => startedAt)) - killedAt;
+    return { id, ms: Math.min(...later.map(({ startedAt }) => startedAt)) - killedAt };
   };
-  return orphans.map(next).filter((ms) => ms < Infinity).sort((a, b) => a - b);
+  return orphans.map(recovery).filter(({ ms }) => ms < Infinity).sort((a, b) => a.ms - b.ms);
+}
+
+/** Less than what is left of a lease of 300 s when a worker is killed: such messages came back by its expiry. */
+const EXPIRED_AFTER_MS = 100_000;
+
+/** Returns the messages that came back because their leases had expired. */
+export function expiredOf(recoveries: readonly Recovery[]): string[] {
+  return recoveries.filter(({ ms }) => ms > EXPIRED_AFTER_MS).map(({ id }) => id);
 }
 
 /** Returns a line with the times in which the messages of killed workers came back. */
-export function recoveryRemark(ms: readonly number[]): string {
+export function recoveryRemark(recoveries: readonly Recovery[]): string {
+  const expired = expiredOf(recoveries).length;
+  const ms = recoveries.slice(0, recoveries.length - expired).map((it) => it.ms);
   const at = (share: number) => `${((quantile(ms, share) ?? 0) / 1_000).toFixed(1)} s`;
   return `recovered   ${ms.length} messages of killed workers; p50 ${at(0.5)}, p99 ${at(0.99)}, ` +
-    `max ${at(1)} after SIGKILL`;
+    `max ${at(1)} after SIGKILL` + (expired > 0 ? `; ${expired} when their leases expired` : "");
 }
 
 /** Returns a quantile of sorted numbers; undefined when there are none. */

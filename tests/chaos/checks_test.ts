@@ -3,8 +3,9 @@ import { assertEquals } from "@std/assert";
 import {
   beyondLimitOf,
   checksOf,
+  expiredOf,
   rateRemark,
-  recoveryMsOf,
+  recoveriesOf,
   recoveryRemark,
   rerunOf,
   type RunRecord,
@@ -59,11 +60,25 @@ test("the messages of a killed worker come back at their next start", () => {
     ["2", 2_500, 2_600],
     ["2", 6_000, 6_100],
   );
-  assertEquals(recoveryMsOf(ledger), [1_500, 3_000]);
-  assertEquals(
-    recoveryRemark(recoveryMsOf(ledger)),
-    "recovered   2 messages of killed workers; p50 3.0 s, p99 3.0 s, max 3.0 s after SIGKILL",
-  );
+  const recoveries = recoveriesOf(ledger);
+  assertEquals(recoveries, [{ id: "2", ms: 1_500 }, { id: "1", ms: 3_000 }]);
+  assertEquals(expiredOf(recoveries), []);
+  const text =
+    "recovered   2 messages of killed workers; p50 3.0 s, p99 3.0 s, max 3.0 s after SIGKILL";
+  assertEquals(recoveryRemark(recoveries), text);
+  const late = { id: "5", ms: 250_000 };
+  assertEquals(expiredOf([...recoveries, late]), ["5"]);
+  assertEquals(recoveryRemark([...recoveries, late]), `${text}; 1 when their leases expired`);
+});
+
+test("messages may wait for the expiry of their leases only when the server was away", () => {
+  const ledger = ledgerOf(["1", 0, 1_000, "killed"], ["1", 250_000, 250_100]);
+  const record = { ...brokenRun(), ledger, poison: new Set<string>(), slots: undefined };
+  const counts = (faults: ChaosOptions["faults"]) =>
+    checksOf({ ...options, longLeases: true, faults }, record).checks
+      .map(({ name, broken }) => [name, broken.length]);
+  assertEquals(counts(["kill", "suspend"]), [["stolen", 0], ["expired", 1]]);
+  assertEquals(counts(["kill", "restart"]), [["stolen", 0]]);
 });
 
 /** A ledger of one message: for each call what happened to its steps and when, `!` after a name for a save. */
@@ -211,7 +226,7 @@ test("a run makes the checks that its options ask for, and finds what is broken"
   assertEquals(asked({}), [spared, cron]);
   assertEquals(asked({ keys: 1 }), [["inversions", "2"], ["overlaps", "1,1,2,2"], spared, cron]);
   assertEquals(asked({ cancels: 1 }), [["revived", "3"], spared, cron]);
-  assertEquals(asked({ longLeases: true }), [["stolen", "1,2"], spared, cron]);
+  assertEquals(asked({ longLeases: true }), [["stolen", "1,2"], ["expired", ""], spared, cron]);
   assertEquals(asked({ steps: true }), [spared, ["rerun", "2"], cron]);
   assertEquals(asked({ faults: ["pause"] }), [spared, ["in a pause", "1,2"], cron]);
   assertEquals(asked({ limit: 1 }), [spared, ["too early", "1,2,2"], cron]);
