@@ -1,5 +1,5 @@
 /**
- * 25. Cron. Three replicas send one message for each slot of a schedule, and one is stopped and started again.
+ * 26. Cron. Three replicas send one message for each slot of a schedule, and one is stopped and started again.
  * Here the slots are seconds, and the replicas share a mailbox in memory. In a deployment they are processes
  * with the URL of one database.
  *

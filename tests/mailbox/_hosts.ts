@@ -74,12 +74,14 @@ export type Lack = keyof Capabilities | MailboxPart;
 
 /** What no engine of version 0.1 had. */
 export const BEYOND_BASIC: readonly Lack[] = [
+  "leaseExpiries",
   "keys",
   "priorities",
   "longDelays",
   "dedupWindow",
   "lookup",
   "pause",
+  "rateLimit",
   "requests",
   "queues",
 ];

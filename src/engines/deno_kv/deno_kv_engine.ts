@@ -31,11 +31,7 @@ export interface DenoKvEngineParts {
 
 /** One queue in a store. All times are by the wall clock, on which its processes have to agree. */
 export class DenoKvEngine implements Engine<string> {
-  readonly capabilities: Capabilities = {
-    ...FULL_CAPABILITIES,
-    lookup: false, // a key for each id would double what a send and an acknowledgement write
-    transactions: false, // Deno KV has no open transactions
-  };
+  readonly capabilities: Capabilities;
   readonly label = "Deno KV";
   readonly #name: string;
   readonly #parts: DenoKvEngineParts;
@@ -53,6 +49,12 @@ export class DenoKvEngine implements Engine<string> {
   constructor(name: string, parts: DenoKvEngineParts) {
     const { store, maxSize, log } = parts;
     const wake = () => this.#wake();
+    this.capabilities = {
+      ...FULL_CAPABILITIES,
+      lookup: false, // a key for each id would double what a send and an acknowledgement write
+      transactions: false, // Deno KV has no open transactions
+      ownerDetection: log !== undefined,
+    };
     this.#name = name;
     this.#parts = parts;
     this.#store = store;

@@ -126,6 +126,7 @@ describe("processes that hold messages in Deno KV", gate, () => {
     await using site = await Site.open();
     const mailbox = await site.mailbox();
     assertEquals(mailbox.capabilities.ownerDetection, true);
+    assertEquals(mailbox.deadLetters.capabilities.ownerDetection, false);
     await mailbox.send("first", { key: "k" });
     await mailbox.send("second", { key: "k" });
     const child = await site.hold();

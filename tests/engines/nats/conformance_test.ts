@@ -44,9 +44,11 @@ describe("NatsMailbox", gate, () => {
       "the engine has no fencedAck",
       "the engine has no fifo",
       "the engine has no keys",
+      "the engine has no leaseExpiries",
       "the engine has no lookup",
       "the engine has no pause",
       "the engine has no priorities",
+      "the engine has no rateLimit",
       "the engine has no requests",
       "there is no queues",
     ]);

@@ -9,6 +9,7 @@ import {
   type SqliteMailboxOptions,
 } from "../../../src/engines/sqlite/mod.ts";
 import { openExtender } from "../../../src/engines/sqlite/sqlite_mailbox.ts";
+import type { Clock } from "../../../src/clock.ts";
 import { type Log, silentLog } from "../../../src/log.ts";
 import { VirtualClock } from "../../../src/testing/mod.ts";
 import { Child } from "../../signals/_child.ts";
@@ -146,7 +147,7 @@ describe("processes that hold messages of a SQLite file", () => {
     await stop();
     assertEquals([received, site.warnings], [[], []]);
     assertEquals(await jobs.approximateCount(), 0);
-    // It was removed by the close, and a look that was under way may have created it again for a moment.
+    // It was removed by the close. A look that was under way may have created it again for a moment.
     await eventually(() => Promise.resolve(assertEquals(site.lockFiles, [])));
   });
 
@@ -241,6 +242,25 @@ describe("processes that hold messages of a SQLite file", () => {
     await kill(await site.hold("hold", "jobs"));
     const [message] = await jobs.receive({ waitTimeMs: 60_000 });
     assertEquals(message?.body, "work");
+  });
+
+  it("a process that finds no message locks no file", async () => {
+    await using site = new Site();
+    const stopped = new VirtualClock(Date.now());
+    let passedMs = 0;
+    // Time passes with every reading, so that a look may fall due at any point of a receive.
+    const clock: Clock = {
+      now: () => stopped.now(),
+      monotonic: () => stopped.monotonic() + (passedMs += 0.3),
+      sleep: (ms, options) => stopped.sleep(ms, options),
+      schedule: (ms, task) => stopped.schedule(ms, task),
+    };
+    const jobs = await site.open("jobs", { clock });
+    await jobs.send("work");
+    await site.hold("hold", "jobs");
+    for (let i = 0; i < 10_000; i++) assertEquals(await jobs.receive(), []);
+    assert(passedMs > 10_000, "many looks were due");
+    assertEquals(site.lockFiles.length, 1, "that of the process that holds the message");
   });
 
   it("a waiting process looks only while another process holds a message", async () => {

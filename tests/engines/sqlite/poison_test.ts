@@ -16,8 +16,8 @@ test("a message that kills its process ends with the dead letters, and takes non
   const read = (stdout: string) => {
     for (const [, body] of stdout.matchAll(/^handled (\d+)$/gm)) handled.add(Number(body));
   };
-  // Twice together with those in flight beside it, then once alone.
-  for (let attempt = 1; attempt <= 3; attempt++) {
+  // Twice together with those in flight beside it, then twice alone.
+  for (let attempt = 1; attempt <= 4; attempt++) {
     await using victim = start();
     const { signal, stdout } = await victim.exit();
     assertEquals(signal, "SIGKILL", `attempt ${attempt}`);
@@ -26,7 +26,7 @@ test("a message that kills its process ends with the dead letters, and takes non
   await using survivor = start();
   const [letter] = await jobs.deadLetters.receive({ waitTimeMs: 15_000 });
   const { body, reason, deliveryCount } = letter!.body;
-  assertEquals([body, reason, deliveryCount], [50, "max_deliveries", 4]);
+  assertEquals([body, reason, deliveryCount], [50, "max_deliveries", 5]);
   await letter!.acknowledge();
   await eventually(async () => assertEquals(await jobs.approximateCount(), 0));
   survivor.kill("SIGTERM");
