@@ -58,7 +58,7 @@ export function checksOf(
   if (longLeases) {
     check("stolen", "started while a live worker was handling them", stolenOf(handlings));
     const recoveries = recoveriesOf(ledger);
-    remarks.push(recoveryRemark(recoveries));
+    if (recoveries.length > 0) remarks.push(recoveryRemark(recoveries));
     // A server that was restarted cannot tell whether the workers of before are dead.
     if (!faults.some(isServerFault)) {
       check("expired", "delivered again only when their leases expired", expiredOf(recoveries));
