@@ -1,3 +1,6 @@
+import type { EngineStats } from "../../mailbox/engine.ts";
+import type { SqlRow } from "./client.ts";
+
 /** The statements that look at a queue as a whole or find messages by their ids. */
 export interface ControlStatements {
   readonly peek: string;
@@ -150,5 +153,20 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
         delete from ${controls} where queue = $1::text
       )
       delete from ${remembered} where queue = $1::text`,
+  };
+}
+
+/** Returns what the statement `stats` has counted. */
+export function statsOf(row: SqlRow): EngineStats {
+  const { waiting, delayed, flying, oldest, paused, most, period } = row;
+  const pausedForMs = Number(paused);
+  return {
+    waiting: Number(waiting),
+    delayed: Number(delayed),
+    inFlight: Number(flying),
+    paused: pausedForMs > 0,
+    ...(pausedForMs > 0 && pausedForMs < Infinity && { pausedForMs }),
+    ...(most !== null && { rateLimit: { max: Number(most), perMs: Number(period) } }),
+    ...(oldest !== null && { oldestWaitingMs: Math.max(0, Number(oldest)) }),
   };
 }

@@ -1,6 +1,7 @@
 import { deferred, settlesWithin } from "../../_promises.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/capabilities.ts";
 import type { Random } from "../../random.ts";
 import { OwnerWatch } from "../_kit/owners.ts";
 import type { Calls } from "./_calls.ts";
@@ -17,6 +18,8 @@ const RETRY_MS = 200;
 
 /** How many deliveries have a receipt of their own. They share its other bits, the number of the owner. */
 const RECEIPTS = 2 ** 32;
+
+const UNREGISTERED_CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, ownerDetection: false };
 
 /** What {@linkcode Owners} needs of its link. */
 interface OwnersOptions {
@@ -69,9 +72,9 @@ export class Owners {
     );
   }
 
-  /** False when this process cannot be registered, so that its death is not noticed. */
-  get available(): boolean {
-    return this.#available;
+  /** Without `ownerDetection` when this process cannot be registered, so that its death is not noticed. */
+  get capabilities(): Capabilities {
+    return this.#available ? FULL_CAPABILITIES : UNREGISTERED_CAPABILITIES;
   }
 
   /** The time until the next look for dead owners is due, in milliseconds. */
@@ -226,7 +229,7 @@ function ownerStatements(schema: string): OwnerStatements {
   const owners = `"${schema}".owners`;
   return {
     // Keeps the number, unless another process has removed it. Returns no row when there is no such process of
-    // the server. Also removes old owners that nobody can judge any more, and whose leases have expired.
+    // the server. Also removes old owners of an earlier start of the server, whose leases have expired.
     register: `with backend as materialized (
         select pid, backend_start from pg_stat_activity
         where pid = $2::text::bigint and datname = current_database() and backend_start is not null

@@ -126,6 +126,18 @@ export class Settlements {
     return own.map(({ number }) => settled.has(number));
   }
 
+  /** Extends leases. Does not wait for a transaction of the caller that has acknowledged a message. */
+  async extend(deliveries: readonly PostgresDelivery[], visibilityMs: number): Promise<boolean[]> {
+    const areLocked = deliveries.map(({ inTransaction }) => inTransaction);
+    const extend = (locked: boolean) => {
+      const some = deliveries.filter((_, i) => areLocked[i] === locked);
+      const settlement = locked ? "extendUnlocked" : "extend";
+      return some.length === 0 ? [] : this.run(settlement, some, `${visibilityMs}`);
+    };
+    const results = await Promise.all([extend(false), extend(true)]);
+    return areLocked.map((locked) => results[Number(locked)]!.shift()!);
+  }
+
   /** Returns the current nonces of the messages that still exist, by number. */
   async #nonces(
     action: string,

@@ -11,15 +11,23 @@ import type {
 } from "../../mailbox/engine.ts";
 import type { RateLimit } from "../../mailbox/queue_control.ts";
 import { isMailboxError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import type { Capabilities } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
 import { PendingCalls } from "../_kit/calls.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
+import { statsOf } from "./_control_statements.ts";
 import type { PostgresLink } from "./postgres_link.ts";
 import { Receives } from "./_receives.ts";
 import { SendBatcher } from "./_send_batcher.ts";
-import { isGenerated, isPlain, plainParameters, storedOf, storeParameters } from "./_sends.ts";
+import {
+  isGenerated,
+  isPlain,
+  OldIds,
+  plainParameters,
+  storedOf,
+  storeParameters,
+} from "./_sends.ts";
 import { keysOf, PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 import { postgresTransaction } from "./_transactions.ts";
@@ -49,12 +57,6 @@ export interface ExtenderOptions {
   readonly callTimeoutMs: number;
 }
 
-/** After so many new remembered ids, old ones are deleted, at least ten times as many. */
-const IDS_PER_CLEANUP = 100;
-
-/** Behind a connection pooler. */
-const UNREGISTERED_CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, ownerDetection: false };
-
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
   readonly label = "PostgreSQL";
@@ -65,9 +67,8 @@ export class PostgresEngine implements Engine<string> {
   readonly #settlements: Settlements;
   readonly #pending: PendingCalls;
   readonly #receives: Receives;
+  readonly #oldIds: OldIds;
   #closed = false;
-  /** How many ids were remembered since old ones were deleted. A process that sends few deletes some too. */
-  #remembered = IDS_PER_CLEANUP;
 
   /** The dead letters share `pending` with their mailbox, whose `close` waits for the calls of both. */
   constructor(
@@ -84,6 +85,11 @@ export class PostgresEngine implements Engine<string> {
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
+    this.#oldIds = new OldIds((limit) => {
+      this.#call("forgetIds", "delete old ids", [`${limit}`]).catch((error) => {
+        options.log.debug("old ids could not be deleted", { mailbox: queue, error });
+      });
+    });
     this.#receives = new Receives(
       queue,
       options,
@@ -97,7 +103,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   get capabilities(): Capabilities {
-    return this.#link.owners.available ? FULL_CAPABILITIES : UNREGISTERED_CAPABILITIES;
+    return this.#link.owners.capabilities;
   }
 
   async send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -117,19 +123,8 @@ export class PostgresEngine implements Engine<string> {
     return this.#settlements.run("acknowledgeKeyed", deliveries, ...parameters);
   }
 
-  async extend(
-    deliveries: readonly Delivery<string>[],
-    visibilityMs: number,
-  ): Promise<boolean[]> {
-    const own = deliveries as readonly PostgresDelivery[];
-    const areLocked = own.map(({ inTransaction }) => inTransaction);
-    const extend = (locked: boolean) => {
-      const some = own.filter((_, i) => areLocked[i] === locked);
-      const settlement = locked ? "extendUnlocked" : "extend";
-      return some.length === 0 ? [] : this.#settlements.run(settlement, some, `${visibilityMs}`);
-    };
-    const results = await Promise.all([extend(false), extend(true)]);
-    return areLocked.map((locked) => results[Number(locked)]!.shift()!);
+  extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
+    return this.#settlements.extend(deliveries as readonly PostgresDelivery[], visibilityMs);
   }
 
   async nack(
@@ -177,17 +172,7 @@ export class PostgresEngine implements Engine<string> {
 
   async stats(): Promise<EngineStats> {
     const [row] = await this.#call("stats", "count", [this.#queue]);
-    const { waiting, delayed, flying, oldest, paused, most, period } = row!;
-    const pausedForMs = Number(paused);
-    return {
-      waiting: Number(waiting),
-      delayed: Number(delayed),
-      inFlight: Number(flying),
-      paused: pausedForMs > 0,
-      ...(pausedForMs > 0 && pausedForMs < Infinity && { pausedForMs }),
-      ...(most !== null && { rateLimit: { max: Number(most), perMs: Number(period) } }),
-      ...(oldest !== null && { oldestWaitingMs: Math.max(0, Number(oldest)) }),
-    };
+    return statsOf(row!);
   }
 
   async purge(): Promise<number> {
@@ -235,7 +220,7 @@ export class PostgresEngine implements Engine<string> {
       maxSize: this.#options.maxSize,
       statements,
       channel,
-      onSend: (entries) => this.#forgetIds(entries),
+      onSend: (entries) => this.#oldIds.onSend(entries),
     });
   }
 
@@ -291,20 +276,8 @@ export class PostgresEngine implements Engine<string> {
       : maxSize === Infinity
       ? await this.#call(isGenerated(entries) ? "sendGenerated" : "send", "send", plain)
       : await this.#call("sendBounded", "send", [...plain, `${maxSize}`]);
-    this.#forgetIds(entries);
+    this.#oldIds.onSend(entries);
     return storedOf(this.#queue, entries, maxSize, rows);
-  }
-
-  /** Deletes ids that are not remembered any more, faster than sends add new ones. */
-  #forgetIds(sent: readonly Entry<string>[]): void {
-    const added = sent.filter(({ dedupMs }) => dedupMs !== undefined).length;
-    this.#remembered += added;
-    if (added === 0 || this.#remembered < IDS_PER_CLEANUP) return;
-    const limit = 10 * this.#remembered;
-    this.#remembered = 0;
-    this.#call("forgetIds", "delete old ids", [`${limit}`]).catch((error) => {
-      this.#options.log.debug("old ids could not be deleted", { mailbox: this.#queue, error });
-    });
   }
 
   /** Wakes receivers when a call has unblocked messages. */
