@@ -69,10 +69,10 @@ export class Calls {
     }
   }
 
-  /** Runs a statement once, without preparing it. */
-  async run(action: string, statement: string): Promise<void> {
+  /** Runs a statement once, without preparing it, in one round trip. */
+  async run(action: string, statement: string): Promise<readonly SqlRow[]> {
     try {
-      await this.#withTimeout(action, (client) => client.unsafe(statement));
+      return await this.#withTimeout(action, (client) => client.unsafe(statement));
     } catch (error) {
       throw connectionError(this.server, action, error);
     }

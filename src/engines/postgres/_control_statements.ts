@@ -156,7 +156,7 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
   };
 }
 
-/** Returns the counts in the row of `stats`. */
+/** Returns what the statement `stats` has counted. */
 export function statsOf(row: SqlRow): EngineStats {
   const { waiting, delayed, flying, oldest, paused, most, period } = row;
   const pausedForMs = Number(paused);

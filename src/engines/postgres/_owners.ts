@@ -1,9 +1,11 @@
 import { deferred, settlesWithin } from "../../_promises.ts";
 import type { Cancel, Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
+import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/capabilities.ts";
 import type { Random } from "../../random.ts";
 import { OwnerWatch } from "../_kit/owners.ts";
 import type { Calls } from "./_calls.ts";
+import { RELAXED } from "./_statements.ts";
 import type { WakeUps } from "./_wake_ups.ts";
 
 /** How long the connection of an owner must be absent. A client reconnects within about a second. */
@@ -17,6 +19,8 @@ const RETRY_MS = 200;
 
 /** How many deliveries have a receipt of their own. They share its other bits, the number of the owner. */
 const RECEIPTS = 2 ** 32;
+
+const UNREGISTERED_CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, ownerDetection: false };
 
 /** What {@linkcode Owners} needs of its link. */
 interface OwnersOptions {
@@ -69,9 +73,9 @@ export class Owners {
     );
   }
 
-  /** False when this process cannot be registered, so that its death is not noticed. */
-  get available(): boolean {
-    return this.#available;
+  /** Without `ownerDetection` when this process cannot be registered, so that its death is not noticed. */
+  get capabilities(): Capabilities {
+    return this.#available ? FULL_CAPABILITIES : UNREGISTERED_CAPABILITIES;
   }
 
   /** The time until the next look for dead owners is due, in milliseconds. */
@@ -140,8 +144,8 @@ export class Owners {
   /** Returns undefined, or why it failed. The reason is empty when it may succeed later. */
   async #tryToRegister(pid: number): Promise<string | undefined> {
     try {
-      const parameters = [this.#number ?? null, `${pid}`];
-      const [row] = await this.#call("register the process", "register", parameters);
+      const statement = this.#statements.register(this.#number ?? "null", pid);
+      const [row] = await this.#options.calls.run("register the process", statement);
       if (row === undefined) {
         return "the server has no process with the pid of the connection, as behind a connection pooler";
       }
@@ -173,7 +177,8 @@ export class Owners {
     if (number === undefined) return;
     this.#number = undefined;
     try {
-      await this.#call("end the registration of the process", "remove", [number]);
+      const statement = this.#statements.remove(number);
+      await this.#options.calls.run("end the registration of the process", statement);
     } catch (error) {
       this.#options.log.debug("cannot end the registration of this process", { error });
     }
@@ -189,7 +194,11 @@ export class Owners {
 
   async #absent(): Promise<readonly string[]> {
     const own = [this.#number ?? null, this.#registeredPid === undefined ? null : `${this.#pid}`];
-    const rows = await this.#call("look for owners that have died", "absent", own);
+    const rows = await this.#options.calls.call(
+      "look for owners that have died",
+      this.#statements.absent,
+      own,
+    );
     if (rows.some(({ owner }) => owner === null) && this.#registeredPid === this.#pid) {
       // Another process took this one for dead, or an earlier registration arrived late.
       this.#registeredPid = undefined;
@@ -199,44 +208,46 @@ export class Owners {
   }
 
   async #expire(owner: string): Promise<Readonly<Record<string, number>>> {
-    const rows = await this.#call("expire the leases of a dead owner", "expire", [owner]);
+    const rows = await this.#options.calls.call(
+      "expire the leases of a dead owner",
+      this.#statements.expire,
+      [owner],
+    );
     for (const { mailbox } of rows) this.#options.wake(String(mailbox));
     return Object.fromEntries(
       rows.map(({ mailbox, messages }) => [String(mailbox), Number(messages)]),
     );
-  }
-
-  #call(action: string, statement: keyof OwnerStatements, parameters: (string | null)[]) {
-    return this.#options.calls.call(action, this.#statements[statement], parameters);
   }
 }
 
 /** The SQLSTATE of a missing permission: an administrator has granted those of an earlier version. */
 const FORBIDDEN = "42501";
 
-/** The statements about owners. */
+/** The statements about owners. Those that run once have no parameters, which saves a round trip. */
 interface OwnerStatements {
-  readonly register: string;
+  register(number: string, pid: number): string;
   readonly absent: string;
   readonly expire: string;
-  readonly remove: string;
+  remove(number: string): string;
 }
 
 function ownerStatements(schema: string): OwnerStatements {
   const owners = `"${schema}".owners`;
   return {
     // Keeps the number, unless another process has removed it. Returns no row when there is no such process of
-    // the server. Also removes old owners that nobody can judge any more, and whose leases have expired.
-    register: `with backend as materialized (
+    // the server. Also removes old owners of an earlier start of the server, whose leases have expired.
+    register: (number, pid) =>
+      `with backend as materialized (
         select pid, backend_start from pg_stat_activity
-        where pid = $2::text::bigint and datname = current_database() and backend_start is not null
+        where pid = ${pid} and datname = current_database() and
+          backend_start is not null and ${RELAXED}
       ), forgotten as (
         delete from ${owners} where server_start <> pg_postmaster_start_time() and
-          registered_at < now() - interval '2 days' and number is distinct from $1::text::bigint
+          registered_at < now() - interval '2 days' and number is distinct from ${number}::bigint
       ), again as (
         update ${owners} as owner set pid = backend.pid, backend_start = backend.backend_start,
           server_start = pg_postmaster_start_time(), registered_at = now()
-        from backend where number = $1::text::bigint returning number
+        from backend where number = ${number}::bigint returning number
       ), added as (
         insert into ${owners} (pid, backend_start, server_start)
         select pid, backend_start, pg_postmaster_start_time() from backend
@@ -260,6 +271,6 @@ function ownerStatements(schema: string): OwnerStatements {
       )`,
     expire: `select mailbox, messages::float8 as messages
       from "${schema}".expire_owner($1::text::bigint)`,
-    remove: `delete from ${owners} where number = $1::text::bigint`,
+    remove: (number) => `delete from ${owners} where number = ${number} and ${RELAXED}`,
   };
 }

@@ -83,3 +83,28 @@ export function storedOf(
     return !stored.has(id) || dedupMs !== undefined && remembered.has(id);
   });
 }
+
+/** After so many new remembered ids, old ones are deleted, at least ten times as many. */
+const IDS_PER_CLEANUP = 100;
+
+/** Deletes ids that are not remembered any more, faster than sends add new ones. */
+export class OldIds {
+  readonly #delete: (limit: number) => void;
+  /** How many ids were remembered since old ones were deleted. A process that sends few deletes some too. */
+  #remembered = IDS_PER_CLEANUP;
+
+  /** `deleteSome` deletes so many ids at the most. */
+  constructor(deleteSome: (limit: number) => void) {
+    this.#delete = deleteSome;
+  }
+
+  /** Counts the ids that were sent, and deletes old ones when there are enough. */
+  onSend(sent: readonly Entry<string>[]): void {
+    const added = sent.filter(({ dedupMs }) => dedupMs !== undefined).length;
+    this.#remembered += added;
+    if (added === 0 || this.#remembered < IDS_PER_CLEANUP) return;
+    const limit = 10 * this.#remembered;
+    this.#remembered = 0;
+    this.#delete(limit);
+  }
+}

@@ -1,4 +1,4 @@
-import type { Delivery, Entry, MessageState } from "../../mailbox/engine.ts";
+import type { Delivery, MessageState } from "../../mailbox/engine.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 
@@ -126,38 +126,16 @@ export class Settlements {
     return own.map(({ number }) => settled.has(number));
   }
 
-  /** Removes messages, and unblocks their keys. */
-  acknowledge(queue: string, deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    const keys = keysOf(deliveries as readonly PostgresDelivery[]);
-    if (keys.length === 0) return this.run("acknowledge", deliveries);
-    return this.run("acknowledgeKeyed", deliveries, queue, arrayLiteral(keys));
-  }
-
-  /** Extends leases. Does not wait for a transaction of the caller that has locked the message. */
-  async extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    const own = deliveries as readonly PostgresDelivery[];
-    const areLocked = own.map(({ inTransaction }) => inTransaction);
+  /** Extends leases. Does not wait for a transaction of the caller that has acknowledged a message. */
+  async extend(deliveries: readonly PostgresDelivery[], visibilityMs: number): Promise<boolean[]> {
+    const areLocked = deliveries.map(({ inTransaction }) => inTransaction);
     const extend = (locked: boolean) => {
-      const some = own.filter((_, i) => areLocked[i] === locked);
+      const some = deliveries.filter((_, i) => areLocked[i] === locked);
       const settlement = locked ? "extendUnlocked" : "extend";
       return some.length === 0 ? [] : this.run(settlement, some, `${visibilityMs}`);
     };
     const results = await Promise.all([extend(false), extend(true)]);
     return areLocked.map((locked) => results[Number(locked)]!.shift()!);
-  }
-
-  /** Moves a message to the dead letters, and unblocks its key. */
-  async deadLetter(
-    queue: string,
-    delivery: Delivery<string>,
-    letter: Entry<string>,
-  ): Promise<boolean> {
-    const { id, body, meta = null } = letter;
-    const keys = keysOf([delivery as PostgresDelivery]);
-    const [moved = false] = keys.length === 0
-      ? await this.run("deadLetter", [delivery], id, body, meta)
-      : await this.run("deadLetterKeyed", [delivery], queue, arrayLiteral(keys), id, body, meta);
-    return moved;
   }
 
   /** Returns the current nonces of the messages that still exist, by number. */

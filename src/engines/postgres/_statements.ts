@@ -24,6 +24,12 @@ export interface Statements extends ControlStatements, ReceiveStatements {
   readonly notify: string;
 }
 
+/**
+ * A condition that is true, and does not let the commit wait for the disk. A crash of the server that loses a
+ * lease or a notification costs at most a second delivery. Sends and settlements do wait.
+ */
+export const RELAXED = "(select set_config('synchronous_commit', 'off', true)) = 'off'";
+
 /** Returns the `visible_at` for a delay in milliseconds. Without a delay the message is ready. */
 const due = (ms: string) =>
   `case when ${ms} = 0 then '-infinity' else clock_timestamp() + ${ms} * interval '1 ms' end`;
@@ -58,10 +64,6 @@ export function statementsFor(schema: string): Statements {
   const held = `id = any($1::text::bigint[]) and visible_at > clock_timestamp() and
     ((id, receipt) in (select * from unnest($1::text::bigint[], $2::text::bigint[]))) is true`;
 
-  // A crash of the server that loses a lease or a notification costs at most a second delivery, so these
-  // do not wait for the disk. Sends and settlements do.
-  const relaxed = "(select set_config('synchronous_commit', 'off', true)) = 'off'";
-
   const entries = `unnest($2::text::text[], $3::text::boolean[], $4::text::text[],
       $5::text::float8[], $6::text::text[], $7::text::text[], $8::text::smallint[])
     with ordinality as entry (message_id, chosen, body, delay, envelope, checkpoint, priority, place)`;
@@ -93,7 +95,7 @@ export function statementsFor(schema: string): Statements {
 
   return {
     ...controlStatements(schema, inLine),
-    ...receiveStatements(schema, inLine, relaxed),
+    ...receiveStatements(schema, inLine, RELAXED),
     send: `with stored as (${insertNew("")}) select ${ids}`,
 
     // For messages whose ids no sender has chosen: there are no duplicates to look for.
@@ -111,7 +113,7 @@ export function statementsFor(schema: string): Statements {
 
     // In small batches, without waiting for other processes that do the same.
     forgetIds: `delete from ${remembered} where ctid = any(array(
-        select ctid from ${remembered} where forget_at <= now() and ${relaxed}
+        select ctid from ${remembered} where forget_at <= now() and ${RELAXED}
         order by forget_at limit $1::text::bigint for update skip locked
       ))`,
 
@@ -133,13 +135,13 @@ export function statementsFor(schema: string): Statements {
 
     extend: `update ${messages} set visible_at = greatest(visible_at,
         clock_timestamp() + $3::text::float8 * interval '1 ms')
-      where ${held} and ${relaxed} returning id::text as number`,
+      where ${held} and ${RELAXED} returning id::text as number`,
 
     // Does not wait for a transaction of the caller that has acknowledged the message, and leaves it then.
     extendUnlocked: `with held as materialized (
         select id from ${messages} where ${held}
       ), unlocked as materialized (
-        select id from ${messages} where id = any(array(select id from held)) and ${relaxed}
+        select id from ${messages} where id = any(array(select id from held)) and ${RELAXED}
         for update skip locked
       ), extended as (
         update ${messages} set visible_at = greatest(visible_at,
@@ -169,7 +171,7 @@ export function statementsFor(schema: string): Statements {
       where id = any($1::text::bigint[])`,
 
     notify: `select pg_notify($1::text, $2::text || ' ' || queue)
-      from unnest($3::text::text[]) as woken (queue) where ${relaxed}`,
+      from unnest($3::text::text[]) as woken (queue) where ${RELAXED}`,
   };
 }
 

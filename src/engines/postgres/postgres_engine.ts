@@ -11,7 +11,7 @@ import type {
   Received,
 } from "../../mailbox/engine.ts";
 import { isMailboxError } from "../../mailbox/errors.ts";
-import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
+import type { Capabilities } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
 import { PendingCalls } from "../_kit/calls.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
@@ -20,9 +20,16 @@ import { statsOf } from "./_control_statements.ts";
 import type { PostgresLink } from "./postgres_link.ts";
 import { Receives } from "./_receives.ts";
 import { SendBatcher } from "./_send_batcher.ts";
-import { isGenerated, isPlain, plainParameters, storedOf, storeParameters } from "./_sends.ts";
-import { PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
-import type { Statements } from "./_statements.ts";
+import {
+  isGenerated,
+  isPlain,
+  OldIds,
+  plainParameters,
+  storedOf,
+  storeParameters,
+} from "./_sends.ts";
+import { keysOf, PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
+import { arrayLiteral, type Statements } from "./_statements.ts";
 import { postgresTransaction } from "./_transactions.ts";
 
 /** Options of {@linkcode PostgresEngine}. */
@@ -50,12 +57,6 @@ export interface ExtenderOptions {
   readonly callTimeoutMs: number;
 }
 
-/** After so many new remembered ids, old ones are deleted, at least ten times as many. */
-const IDS_PER_CLEANUP = 100;
-
-/** Behind a connection pooler. */
-const UNREGISTERED_CAPABILITIES: Capabilities = { ...FULL_CAPABILITIES, ownerDetection: false };
-
 /** One queue of a database. All times are by the server's clock. */
 export class PostgresEngine implements Engine<string> {
   readonly label = "PostgreSQL";
@@ -66,9 +67,8 @@ export class PostgresEngine implements Engine<string> {
   readonly #settlements: Settlements;
   readonly #pending: PendingCalls;
   readonly #receives: Receives;
+  readonly #oldIds: OldIds;
   #closed = false;
-  /** How many ids were remembered since old ones were deleted. A process that sends few deletes some too. */
-  #remembered = IDS_PER_CLEANUP;
 
   /** The dead letters share `pending` with their mailbox, whose `close` waits for the calls of both. */
   constructor(
@@ -85,6 +85,11 @@ export class PostgresEngine implements Engine<string> {
       (entries) => this.#store(entries),
       (error) => isMailboxError(error, "MailboxFullError"),
     );
+    this.#oldIds = new OldIds((limit) => {
+      this.#call("forgetIds", "delete old ids", [`${limit}`]).catch((error) => {
+        options.log.debug("old ids could not be deleted", { mailbox: queue, error });
+      });
+    });
     this.#receives = new Receives(
       queue,
       options,
@@ -98,7 +103,7 @@ export class PostgresEngine implements Engine<string> {
   }
 
   get capabilities(): Capabilities {
-    return this.#link.owners.available ? FULL_CAPABILITIES : UNREGISTERED_CAPABILITIES;
+    return this.#link.owners.capabilities;
   }
 
   async send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -112,11 +117,14 @@ export class PostgresEngine implements Engine<string> {
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
-    return this.#settlements.acknowledge(this.#queue, deliveries);
+    const keys = keysOf(deliveries as readonly PostgresDelivery[]);
+    if (keys.length === 0) return this.#settlements.run("acknowledge", deliveries);
+    const parameters = [this.#queue, arrayLiteral(keys)];
+    return this.#settlements.run("acknowledgeKeyed", deliveries, ...parameters);
   }
 
   extend(deliveries: readonly Delivery<string>[], visibilityMs: number): Promise<boolean[]> {
-    return this.#settlements.extend(deliveries, visibilityMs);
+    return this.#settlements.extend(deliveries as readonly PostgresDelivery[], visibilityMs);
   }
 
   async nack(
@@ -137,7 +145,12 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async deadLetter(delivery: Delivery<string>, letter: Entry<string>): Promise<boolean> {
-    const moved = await this.#settlements.deadLetter(this.#queue, delivery, letter);
+    const { id, body, meta = null } = letter;
+    const keys = keysOf([delivery as PostgresDelivery]);
+    const line = [this.#queue, arrayLiteral(keys)];
+    const [moved = false] = keys.length === 0
+      ? await this.#settlements.run("deadLetter", [delivery], id, body, meta)
+      : await this.#settlements.run("deadLetterKeyed", [delivery], ...line, id, body, meta);
     this.#link.wake(this.#deadQueue);
     return moved;
   }
@@ -207,7 +220,7 @@ export class PostgresEngine implements Engine<string> {
       maxSize: this.#options.maxSize,
       statements,
       channel,
-      onSend: (entries) => this.#forgetIds(entries),
+      onSend: (entries) => this.#oldIds.onSend(entries),
     });
   }
 
@@ -263,20 +276,8 @@ export class PostgresEngine implements Engine<string> {
       : maxSize === Infinity
       ? await this.#call(isGenerated(entries) ? "sendGenerated" : "send", "send", plain)
       : await this.#call("sendBounded", "send", [...plain, `${maxSize}`]);
-    this.#forgetIds(entries);
+    this.#oldIds.onSend(entries);
     return storedOf(this.#queue, entries, maxSize, rows);
-  }
-
-  /** Deletes ids that are not remembered any more, faster than sends add new ones. */
-  #forgetIds(sent: readonly Entry<string>[]): void {
-    const added = sent.filter(({ dedupMs }) => dedupMs !== undefined).length;
-    this.#remembered += added;
-    if (added === 0 || this.#remembered < IDS_PER_CLEANUP) return;
-    const limit = 10 * this.#remembered;
-    this.#remembered = 0;
-    this.#call("forgetIds", "delete old ids", [`${limit}`]).catch((error) => {
-      this.#options.log.debug("old ids could not be deleted", { mailbox: this.#queue, error });
-    });
   }
 
   /** Wakes receivers when a call has unblocked messages. */
