@@ -248,10 +248,11 @@ describe("processes that hold messages of a SQLite file", () => {
     await using site = new Site();
     const stopped = new VirtualClock(Date.now());
     let passedMs = 0;
-    // Time passes with every reading, so that a look may fall due at any point of a receive.
+    let readings = 0;
+    // Time passes with every reading, by steps of varying length: a look falls due at any point of a receive.
     const clock: Clock = {
       now: () => stopped.now(),
-      monotonic: () => stopped.monotonic() + (passedMs += 0.3),
+      monotonic: () => stopped.monotonic() + (passedMs += readings++ * 0.618 % 1.5),
       sleep: (ms, options) => stopped.sleep(ms, options),
       schedule: (ms, task) => stopped.schedule(ms, task),
     };
