@@ -48,11 +48,13 @@ const loop = new MailboxLoop({
     report(`done ${call} ${Date.now()}`);
   },
 });
-const cron = settings.cronUrl === undefined ? [] : [
+// Opened before the worker is ready: a loop fails when it is suspended for too long while it connects.
+const slots = settings.cronUrl && await openMailbox<number>(settings.cronUrl);
+const cron = !slots ? [] : [
   new CronLoop({
     name: "every-second",
     schedule: "* * * * * *",
-    mailbox: settings.cronUrl,
+    mailbox: slots,
     body: ({ at }) => at.getTime(),
     catchUp: "all",
   }),
@@ -63,7 +65,7 @@ process.stdin.on("close", () => process.exit(1)).resume(); // the parent process
 reportStalls(100, 500);
 await group.main({ visibilityTimeoutMs: settings.visibilityTimeoutMs });
 
-/** How often the worker looks whether it was suspended or got no CPU time, and which time it reports. */
+/** Looks every so often whether the worker was suspended or got no CPU time, and reports it. */
 function reportStalls(everyMs: number, longMs: number): void {
   let last = Date.now();
   setInterval(() => {
