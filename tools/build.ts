@@ -3,7 +3,7 @@
 // dist/ has the layout of the sources (dist/mod.js beside dist/mod.d.ts), so the entry points of
 // deno.json are the only list. @std is inlined, so npm users get no dependency.
 
-import { build, type Plugin } from "esbuild";
+import { build, type Plugin, transform } from "esbuild";
 import { globSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -46,16 +46,32 @@ const peers = Object.keys(npm.peerDependencies ?? {});
  * a dependency of all users. A CommonJS package may fail in a bundle of ES modules, by its `require`;
  * then the second import loads it at run time.
  */
-const visiblePeers: Plugin = {
-  name: "visible peers",
+function withVisiblePeer(text: string): string {
+  const [, name = ""] = /^const MODULE: string = "(.+)";$/m.exec(text) ?? [];
+  if (!peers.includes(name) || name === NATIVE_PEER) return text;
+  const otherwise = "(error) => import(MODULE).catch(() => { throw error; })";
+  return text.replace("import(MODULE)", `import("${name}").catch(${otherwise})`);
+}
+
+/**
+ * Removes comments, which the declarations have. esbuild keeps those of class members, and has no option for
+ * that: it drops them with the white space, and formats the code when it writes the bundle.
+ */
+async function withoutComments(text: string): Promise<string> {
+  const { code } = await transform(text, {
+    loader: "ts",
+    minifyWhitespace: true,
+    target: "esnext",
+  });
+  return code;
+}
+
+const sources: Plugin = {
+  name: "sources",
   setup({ onLoad }) {
     onLoad({ filter: /\.ts$/ }, async ({ path }) => {
-      const contents = await readFile(path, "utf8");
-      const [, name = ""] = /^const MODULE: string = "(.+)";$/m.exec(contents) ?? [];
-      if (!peers.includes(name) || name === NATIVE_PEER) return undefined;
-      const otherwise = "(error) => import(MODULE).catch(() => { throw error; })";
-      const visible = `import("${name}").catch(${otherwise})`;
-      return { contents: contents.replace("import(MODULE)", visible), loader: "ts" };
+      const text = withVisiblePeer(await readFile(path, "utf8"));
+      return { contents: await withoutComments(text), loader: "js" };
     });
   },
 };
@@ -78,7 +94,7 @@ async function bundle(): Promise<void> {
     format: "esm",
     platform: "neutral",
     target: ["es2022", "node20"],
-    plugins: [visiblePeers],
+    plugins: [sources],
     external: ["node:*", ...peers],
     logLevel: "warning",
     write: false,

@@ -54,17 +54,22 @@ export class OwnerWatch<O extends string | number> {
     this.#options = options;
   }
 
-  /** The time until the next look is due, in milliseconds. A receive that waits longer would delay it. */
+  /**
+   * The time until the next look is due, in milliseconds. A receive that waits longer would delay it. It is
+   * never 0, which a mailbox takes for a message that is ready.
+   */
   get nextLookMs(): number {
-    const { clock } = this.#options;
     // A look that takes longer must not let receives follow one another without a pause.
-    if (this.#looking !== undefined) return LOOK_INTERVAL_MS;
-    return Math.max(0, this.#lookedAt + LOOK_INTERVAL_MS - clock.monotonic());
+    return this.#looking === undefined ? Math.max(1, this.#dueMs) : LOOK_INTERVAL_MS;
   }
 
   /** Looks for dead owners in the background, if a look is due. */
   look(): void {
-    if (this.nextLookMs === 0) this.#start();
+    if (this.#dueMs <= 0) this.#start();
+  }
+
+  get #dueMs(): number {
+    return this.#lookedAt + LOOK_INTERVAL_MS - this.#options.clock.monotonic();
   }
 
   #start(): void {

@@ -94,7 +94,7 @@ export class KvOwner {
   async waitMs(action: string, dueMs: number): Promise<number> {
     if (dueMs === Infinity) return dueMs;
     const others = await this.#others(action);
-    return others.length === 0 ? dueMs : Math.min(dueMs, Math.max(1, this.#watch.nextLookMs));
+    return others.length === 0 ? dueMs : Math.min(dueMs, this.#watch.nextLookMs);
   }
 
   /** Looks for processes that have died, in the background, at most once a second. */

@@ -136,8 +136,7 @@ export class Owners {
       readonly leased: number;
     };
     if (leased === 0 && hidden < EXAMINED) return dueMs;
-    // Never 0, which means that a message can be delivered.
-    return Math.min(dueMs, Math.max(1, this.#watch.nextLookMs));
+    return Math.min(dueMs, this.#watch.nextLookMs);
   }
 
   /** Removes the registration with the last mailbox of this process on the file. Leases that are left stay. */
