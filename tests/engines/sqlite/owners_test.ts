@@ -53,7 +53,10 @@ class Site implements AsyncDisposable {
       args: [this.folder.file(), then, kind, ...names],
     });
     this.#opened.push(child);
-    await child.line("holding");
+    await child.line("holding").catch((error) => {
+      console.error(error);
+      throw error;
+    });
     return child;
   }
 
@@ -70,8 +73,13 @@ class Site implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const it of this.#opened.reverse()) await it[Symbol.asyncDispose]();
-    this.folder[Symbol.dispose]();
+    try {
+      for (const it of this.#opened.reverse()) await it[Symbol.asyncDispose]();
+      this.folder[Symbol.dispose]();
+    } catch (error) {
+      console.error("the site could not be removed", error); // the reporter hides it behind a failed test
+      throw error;
+    }
   }
 }
 
