@@ -309,7 +309,8 @@ describe("processes that hold messages of a SQLite file", () => {
     // As after a crash between the lock and the row.
     writeFileSync(`${site.folder.file()}-owner-0123abcd`, "");
     writeFileSync(`${site.folder.file()}-owner-of-another-kind`, "");
-    assertEquals(site.lockFiles.length, 4);
+    // The second process may have looked at the first one after its end, and removed its file.
+    assert(site.lockFiles.length >= 3, `${site.lockFiles}`);
     const again = await site.open("jobs");
     const { received, stop } = receiveIn(again);
     await eventually(() => Promise.resolve(assertEquals(received.toSorted(), ["a", "b", "c"])));
