@@ -183,6 +183,7 @@ async function measureFalseAlarms(engine: string): Promise<string> {
   const { server } = site.engine;
   if (server !== undefined) {
     await hold("server-restarted", async () => {
+      await sleep(1_500); // PostgreSQL writes a lease up to 0.6 s later, and a crash before that loses it
       await server.kill();
       await sleep(500);
       await server.start();
