@@ -28,6 +28,10 @@ export interface Remains {
 export interface RunRecord extends Remains {
   readonly ledger: Ledger;
   readonly pauses: readonly Pause[];
+  /** When the server was killed. */
+  readonly crashes: readonly number[];
+  /** A crash of the server may undo deliveries of so many milliseconds before it. */
+  readonly undoneMs: number;
   /** The ids of the messages whose handlers end their processes. */
   readonly poison: ReadonlySet<string>;
 }
@@ -38,7 +42,7 @@ const KEEPS_LEASES: readonly FaultKind[] = ["term", "kill", "pause"];
 /** Makes the checks that the options of a run ask for. */
 export function checksOf(
   { faults, keys, cancels, longLeases, steps, limit }: ChaosOptions,
-  { ledger, pauses, poison, deadLetters, slots, slotsUntil }: RunRecord,
+  { ledger, pauses, crashes, undoneMs, poison, deadLetters, slots, slotsUntil }: RunRecord,
 ): Pick<ChaosResult, "checks" | "remarks"> {
   const { handlings, promptHandlings } = ledger;
   const keptLeases = longLeases || faults.every((kind) => KEEPS_LEASES.includes(kind));
@@ -56,7 +60,10 @@ export function checksOf(
     remarks.push(abortRemark(ledger));
   }
   if (longLeases) {
-    check("stolen", "started while a live worker was handling them", stolenOf(handlings));
+    const isUndone = ({ startedAt }: Handling) =>
+      crashes.some((at) => startedAt <= at && startedAt >= at - undoneMs);
+    const stolen = stolenOf(handlings, isUndone);
+    check("stolen", "started while a live worker was handling them", stolen);
     const recoveries = recoveriesOf(ledger);
     if (recoveries.length > 0) remarks.push(recoveryRemark(recoveries));
     // A server that was restarted cannot tell whether the workers of before are dead.
@@ -96,16 +103,19 @@ function abortRemark({ abortMs }: Ledger): string {
 
 /**
  * Returns the messages that a worker started while their handler was running in another worker. A handler that
- * was killed with its worker had ended, and the handler of a suspended worker had not. Only for a run in which
- * no lease expires.
+ * was killed with its worker had ended, and the handler of a suspended worker had not. A message whose delivery
+ * a crash of the server has undone is delivered again. Only for a run in which no lease expires.
  */
-export function stolenOf(handlings: Iterable<Handling>): string[] {
+export function stolenOf(
+  handlings: Iterable<Handling>,
+  isUndone: (handling: Handling) => boolean = () => false,
+): string[] {
   const stolen = new Set<string>();
   for (const [id, calls] of byMessage(handlings)) {
     let endedAt = -Infinity;
     for (const call of calls.toSorted((a, b) => a.startedAt - b.startedAt)) {
       if (call.startedAt < endedAt) stolen.add(id);
-      endedAt = Math.max(endedAt, call.endedAt ?? Infinity);
+      if (!isUndone(call)) endedAt = Math.max(endedAt, call.endedAt ?? Infinity);
     }
   }
   return [...stolen];

@@ -11,6 +11,8 @@ const AFTERMATH_MS = 6_000;
 
 /** Makes outages of the engine, one at a time. */
 export class Outages {
+  /** When the server was killed, in milliseconds since the Unix epoch. */
+  readonly crashes: number[] = [];
   readonly #engine: ChaosEngine;
   #endsAt = -Infinity;
 
@@ -31,7 +33,14 @@ export class Outages {
   /** Kills the server and starts it after `ms` milliseconds. */
   async restart(ms: number): Promise<void> {
     const server = this.#engine.server!;
-    await this.#during(() => server.kill(), ms, () => server.start());
+    await this.#during(
+      async () => {
+        await server.kill();
+        this.crashes.push(Date.now());
+      },
+      ms,
+      () => server.start(),
+    );
   }
 
   /** Freezes the server for `ms` milliseconds. */

@@ -51,17 +51,21 @@ export class Setup implements AsyncDisposable {
   readonly outages: Outages;
   /** The pauses that the engine has confirmed. */
   readonly pauses: Pause[] = [];
+  /** A crash of the server may undo deliveries of so many milliseconds before it. */
+  readonly undoneMs: number;
   readonly #engine: ChaosEngine;
   readonly #slots: SlotReader | undefined;
   #startedAt = 0;
 
   private constructor(
     engine: ChaosEngine,
+    undoneMs: number,
     mailbox: Mailbox<Job>,
     slots: SlotReader | undefined,
     settings: Omit<WorkerSettings, "shutdownTimeoutMs">,
   ) {
     this.#engine = engine;
+    this.undoneMs = undoneMs;
     this.#slots = slots;
     this.mailbox = mailbox;
     this.outages = new Outages(engine);
@@ -73,7 +77,8 @@ export class Setup implements AsyncDisposable {
   static async start(
     { engine: name, workers, cron = false, prepare, ...settings }: SetupOptions,
   ): Promise<Setup> {
-    const engine = await (await loadSite(name)).start();
+    const { start, undoneMs = 0 } = await loadSite(name);
+    const engine = await start();
     let mailbox: Mailbox<Job> | undefined;
     let slots: SlotReader | undefined;
     try {
@@ -83,7 +88,7 @@ export class Setup implements AsyncDisposable {
       const cronUrl = `${engine.url}?queue=slots`;
       if (cron) slots = new SlotReader(await openMailbox<number>(cronUrl, { log: silentLog }));
       const urls = { url, ...(cron && { cronUrl }) };
-      const setup = new Setup(engine, mailbox, slots, { ...settings, ...urls });
+      const setup = new Setup(engine, undoneMs, mailbox, slots, { ...settings, ...urls });
       await setup.workers.start(workers);
       setup.#startedAt = performance.now();
       return setup;

@@ -91,7 +91,10 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     faults: faults.counts,
     skipped: faults.skipped,
     graceful,
-  }, (remains) => checksOf(options, { ledger, pauses: setup.pauses, poison, ...remains }));
+  }, (remains) => {
+    const { pauses, outages: { crashes }, undoneMs } = setup;
+    return checksOf(options, { ledger, pauses, crashes, undoneMs, poison, ...remains });
+  });
 }
 
 /** Sets the rate limit, and refuses options that the engine does not support. */

@@ -27,6 +27,11 @@ export interface ChaosSite {
   readonly skip: string | false;
   /** False for an engine without a server, such as a file. It gets only the faults of workers. */
   readonly hasServer: boolean;
+  /**
+   * A crash of the server may undo deliveries of so many milliseconds before it, because the engine does not
+   * wait until they are on the disk. @default {0}
+   */
+  readonly undoneMs?: number;
   /** Why the daily tests skip the faults of the server: the engine needs too long to recover. */
   readonly slow?: string;
   start(): Promise<ChaosEngine>;

@@ -46,6 +46,21 @@ test("a message that starts again after its handler ended or its worker was kill
   assertEquals(stolenOf(ledgerOf(["1", 0, 9], ["2", 5, 7]).handlings), []);
 });
 
+test("a message whose delivery was undone by a crash of the server is not stolen", () => {
+  const ledger = ledgerOf(["1", 5_000, 9_000], ["1", 6_500, 7_000], ["2", 4_000, 9_000], [
+    "2",
+    6_500,
+    7_000,
+  ]);
+  const stolen = (undoneMs: number, ...crashes: readonly number[]) =>
+    checksOf({ ...options, longLeases: true }, { ...brokenRun(), ledger, crashes, undoneMs })
+      .checks.find(({ name }) => name === "stolen")?.broken.map(({ id }) => id);
+  assertEquals(stolen(1_000, 5_900), ["2"]);
+  assertEquals(stolen(1_000), ["1", "2"]);
+  assertEquals(stolen(1_000, 4_900), ["1"], "only the delivery before the crash");
+  assertEquals(stolen(0, 5_900), ["1", "2"]);
+});
+
 test("a message that starts before its worker is killed is stolen", () => {
   assertEquals(stolenOf(ledgerOf(["1", 0, 9, "killed"], ["1", 8, 10]).handlings), ["1"]);
 });
@@ -214,7 +229,8 @@ function brokenRun(): RunRecord {
   ledger.cancel("3", true, 2_000);
   const poison = new Set(["3"]);
   const slots = [slot(5), slot(5)];
-  return { ledger, pauses, poison, deadLetters: new Set(), slots, slotsUntil: 5_000 };
+  const server = { crashes: [], undoneMs: 0 };
+  return { ledger, pauses, ...server, poison, deadLetters: new Set(), slots, slotsUntil: 5_000 };
 }
 
 test("a run makes the checks that its options ask for, and finds what is broken", () => {
