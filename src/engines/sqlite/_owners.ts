@@ -56,8 +56,8 @@ function processOwners(): ProcessOwners {
 /** The highest number of an owner: a nonce must be a safe integer. */
 const MAX_NUMBER = 2 ** (53 - NONCE_BITS) - 1;
 
-/** How often a process tries to lock a new file. Another process may use the same random token. */
-const ATTEMPTS = 3;
+/** How often a process tries to lock a new file. Another process may be looking at it in that moment. */
+const ATTEMPTS = 10;
 
 /** How many hidden messages are examined for leases. With more, some are taken to be in flight. */
 const EXAMINED = 1_000;
@@ -192,12 +192,15 @@ export class Owners {
     return undefined;
   }
 
-  /** Locks the file and adds the owner, in one transaction. Returns undefined when the lock is refused. */
+  /**
+   * Locks the file, and then adds the owner. Returns undefined when the lock is refused. The file is locked first,
+   * because another process removes one that is not locked, and the transaction may have to wait.
+   */
   async #add(token: string, lock: OwnerLock): Promise<number | undefined> {
     let number: number | undefined;
     try {
+      if (!lock.lock()) return undefined;
       number = await this.#connection.write(() => {
-        if (!lock.lock()) return undefined;
         const { addOwner } = this.#connection.opened.statements;
         for (;;) {
           const number = 1 + this.#random(MAX_NUMBER);
