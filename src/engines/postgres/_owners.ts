@@ -256,7 +256,8 @@ function ownerStatements(schema: string): OwnerStatements {
       select number::text as number from again union all select number::text from added`,
 
     // Without permission to see the start of another user's process, the pid alone decides. The row without an
-    // owner tells that this process is not registered with its connection.
+    // owner tells that this process is not registered with its connection. After a restart of the server it
+    // registers when it listens again: until then it knows only the pid of the connection that has ended.
     absent: `select number::text as owner from ${owners} as owner
       where number is distinct from $1::text::bigint and
         server_start = pg_postmaster_start_time() and not exists (
@@ -266,8 +267,8 @@ function ownerStatements(schema: string): OwnerStatements {
       union all
       select null where $2::text is not null and not exists (
         select from ${owners}
-        where number = $1::text::bigint and pid = $2::text::bigint and
-          server_start = pg_postmaster_start_time()
+        where number = $1::text::bigint and
+          (pid = $2::text::bigint or server_start <> pg_postmaster_start_time())
       )`,
     expire: `select mailbox, messages::float8 as messages
       from "${schema}".expire_owner($1::text::bigint)`,
