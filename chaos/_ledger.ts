@@ -223,6 +223,11 @@ export class Ledger {
     return [...ids].map((id) => ({ id, history: this.history(id) }));
   }
 
+  /** Adds something to the history of a message. */
+  note(id: string, event: string): void {
+    this.#add(id, event);
+  }
+
   #add(id: string, event: string): Entry {
     const entry = this.#entries.get(id) ?? { completions: 0, history: [] };
     const seconds = (performance.now() - this.#startedAt) / 1_000;

@@ -120,9 +120,11 @@ export class WorkerProcess {
     this.#line = lines.pop()!;
     for (const line of lines) {
       const [event, number, ...fields] = line.split(" ");
-      const [first = "", second, third] = fields;
+      const [first = "", second, third, fourth] = fields;
       const call = `${this.name}, call ${number}`;
       if (event === "started") {
+        // Tells in histories why the death of a worker is not noticed.
+        if (fourth === "undetected") this.#ledger.note(first, `${this.name} is not registered`);
         this.#ledger.started(this.name, call, first, Number(second), Number(third));
       } else if (event === "done") this.#ledger.done(call, Number(first));
       else if (event === "acknowledged") this.#ledger.acknowledged(call, first as AckAnswer);

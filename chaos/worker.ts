@@ -34,7 +34,8 @@ const loop = new MailboxLoop({
   handler: async ({ id, body, receiptHandle }, context) => {
     const call = ++lastCall;
     calls.set(receiptHandle, call);
-    report(`started ${call} ${id} ${context.attempt} ${Date.now()}`);
+    const owner = mailbox.capabilities.ownerDetection ? "detected" : "undetected";
+    report(`started ${call} ${id} ${context.attempt} ${Date.now()} ${owner}`);
     try {
       if (await isCancelledDuring(call, body.workMs, context)) {
         return report(`aborted ${call} ${Date.now()}`);
