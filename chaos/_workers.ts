@@ -9,12 +9,13 @@ import { EXIT_CODES } from "../src/lifecycle/drain_report.ts";
 import { root, runtimeBinary, type RuntimeName } from "../tools/runtimes.ts";
 import type { AckAnswer, Ledger } from "./_ledger.ts";
 
-const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
+/** How each runtime runs a file. */
+export const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
   node: [],
   bun: ["run"],
   deno: ["run", "--allow-all", "--no-check", "--config", join(root, "deno.json")],
 };
-const RUNTIMES = Object.keys(RUN) as RuntimeName[];
+export const RUNTIMES: readonly RuntimeName[] = Object.keys(RUN) as RuntimeName[];
 
 /** The shutdown timeout of a worker, and the time that its exit may take beyond that. */
 const STOP_MS = 10_000;

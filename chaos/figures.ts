@@ -11,13 +11,7 @@ import { type Mailbox, openMailbox, silentLog } from "../mod.ts";
 import { root, runtimeBinary, type RuntimeName } from "../tools/runtimes.ts";
 import type { Task } from "./figures_worker.ts";
 import { type ChaosEngine, loadSite, SITE_NAMES } from "./sites.ts";
-
-const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
-  node: [],
-  bun: ["run"],
-  deno: ["run", "--allow-all", "--no-check", "--config", join(root, "deno.json")],
-};
-const RUNTIMES = Object.keys(RUN) as RuntimeName[];
+import { RUN, RUNTIMES } from "./_workers.ts";
 
 /** How long a message may take to start. Much longer than the goal, much shorter than the lease. */
 const LIMIT_MS = 60_000;

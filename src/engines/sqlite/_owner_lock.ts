@@ -52,7 +52,7 @@ export class OwnerLock {
 
   /**
    * Locks the file. Returns false when another process has locked it, or has removed it as an abandoned one
-   * before it was locked. Never throws, because it is called within a transaction of others.
+   * before it was locked. Then `refusal` tells why. Never throws.
    */
   lock(): boolean {
     try {
