@@ -14,10 +14,15 @@ export type {
 } from "./health_options.ts";
 export type {
   AgentStatusLine,
+  CronStatus,
+  History,
   LeftOut,
   LetterStatus,
   LoopStatus,
+  MailboxHistory,
   MailboxStatus,
+  ProcessStatus,
+  ReplicaStatus,
   Status,
   Totals,
 } from "./status.ts";

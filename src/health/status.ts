@@ -28,6 +28,66 @@ export interface LoopStatus extends LoopHealth {
   readonly leases?: LeaseCounters;
   /** The name of its mailbox. */
   readonly mailbox?: string;
+  /** The slots of a cron loop. */
+  readonly cron?: CronStatus;
+}
+
+/** The last and the next slot of a cron loop, in milliseconds since the Unix epoch. */
+export interface CronStatus {
+  /** The last slot whose message this process sent or found sent. */
+  readonly last?: number;
+  /** The next slot; missing when there is none. */
+  readonly next?: number;
+}
+
+/** The process that answers. */
+export interface ProcessStatus {
+  /** The name of the process: the option `name`, or the host name. */
+  readonly name: string;
+  /** The process id, where the runtime tells it. */
+  readonly pid?: number;
+  /** When the group was created, in milliseconds since the Unix epoch. */
+  readonly startedAt: number;
+  /** The version of the application: the option `version`. */
+  readonly version?: string;
+  /** The version of this package. */
+  readonly lastcall: string;
+}
+
+/** Another process that runs the same program. */
+export interface ReplicaStatus
+  extends Partial<Pick<Status, "phase" | "ready" | "live" | "paused" | "totals" | "stop" | "end">> {
+  /** The address of its health app, without credentials. */
+  readonly url: string;
+  /** False when it did not answer the last query. */
+  readonly reachable: boolean;
+  /** Why it did not answer. */
+  readonly error?: string;
+  /** The process that answered. */
+  readonly process?: ProcessStatus;
+}
+
+/**
+ * The counts of the last hour, one sample every `everyMs`, the oldest first. All lists have the same length. A
+ * sample is null where the engine did not answer, and before the first sample of a mailbox.
+ */
+export interface History {
+  /** The time between two samples, in milliseconds. */
+  readonly everyMs: number;
+  /** When the last sample was taken, in milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** Acknowledged messages per second, over all loops. */
+  readonly perSecond: readonly (number | null)[];
+  /** The counts by mailbox. */
+  readonly mailboxes: Readonly<Record<string, MailboxHistory>>;
+}
+
+/** The counts of one mailbox over the last hour. */
+export interface MailboxHistory {
+  /** Messages that wait. */
+  readonly waiting: readonly (number | null)[];
+  /** Messages in flight. */
+  readonly inFlight: readonly (number | null)[];
 }
 
 /** The status of one mailbox. Counts that its engine cannot tell are missing. */
@@ -106,6 +166,10 @@ export interface Status extends HealthSnapshot {
   readonly at: number;
   /** The name of the runtime, where it is known. */
   readonly runtime?: string;
+  /** The process that answers. */
+  readonly process?: ProcessStatus;
+  /** The other processes of the option `replicas`: their last answers. */
+  readonly replicas?: readonly ReplicaStatus[];
   /** True when the app has a token for the controls: pause, resume and redrive. */
   readonly controls: boolean;
   /** The sums over all loops, also over those that an event leaves out. */
