@@ -11,7 +11,8 @@ import {
   silentLog,
   systemClock,
 } from "../mod.ts";
-import { parseMailboxUrl } from "../src/engines/_kit/mailbox_url.ts";
+import { type MailboxUrl, parseMailboxUrl } from "../src/engines/_kit/mailbox_url.ts";
+import type { EngineRegistration } from "../src/engines/_kit/registration.ts";
 import { engineOfScheme, ENGINES } from "../src/engines/registry.ts";
 import { systemRandom } from "../src/random.ts";
 import { CliError, toCliError, usageError } from "./_errors.ts";
@@ -86,12 +87,17 @@ export async function withMailbox<T>(
   }
 }
 
-/** Opens a mailbox. Refuses mailboxes in memory, which no other process can use. */
-export async function open(
-  url: string,
-  create: boolean,
-  options: OpenMailboxOptions = {},
-): Promise<Mailbox<unknown>> {
+/** Returns the name of the mailbox with this URL, without opening it. */
+export function mailboxName(url: string): string {
+  const { path, params, engine } = findEngine(url);
+  // An engine without the parameter has the name in the path.
+  return engine.parameters.includes("queue")
+    ? params.get("queue") ?? "default"
+    : path.replace(/.*\//, "");
+}
+
+/** Finds the engine of a URL. Refuses mailboxes in memory, which no other process can use. */
+function findEngine(url: string): MailboxUrl & { readonly engine: EngineRegistration } {
   const parsed = parseMailboxUrl(url);
   const { scheme } = parsed;
   const engine = engineOfScheme(scheme);
@@ -104,6 +110,16 @@ export async function open(
       `${scheme}: ends with the process: use a file, as sqlite:./jobs.db, or a server`,
     );
   }
+  return { ...parsed, engine };
+}
+
+/** Opens a mailbox. Refuses mailboxes in memory, which no other process can use. */
+export async function open(
+  url: string,
+  create: boolean,
+  options: OpenMailboxOptions = {},
+): Promise<Mailbox<unknown>> {
+  const { engine, ...parsed } = findEngine(url);
   try {
     const file = create ? undefined : engine.file?.(parsed);
     if (file !== undefined && isAbsent(file)) {
@@ -162,11 +178,8 @@ const LONGEST_PAUSE_MS = 5_000;
  * tries until it succeeds or the group stops.
  */
 function openLater(url: string, firstReason: CliError, log: Log): GroupMailbox {
-  const { scheme, path, params } = parseMailboxUrl(url);
-  // An engine without the parameter has the name in the path.
-  const name = engineOfScheme(scheme)!.parameters.includes("queue")
-    ? params.get("queue") ?? "default"
-    : path.replace(/.*\//, "");
+  const { scheme } = parseMailboxUrl(url);
+  const name = mailboxName(url);
   let reason = firstReason;
   let opened: Mailbox<unknown> | undefined;
   const refuse = () => {

@@ -9,6 +9,7 @@ import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addPause, addResume } from "./commands/pause.ts";
+import { addMcp } from "./commands/mcp.ts";
 import { addLimit } from "./commands/queue_control.ts";
 import { addCancel, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
@@ -37,6 +38,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addResume,
   addLimit,
   addAgents,
+  addMcp,
   addDoctor,
   addDemo,
 ];

@@ -65,6 +65,8 @@ const OUTSIDE: readonly (readonly [importer: RegExp, allowed: RegExp])[] = [
   [/^runtime_adapters\/node\.ts$/, /^@hono\/node-server$/],
   // The command uses files, a terminal and arguments.
   [/^cli\//, /^(node:|commander$)/],
+  // An optional peer.
+  [/^cli\/commands\/mcp\.ts$/, /^@modelcontextprotocol\/server(\/|$)/],
 ];
 
 /** The command uses the package, and checks of its core. */

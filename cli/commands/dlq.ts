@@ -191,7 +191,10 @@ function addPurge(dlq: Command, io: Io): void {
     });
 }
 
-function deadLettersOf({ name, deadLetters }: Mailbox<unknown>): Mailbox<DeadLetter<unknown>> {
+/** Returns the dead letters of a mailbox. */
+export function deadLettersOf(
+  { name, deadLetters }: Mailbox<unknown>,
+): Mailbox<DeadLetter<unknown>> {
   if (deadLetters !== undefined) return deadLetters;
   throw new CliError("failed", `The engine of mailbox "${name}" keeps no dead letters`);
 }

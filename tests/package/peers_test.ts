@@ -45,6 +45,16 @@ const NAMED = {
   "postgres": "3.3.0",
 };
 
+/** Peers that need no server and no binary. */
+const WITHOUT_ADDRESS = [
+  "hono",
+  "@hono/node-server",
+  "@logtape/logtape",
+  "@modelcontextprotocol/server",
+  "@opentelemetry/api",
+  "croner",
+];
+
 const UNREACHABLE = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ENOTCACHED)\b/;
 
 const folder = mkdtempSync(join(tmpdir(), "lastcall-peers-"));
@@ -82,11 +92,7 @@ async function useAll(t: TestContext, project: string, program: string): Promise
     "@nats-io/transport-node": nats.gate.skip ? undefined : `${nats.url}?queue=${queue}`,
     "@aws-sdk/client-sqs": sqs && `sqs:${queue}?create=true&endpoint=${sqs.endpoint}`,
     "better-sqlite3": await hasBinary(project, program) ? join(project, "jobs.db") : undefined,
-    ...Object.fromEntries(
-      ["hono", "@hono/node-server", "@logtape/logtape", "@opentelemetry/api", "croner"].map((
-        it,
-      ) => [it, ""]),
-    ),
+    ...Object.fromEntries(WITHOUT_ADDRESS.map((it) => [it, ""])),
   };
   const tried = Object.keys(addresses).filter((peer) => addresses[peer] !== undefined);
   copyFileSync(

@@ -40,7 +40,8 @@ export const runtimeName: string = detectRuntime().name;
 /** Only a bug lets anything last this long. */
 const SAFETY_MS = 45_000;
 
-const RUN_FLAGS = runtimeName === "deno" ? ["run", "-A"] : [];
+/** What the runtime takes to run a file with all permissions. */
+export const runFlags: readonly string[] = runtimeName === "deno" ? ["run", "-A"] : [];
 const alive = new Set<ChildProcess>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 
@@ -79,9 +80,9 @@ export class Child implements AsyncDisposable {
 
   /** Starts `fixtures/<name>.ts`. */
   static start(name: string, options: StartOptions = {}): Child {
-    const { runFlags = RUN_FLAGS, wrapper = [], args = [], cwd } = options;
+    const { runFlags: flags = runFlags, wrapper = [], args = [], cwd } = options;
     const fixture = fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url));
-    const command = [...wrapper, process.execPath, ...runFlags, fixture, ...args];
+    const command = [...wrapper, process.execPath, ...flags, fixture, ...args];
     return new Child(
       spawn(command[0]!, command.slice(1), {
         stdio: ["ignore", "pipe", "pipe"],
