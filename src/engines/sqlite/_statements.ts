@@ -107,8 +107,8 @@ const HELD = "seq = ? AND nonce = ? AND due_at > ?";
 /** Where messages are in the order of their `seq`: ready with each priority, and blocked. */
 const IN_ORDER = [0, -1, -2, -3, -4, -5, -6, -7, -8, -9, BLOCKED].map((it) => `due_at = ${it}`);
 
-/** How many pairs of queue and limit `peek` and `oldestWaiting` need. */
-export const RANGES: number = IN_ORDER.length + 1;
+/** For how many ranges `peek` needs the queue, and `oldestWaiting` the queue and a limit. */
+export const RANGES: number = IN_ORDER.length;
 
 /** Returns the statements on tables whose names begin with `prefix`. */
 function sqlOf(prefix: string) {
@@ -204,10 +204,13 @@ function sqlOf(prefix: string) {
     cancelledSince: `SELECT number, id FROM ${cancelled}
       WHERE number > ? AND queue = ? ORDER BY number`,
 
-    // The index has all numbers, so that only the messages of the page are read.
+    // SQLite merges the ranges, which the index has in order; only the hidden messages are sorted. Most
+    // messages are in the last range, which costs the least to merge.
     peek: `SELECT ${STORED} FROM ${message} WHERE seq IN (
-        SELECT seq FROM (${oldestOf(...IN_ORDER, `due_at > 0 AND due_at < ${BLOCKED}`)})
-        ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq`,
+        ${oldestOf(`due_at > 0 AND due_at < ${BLOCKED}`)} UNION ALL ${
+      IN_ORDER.toReversed().map((range) => `SELECT seq FROM ${byDue} WHERE queue = ? AND ${range}`)
+        .join(" UNION ALL ")
+    } ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq`,
     hidden: `SELECT count(*) AS hidden, count(nonce) AS leased FROM ${byDue}
       WHERE queue = ? AND due_at > ? AND due_at < ${BLOCKED}`,
     oldestWaiting: `SELECT min(enqueued_at) AS at FROM ${message}
