@@ -189,11 +189,12 @@ function sqlOf(prefix: string) {
     checkpoint: `UPDATE ${message} SET checkpoint = ?, releases = 0 WHERE ${HELD}`,
 
     findChosen: `SELECT ${STORED} FROM ${message} WHERE queue = ? AND id = ? AND chosen = 1`,
+    // Dead letters may have the same id.
     scanGenerated: `SELECT ${STORED} FROM ${byDue} WHERE queue = ? AND id = ? AND chosen = 0
-      ORDER BY seq LIMIT 1`,
+      ORDER BY nonce IS NOT NULL, seq LIMIT 1`,
     // The sign keeps SQLite from using the index of queues.
     findGenerated: `SELECT ${STORED} FROM ${message} WHERE id = ? AND +queue = ? AND chosen = 0
-      ORDER BY seq LIMIT 1`,
+      ORDER BY nonce IS NOT NULL, seq LIMIT 1`,
     hasIdIndex:
       `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = '${prefix}generated_id'`,
     remove: `DELETE FROM ${message} WHERE seq = ?`,

@@ -10,23 +10,33 @@ local function matchId(record)
   if string.sub(record, first, last - 1) == ARGV[2] then return string.sub(record, last, last) end
 end
 
--- Finds the message among some numbers. Returns its number, its record and whether its id was chosen.
+-- Finds the message among some numbers. Returns its number, its record and whether its id was chosen. Dead
+-- letters may have the same id: it remembers the first one that is leased in \`held\`, and looks for another.
+local held
 local function among(seqs)
   for i, record in ipairs(redis.call('HMGET', MESSAGES, unpack(seqs))) do
     local match = record and matchId(record)
-    if match then return seqs[i], record, match == '1' end
+    if match then
+      local state = redis.call('HGET', STATES, seqs[i])
+      if match == '1' or not state or string.byte(state, -1) == 32 then
+        return seqs[i], record, match == '1'
+      end
+      held = held or { seqs[i], record, false }
+    end
   end
 end
 
 -- Finds a message by its number in ARGV[3], if any, or by its id, which ARGV[4] and ARGV[5] have as SEND has
 -- it, chosen and generated. The results are those of among.
 local function locate()
-  if ARGV[3] ~= '' then return among({ ARGV[3] }) end
-  local seq, record, isChosen = redis.call('HGET', IDS, ARGV[4])
+  local seq, record, isChosen = ARGV[3] ~= '' and ARGV[3] or redis.call('HGET', IDS, ARGV[4])
   if seq then seq, record, isChosen = among({ seq }) end
   if seq then return seq, record, isChosen end
-  local blocks = redis.call('HGET', IDS, '@' .. string.sub(ARGV[5], 2)) or ''
-  for block in string.gmatch(blocks, '%d+') do
+  local blocks = {} -- the oldest first
+  for block in string.gmatch(redis.call('HGET', IDS, '@' .. string.sub(ARGV[5], 2)) or '', '%d+') do
+    table.insert(blocks, 1, block)
+  end
+  for _, block in ipairs(blocks) do
     -- A few at a time, because bodies may be large.
     for first = block * 64, block * 64 + 63, 16 do
       local seqs = {}
@@ -35,6 +45,7 @@ local function locate()
       if seq then return seq, record, isChosen end
     end
   end
+  if held then return unpack(held) end
 end
 
 -- Returns -1 when some messages may not be in IDS, otherwise 0.
