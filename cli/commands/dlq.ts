@@ -197,7 +197,7 @@ function addDelete(dlq: Command, io: Io): void {
       "after",
       examples(
         ["lastcall dlq delete sqlite:./jobs.db order-17", "asks first"],
-        ["lastcall dlq delete sqlite:./jobs.db order-17 order-18 --yes", "does not ask"],
+        ["lastcall dlq delete sqlite:./jobs.db order-17 --yes", "does not ask, for scripts"],
       ),
     )
     .action(async (
