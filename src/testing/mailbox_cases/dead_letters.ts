@@ -199,7 +199,8 @@ export const deadLetters: readonly MailboxCase[] = [
   }),
 ];
 
-async function deadLetter(setup: Setup, count: number, reason: string): Promise<void> {
+/** Receives messages and dead-letters them. */
+export async function deadLetter(setup: Setup, count: number, reason: string): Promise<void> {
   const messages = await setup.mailbox.receive({ maxMessages: count });
   assertEquals(messages.length, count);
   for (const message of messages) await message.deadLetter({ reason });

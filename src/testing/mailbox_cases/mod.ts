@@ -10,6 +10,8 @@ import { checkpoints } from "./checkpoints.ts";
 import { concurrency } from "./concurrency.ts";
 import { countPeekPurge } from "./count_peek_purge.ts";
 import { deadLetters } from "./dead_letters.ts";
+import { deadLettersById } from "./dead_letters_by_id.ts";
+import { deliverNow } from "./deliver_now.ts";
 import { delivery } from "./delivery.ts";
 import { codecs } from "./codecs.ts";
 import { headers, replies } from "./envelope.ts";
@@ -54,6 +56,7 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...replies,
   ...concurrency,
   ...deadLetters,
+  ...deadLettersById,
   ...checkpoints,
   ...idsAndDelays,
   ...headers,
@@ -64,6 +67,7 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...deduplication,
   ...stats,
   ...getAndCancel,
+  ...deliverNow,
   ...pause,
   ...rateLimit,
   ...requests,
