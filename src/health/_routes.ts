@@ -1,16 +1,13 @@
-import type { Context, Hono as HonoApp } from "hono";
+import type { Hono as HonoApp } from "hono";
 import type { bearerAuth } from "hono/bearer-auth";
 import { checkInterval } from "../_checks.ts";
 import { settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { errorText } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
 import type { Log } from "../log.ts";
-import { redrive } from "../loops/redrive.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
 import { Broadcast } from "./_broadcast.ts";
-import { readDeadLetters } from "./mailbox_answer.ts";
+import { addMessageRoutes } from "./_message_routes.ts";
 import {
   groupMetrics,
   PROMETHEUS_TYPE,
@@ -29,9 +26,6 @@ export interface HonoPackage {
 
 /** The default of {@linkcode HealthOptions.checkTimeoutMs}. */
 const CHECK_TIMEOUT_MS = 1_000;
-
-/** The most messages that one request redrives, so that it ends. */
-const MAX_REDRIVEN = 1_000;
 
 const NO_STORE = { "cache-control": "no-store" };
 
@@ -114,7 +108,13 @@ export function healthRoutes(
   });
 
   if (token !== undefined) {
-    const auth = bearerAuth({ token: checkToken(token) });
+    const [none, wrong] = [{ error: "send the token of the health app" }, { error: "wrong token" }];
+    const auth = bearerAuth({
+      token: checkToken(token),
+      noAuthenticationHeader: { message: none },
+      invalidAuthenticationHeader: { message: none },
+      invalidToken: { message: wrong },
+    });
     addControls(app, auth, { group, source, timeoutMs, clock, log });
   }
   return { app, events };
@@ -138,42 +138,10 @@ function addControls(
     return context.json({ status: "resumed" });
   });
 
-  app.get("/dead-letters", auth, async (context) => {
-    const mailbox = mailboxOf(context, source);
-    if (mailbox instanceof Response) return mailbox;
-    let letters: Awaited<ReturnType<typeof readDeadLetters>>;
-    const reading = readDeadLetters(mailbox).then((found) => void (letters = found));
-    await settlesWithin(reading, timeoutMs, clock);
-    if (letters !== undefined) return context.json({ mailbox: mailbox.name, letters });
-    return context.json({ error: `cannot read the dead letters of "${mailbox.name}" now` }, 503);
+  addMessageRoutes(app, auth, {
+    mailbox: (name) => source.mailbox(name),
+    ...{ timeoutMs, clock, log },
   });
-
-  app.post("/redrive", auth, async (context) => {
-    const mailbox = mailboxOf(context, source);
-    if (mailbox instanceof Response) return mailbox;
-    try {
-      // Only as many as there are now: a message that fails again must not be redriven without an end.
-      const count = await mailbox.deadLetters.approximateCount();
-      const maxMessages = Math.min(count, MAX_REDRIVEN);
-      const redriven = maxMessages > 0 ? await redrive(mailbox, { maxMessages, clock }) : 0;
-      return context.json({ mailbox: mailbox.name, redriven });
-    } catch (error) {
-      log.error("redrive failed", { mailbox: mailbox.name, error });
-      return context.json({ error: errorText(error) }, 503);
-    }
-  });
-}
-
-type Redrivable = Mailbox<unknown> & Required<Pick<Mailbox<unknown>, "deadLetters">>;
-
-/** Returns the mailbox that a request names, or the error response. */
-function mailboxOf(context: Context, source: StatusSource): Redrivable | Response {
-  const name = context.req.query("mailbox");
-  if (name === undefined) return context.json({ error: "name a mailbox: ?mailbox=…" }, 400);
-  const mailbox = source.mailbox(name) as Partial<Redrivable> | undefined;
-  if (mailbox === undefined) return context.json({ error: `there is no mailbox "${name}"` }, 404);
-  if (mailbox.deadLetters !== undefined && mailbox.send !== undefined) return mailbox as Redrivable;
-  return context.json({ error: `mailbox "${name}" has no dead letters` }, 404);
 }
 
 /** The result of one check. The reason is public; the error goes only to the log. */
