@@ -7,6 +7,7 @@ import { safeLog } from "../library_log.ts";
 import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
 import type { Log } from "../log.ts";
 import { Broadcast } from "./_broadcast.ts";
+import { HistoryRecorder } from "./_history.ts";
 import { addMessageRoutes } from "./_message_routes.ts";
 import {
   groupMetrics,
@@ -52,18 +53,19 @@ interface Config {
   readonly log: Log;
 }
 
-/** Returns the app, and its event streams. `hosted` says that its server ends the streams by `close`. */
+/** Returns the app, and `close`, which ends its event streams and its timers. `hosted` says that its server calls it. */
 export function healthRoutes(
   { Hono, bearerAuth }: HonoPackage,
   group: Inspectable,
   options: HealthOptions,
   hosted: boolean,
-): { readonly app: HonoApp; readonly events: Broadcast } {
+): { readonly app: HonoApp; readonly close: () => void } {
   const { checks = {}, token, clock = systemClock } = options;
   const log = safeLog(options.log);
   const timeoutMs = checkInterval("checkTimeoutMs", options.checkTimeoutMs ?? CHECK_TIMEOUT_MS);
   const source = new StatusSource(group, options, timeoutMs);
   const events = new Broadcast(group, source, { hosted, clock, log });
+  const recorder = new HistoryRecorder(group, source, clock);
   const app: HonoApp = new Hono();
 
   app.get("/health/live", ({ req }) => {
@@ -93,7 +95,12 @@ export function healthRoutes(
     return new Response(prometheusText(metrics), { headers: { "content-type": PROMETHEUS_TYPE } });
   });
 
-  app.get("/status", async (context) => context.json(await source.fresh(), 200, NO_STORE));
+  app.get("/status", async (context) => {
+    const isSummary = context.req.query("summary") === "true";
+    return context.json(isSummary ? source.summary() : await source.fresh(), 200, NO_STORE);
+  });
+
+  app.get("/history", (context) => context.json(recorder.history, 200, NO_STORE));
 
   app.get("/events", (context) => {
     if (events.full) return context.json({ error: "too many clients" }, 503, NO_STORE);
@@ -117,7 +124,11 @@ export function healthRoutes(
     });
     addControls(app, auth, { group, source, timeoutMs, clock, log });
   }
-  return { app, events };
+  const close = () => {
+    recorder.close();
+    events.close();
+  };
+  return { app, close };
 }
 
 /** Adds the routes that need the token. */
