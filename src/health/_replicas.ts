@@ -13,6 +13,11 @@ const MAX_ANSWER_BYTES = 1_000_000;
 
 type Answer = Omit<ReplicaStatus, "url" | "reachable" | "error">;
 
+/** What a replica shows of its status. */
+const FIELDS: readonly (keyof Answer & keyof Status)[] = [
+  ...["process", "phase", "ready", "live", "paused", "totals", "stop", "end"] as const,
+];
+
 /** How the queries of replicas are made. */
 export type ReplicaQueries = Pick<CachedQueryOptions<unknown>, "timeoutMs" | "clock"> & {
   readonly log: Log;
@@ -136,7 +141,6 @@ async function limitedText(response: Response): Promise<string> {
   return text;
 }
 
-/** Picks what a replica shows. */
 function answerOf(text: string): Answer {
   let status: Partial<Status>;
   try {
@@ -144,11 +148,11 @@ function answerOf(text: string): Answer {
   } catch {
     status = {};
   }
-  const { process, phase, ready, live, paused, totals, stop, end } = status;
-  if (phase === undefined || totals === undefined) {
-    throw new ReplicaError("is not a health app of lastcall");
+  if (status.phase !== undefined && status.totals !== undefined) {
+    const found = FIELDS.filter((name) => status[name] !== undefined);
+    return Object.fromEntries(found.map((name) => [name, status[name]]));
   }
-  return JSON.parse(JSON.stringify({ process, phase, ready, live, paused, totals, stop, end }));
+  throw new ReplicaError("is not a health app of lastcall");
 }
 
 /** An answer that is not a status. */
