@@ -60,6 +60,12 @@ export class Replicas {
     await Promise.all(this.#addresses().map((address) => this.#query(address).refresh(FRESH_MS)));
   }
 
+  /** Ends the wait for all running queries. */
+  abandon(): void {
+    if (this.#listed instanceof CachedQuery) this.#listed.abandon();
+    for (const query of this.#queries.values()) query.abandon();
+  }
+
   /** Returns the last answers of the replicas, without this process. */
   known(): readonly ReplicaStatus[] {
     return this.#addresses().flatMap((address): readonly ReplicaStatus[] => {
