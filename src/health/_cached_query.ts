@@ -1,10 +1,11 @@
-import { settlesWithin } from "../_promises.ts";
+import { deferred, settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 
 /** Options of a query to a system that may be unreachable. */
 export interface CachedQueryOptions<T> {
-  readonly ask: () => Promise<T>;
+  /** Asks. `signal` aborts when the answer took too long. */
+  readonly ask: (signal: AbortSignal) => Promise<T>;
   /** The fields of its log lines, as in `{ mailbox: "orders" }`. */
   readonly fields: Readonly<Record<string, string>>;
   /** How long an answer may take. */
@@ -32,6 +33,7 @@ export class CachedQuery<T> {
   #error: unknown;
   #dueAt = -Infinity;
   #pending: Promise<void> | undefined;
+  #abandon: () => void = () => {};
 
   constructor(options: CachedQueryOptions<T>) {
     this.#options = options;
@@ -65,20 +67,32 @@ export class CachedQuery<T> {
     return this.#reachable === false ? undefined : this.#pending;
   }
 
+  /** Ends the wait for the running query, and leaves no timer. */
+  abandon(): void {
+    this.#abandon();
+  }
+
   async #ask(freshMs: number): Promise<void> {
     const { ask, clock, timeoutMs } = this.#options;
-    let late = false;
+    const late = new AbortController();
+    const { signal } = late;
+    const abandoned = deferred();
+    this.#abandon = () => {
+      late.abort();
+      abandoned.resolve();
+    };
     let retryMs = freshMs;
-    const answered = Promise.resolve().then(ask).then(
+    const answered = Promise.resolve().then(() => ask(signal)).then(
       (answer) => {
-        if (late) return;
+        if (signal.aborted) return;
         this.#answer = answer;
         this.#reachable = true;
       },
-      (error) => late || this.#failed(error),
+      (error) => signal.aborted || this.#failed(error),
     );
-    if (!await settlesWithin(answered, timeoutMs, clock)) {
-      late = true;
+    const ended = Promise.race([answered, abandoned.promise]);
+    if (!await settlesWithin(ended, timeoutMs, clock)) {
+      late.abort();
       retryMs = Math.max(freshMs, TIMEOUT_RETRY_MS);
       this.#failed(new NoAnswerError(`no answer within ${timeoutMs} ms`));
     }
