@@ -187,7 +187,9 @@ export class ConsoleSession implements AsyncDisposable {
     this.#screen = terminal ? new Screen() : undefined;
     const [program, ...args] = terminal ? inTerminal() : BASH;
     this.#shell = spawn(program, args, { cwd, env, detached: true });
-    this.#closed = new Promise((resolve) => this.#shell.on("close", () => resolve()));
+    this.#closed = new Promise((resolve) => {
+      for (const event of ["close", "error"]) this.#shell.on(event, () => resolve());
+    });
     this.#shell.stdin.on("error", () => {}); // bash has ended: the current command reports it
     const show = (text: string) => {
       this.#output = text;

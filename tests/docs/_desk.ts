@@ -12,6 +12,7 @@ import {
   utimes,
   writeFile,
 } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import process from "node:process";
 import { assert, assertEquals } from "@std/assert";
@@ -42,7 +43,7 @@ const PROGRAMS: Readonly<Record<RuntimeName, readonly string[]>> = {
 };
 
 /** The other programs of a machine that has one runtime only. */
-const UTILITIES = ["bash", "sh", "env", "stty", "mkdir", "curl"];
+const UTILITIES = ["script", "bash", "sh", "env", "stty", "mkdir", "curl"];
 
 /** A folder to work in, and its shell. */
 export interface Place {
@@ -55,6 +56,7 @@ export interface Place {
 /** The package is packed and installed once; every place made of it is new. */
 export class Desk implements Disposable {
   readonly #consumer: Consumer;
+  readonly #outside: string[] = [];
   #registry: Promise<LocalRegistry> | undefined;
 
   private constructor(consumer: Consumer) {
@@ -75,11 +77,14 @@ export class Desk implements Disposable {
   async empty(runtime: RuntimeName): Promise<Place> {
     const { folder, tarball } = this.#consumer;
     const registry = await (this.#registry ??= LocalRegistry.open(folder, tarball));
+    // Not inside the consumer's folder: all runtimes would find the package that is installed there.
+    const cwd = await mkdtemp(join(tmpdir(), "lastcall-empty-"));
+    this.#outside.push(cwd);
     const [home, bin] = [await this.#folder("home-"), await this.#folder("bin-")];
     await link([...PROGRAMS[runtime], ...UTILITIES], bin);
     // All caches are in the home folder.
     const env = { ...registry.env, HOME: home, PATH: bin, TERM: "xterm", NO_COLOR: "1" };
-    return { cwd: await this.#folder("empty-"), env, terminal: true };
+    return { cwd, env, terminal: true };
   }
 
   /** An empty project with the package, in which `lastcall` runs on this runtime. */
@@ -114,7 +119,9 @@ export class Desk implements Disposable {
   [Symbol.dispose](): void {
     void this.#registry?.then((it) => it[Symbol.dispose]());
     this.#consumer[Symbol.dispose]();
-    rmSync(this.#consumer.folder, { recursive: true, force: true });
+    for (const folder of [this.#consumer.folder, ...this.#outside]) {
+      rmSync(folder, { recursive: true, force: true });
+    }
   }
 
   #folder(prefix: string): Promise<string> {
