@@ -43,7 +43,7 @@ const PROGRAMS: Readonly<Record<RuntimeName, readonly string[]>> = {
 };
 
 /** The other programs of a machine that has one runtime only. */
-const UTILITIES = ["script", "bash", "sh", "env", "stty", "mkdir", "curl"];
+const UTILITIES = ["script", "bash", "sh", "env", "stty", "cp", "mkdir", "curl"];
 
 /** A folder to work in, and its shell. */
 export interface Place {

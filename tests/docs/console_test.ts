@@ -1,8 +1,12 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, test } from "node:test";
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { whyNoTerminal } from "../../tools/console_blocks.ts";
 import { fencedBlocks } from "../../tools/markdown.ts";
+import { run } from "../../tools/process.ts";
 import type { RuntimeName } from "../../tools/runtimes.ts";
+import { machineNode } from "../package/consumer.ts";
 import { Desk } from "./_desk.ts";
 import { documents } from "./_documents.ts";
 import { blocksToFollow, follow, whereTo } from "./_reader.ts";
@@ -17,7 +21,8 @@ for (const document of documents) {
   for (const runtime of runtimes) {
     const consoles = blocksToFollow(document, runtime).filter((it) => it.language === "console");
     if (consoles.length === 0) continue;
-    const why = whereTo(document) === "empty" ? whyNoTerminal() : undefined;
+    const terminal = consoles.some(({ markers }) => whereTo(document, markers) === "empty");
+    const why = terminal ? whyNoTerminal() : undefined;
     test(`${document.path} is true on ${runtime}`, (t) => {
       return why === undefined ? follow(document, runtime, desk) : t.skip(why);
     });
@@ -45,6 +50,23 @@ for (const [runtime, start] of [["bun", "bun"], ["deno", "deno run -A"]] as cons
     await follow({ path: "README.md", blocks: [...program, ...session] }, runtime, desk);
   });
 }
+
+test("troubleshooting.md shows what Node 20 says", async (t) => {
+  const node = await machineNode();
+  if (node === undefined || !/^v20\./.test(node.version)) {
+    return t.skip("this machine has no Node 20");
+  }
+  const blocks = documents.find(({ path }) => path === "docs/troubleshooting.md")?.blocks ?? [];
+  const told = blocks.find(({ language, text }) => language === "text" && /SQLite/.test(text));
+  const [extension = "", driver = ""] = told?.text.split("\n") ?? [];
+  const { cwd } = await desk.project("node");
+  await writeFile(join(cwd, "worker.mts"), "");
+  const lastcall = join("node_modules", "lastcall", "dist", "cli", "bin.js");
+  const send = [lastcall, "send", "sqlite:./jobs.db", "1"];
+  assertStringIncludes((await run(node.path, ["worker.mts"], { cwd })).output, extension);
+  assertStringIncludes((await run(node.path, send, { cwd })).output, driver);
+  assertEquals([extension, driver].map((it) => it.length > 20), [true, true]);
+});
 
 /** What a document can say. */
 const text = `
