@@ -68,6 +68,16 @@ test("troubleshooting.md shows what Node 20 says", async (t) => {
   assertEquals([extension, driver].map((it) => it.length > 20), [true, true]);
 });
 
+for (const runtime of runtimes) {
+  test(`an empty folder on ${runtime} has neither the package nor another runtime`, async (t) => {
+    const why = whyNoTerminal();
+    if (why !== undefined) return t.skip(why);
+    const session = "<!-- in: empty -->\n```console\n$ echo *\n*\n$ test -t 1\n" +
+      `$ type -p node bun deno\n…/${runtime}\n$ echo $?\n1\n\`\`\``;
+    await follow({ path: "empty.md", blocks: fencedBlocks(session) }, runtime, desk);
+  });
+}
+
 /** What a document can say. */
 const text = `
 <!-- file: src/tea.ts -->
@@ -85,8 +95,7 @@ a cup
 …
 ~~~
 
-<!-- on: bun -->
-~~~console
+~~~console [Bun]
 $ bun src/tea.ts
 a cup
 ^C
@@ -122,8 +131,8 @@ for (const runtime of runtimes) {
 test("blocks for other runtimes and skipped blocks are left out", () => {
   const document = { path: "tea.md", blocks: fencedBlocks(text) };
   const lines = (runtime: RuntimeName) => blocksToFollow(document, runtime).map((it) => it.line);
-  assertEquals(lines("node"), [3, 10, 39]);
-  assertEquals(lines("deno"), [3, 26]);
+  assertEquals(lines("node"), [3, 10, 38]);
+  assertEquals(lines("deno"), [3, 25]);
 });
 
 test("a document with wrong output is reported with the line and the difference", async () => {
