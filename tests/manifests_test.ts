@@ -32,6 +32,12 @@ test("every subpath of npm is the build of the source that JSR exports", () => {
   assertEquals(npm.exports, Object.fromEntries(built));
 });
 
+test("the documentation can import every subpath by the name that users import", () => {
+  const own = Object.entries<string>(jsr.imports).filter(([, target]) => target.startsWith("./"));
+  const exported = Object.entries<string>(jsr.exports);
+  assertEquals(own, exported.map(([subpath, source]) => [subpath.replace(".", npm.name), source]));
+});
+
 test("every export has its source, and JSR publishes it", () => {
   const published: readonly string[] = jsr.publish.include;
   for (const source of Object.values<string>(jsr.exports)) {

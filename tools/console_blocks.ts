@@ -7,8 +7,9 @@
 //
 // A command must succeed, unless the next one is `echo $?`, which shows its exit code.
 
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
 import process from "node:process";
+import xterm from "@xterm/headless";
 
 /** A command with its expected output. */
 export interface Command {
@@ -106,12 +107,20 @@ function fits(line: string, printed: string): boolean {
   return new RegExp(`^${parts.join(".*")}$`).test(printed);
 }
 
+/** Returns why this machine cannot run commands in a terminal, or undefined when it can. */
+export function whyNoTerminal(): string | undefined {
+  const { status } = spawnSync("script", ["--version"]);
+  return status === 0 ? undefined : "this machine has no `script` command to create a terminal";
+}
+
 /** Options of {@linkcode ConsoleSession}. */
 export interface SessionOptions {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The time limit of one command. @default {60_000} */
   readonly timeoutMs?: number;
+  /** Runs the commands in a terminal, which needs the command `script`. @default {false} */
+  readonly terminal?: boolean;
 }
 
 /** How a command ended. */
@@ -127,6 +136,38 @@ interface Ended {
 /** Marks the end of a command's output, with its exit code. */
 const END = /\n␄(\d+)\n/;
 
+const BASH = ["bash", "--noprofile", "--norc"] as const;
+
+/** Wide enough that no line wraps. */
+const SIZE = { cols: 250, rows: 40 } as const;
+
+/** The lines of a terminal, also those that scrolled out of view. */
+class Screen {
+  readonly #terminal = new xterm.Terminal({ ...SIZE, scrollback: 10_000, allowProposedApi: true });
+  #written = Promise.resolve();
+
+  /** Shows the output of programs, then calls `shown` with everything that is on the screen. */
+  write(chunk: string, shown: (text: string) => void): void {
+    this.#written = this.#written
+      .then(() => new Promise<void>((resolve) => this.#terminal.write(chunk, resolve)))
+      .then(() => shown(this.#text()));
+  }
+
+  clear(): void {
+    this.#terminal.reset();
+  }
+
+  #text(): string {
+    const { active } = this.#terminal.buffer;
+    const cursor = active.baseY + active.cursorY;
+    const all = Array.from(
+      { length: cursor + 1 },
+      (_, row) => active.getLine(row)?.translateToString(true) ?? "",
+    );
+    return all.join("\n");
+  }
+}
+
 /**
  * One bash for all commands, so that variables, the current folder and background jobs persist. It
  * leads a process group, so that Ctrl+C reaches the same processes as in a terminal.
@@ -135,27 +176,38 @@ export class ConsoleSession implements AsyncDisposable {
   readonly #shell: ChildProcessWithoutNullStreams;
   readonly #timeoutMs: number;
   readonly #closed: Promise<void>;
+  /** Resolves when the terminal no longer shows what is typed. */
+  readonly #ready: Promise<unknown>;
+  readonly #screen: Screen | undefined;
   #output = "";
   #look: () => void = () => {};
 
-  constructor({ cwd, env, timeoutMs = 60_000 }: SessionOptions) {
+  constructor({ cwd, env, timeoutMs = 60_000, terminal = false }: SessionOptions) {
     this.#timeoutMs = timeoutMs;
-    this.#shell = spawn("bash", ["--noprofile", "--norc"], { cwd, env, detached: true });
-    this.#closed = new Promise((resolve) => this.#shell.on("close", () => resolve()));
+    this.#screen = terminal ? new Screen() : undefined;
+    const [program, ...args] = terminal ? inTerminal() : BASH;
+    this.#shell = spawn(program, args, { cwd, env, detached: true });
+    this.#closed = new Promise((resolve) => {
+      for (const event of ["close", "error"]) this.#shell.on(event, () => resolve());
+    });
     this.#shell.stdin.on("error", () => {}); // bash has ended: the current command reports it
-    const take = (chunk: string) => {
-      this.#output += chunk;
+    const show = (text: string) => {
+      this.#output = text;
       this.#look();
     };
+    const take = (chunk: string) =>
+      this.#screen ? this.#screen.write(chunk, show) : show(this.#output + chunk);
     this.#shell.stdout.setEncoding("utf8").on("data", take);
     this.#shell.stderr.setEncoding("utf8").on("data", take);
+    this.#ready = this.#ended([]);
     // Merges both outputs in order, and keeps the shell alive on Ctrl+C.
-    this.#shell.stdin.write("exec 2>&1; trap : INT\n");
+    this.#shell.stdin.write("exec 2>&1; trap : INT; printf '\\n␄0\\n'\n");
   }
 
   /** Runs a command. Rejects with a diff when its output or its exit code is not as expected. */
   async run(command: Command): Promise<void> {
-    const ended = this.#ended(command);
+    await this.#ready;
+    const ended = this.#ended(command.expected);
     this.#shell.stdin.write(
       `{ ${command.text}\n} </dev/null; code=$?; printf '\\n␄%s\\n' $code; (exit $code)\n`,
     );
@@ -177,7 +229,7 @@ export class ConsoleSession implements AsyncDisposable {
     await this.#closed;
   }
 
-  #ended({ expected }: Command): Promise<Ended> {
+  #ended(expected: readonly string[]): Promise<Ended> {
     let pressed = 0;
     return new Promise((resolve) => {
       const give = (output: string, code: number, failure?: string) => {
@@ -195,11 +247,17 @@ export class ConsoleSession implements AsyncDisposable {
         if (end !== null) {
           const output = this.#output.slice(0, end.index);
           this.#output = this.#output.slice(end.index + end[0].length);
+          this.#screen?.clear();
           return give(output, Number(end[1]));
         }
-        for (; pressed < interruptsDue(expected, this.#output); pressed++) this.#signal("SIGINT");
+        for (; pressed < interruptsDue(expected, this.#output); pressed++) this.#interrupt();
       };
     });
+  }
+
+  #interrupt(): void {
+    if (this.#screen) this.#shell.stdin.write("\x03");
+    else this.#signal("SIGINT");
   }
 
   #signal(signal: NodeJS.Signals): void {
@@ -210,4 +268,11 @@ export class ConsoleSession implements AsyncDisposable {
       if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
     }
   }
+}
+
+/** Returns the command of a bash in a new terminal that shows neither prompts nor what is typed. */
+function inTerminal(): readonly [string, ...string[]] {
+  const shell = `PS1= PS2= exec ${BASH.join(" ")} --noediting +H`;
+  const command = `stty cols ${SIZE.cols} rows ${SIZE.rows} -echo; ${shell}`;
+  return ["script", "--quiet", "--flush", "--return", "--command", command, "/dev/null"];
 }

@@ -1,4 +1,5 @@
-// Where a reader tries things out: an empty project that has the package, and a fresh clone.
+// Where a reader tries things out: an empty folder with a terminal, an empty project that has the
+// package, and a fresh clone.
 
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import {
@@ -11,15 +12,21 @@ import {
   utimes,
   writeFile,
 } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import process from "node:process";
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { PAGE_MODULE } from "../../tools/page.ts";
 import { run } from "../../tools/process.ts";
 import { root, runtimeBinary, type RuntimeName } from "../../tools/runtimes.ts";
 import { type Consumer, makeConsumer } from "../package/consumer.ts";
+import { LocalRegistry } from "./_registry.ts";
 
 const RUNTIMES: readonly RuntimeName[] = ["node", "bun", "deno"];
+
+/** The folders with the programs of the machine. */
+const PATH = (process.env["PATH"] ?? "").split(delimiter)
+  .filter((folder) => !folder.includes("node_modules"));
 
 /** How the command is started on each runtime, when its file follows. */
 const START: Readonly<Record<RuntimeName, string>> = {
@@ -28,15 +35,29 @@ const START: Readonly<Record<RuntimeName, string>> = {
   deno: "deno run -A --unstable-kv",
 };
 
-/** A folder to work in, and the environment of its shell. */
+/** What a runtime brings with it. */
+const PROGRAMS: Readonly<Record<RuntimeName, readonly string[]>> = {
+  node: ["node", "npm", "npx"],
+  bun: ["bun", "bunx"],
+  deno: ["deno"],
+};
+
+/** The other programs of a machine that has one runtime only. */
+const UTILITIES = ["script", "bash", "sh", "env", "stty", "cp", "mkdir", "curl"];
+
+/** A folder to work in, and its shell. */
 export interface Place {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** True if the shell runs in a terminal. */
+  readonly terminal?: boolean;
 }
 
 /** The package is packed and installed once; every place made of it is new. */
 export class Desk implements Disposable {
   readonly #consumer: Consumer;
+  readonly #outside: string[] = [];
+  #registry: Promise<LocalRegistry> | undefined;
 
   private constructor(consumer: Consumer) {
     this.#consumer = consumer;
@@ -48,9 +69,22 @@ export class Desk implements Disposable {
     const consumer = await makeConsumer(Object.keys(peerDependencies).filter(installed));
     const bin = join(consumer.folder, "bin");
     await mkdir(bin);
-    for (const name of RUNTIMES) await symlink(runtimeBinary(name), join(bin, name));
-    await symlink(runtimeBinary("bun"), join(bin, "bunx"));
+    for (const name of RUNTIMES) await link(PROGRAMS[name], bin);
     return new Desk(consumer);
+  }
+
+  /** An empty folder on a machine that has this runtime only, with both registries. */
+  async empty(runtime: RuntimeName): Promise<Place> {
+    const { folder, tarball } = this.#consumer;
+    const registry = await (this.#registry ??= LocalRegistry.open(folder, tarball));
+    // Not inside the consumer's folder: all runtimes would find the package that is installed there.
+    const cwd = await mkdtemp(join(tmpdir(), "lastcall-empty-"));
+    this.#outside.push(cwd);
+    const [home, bin] = [await this.#folder("home-"), await this.#folder("bin-")];
+    await link([...PROGRAMS[runtime], ...UTILITIES], bin);
+    // All caches are in the home folder.
+    const env = { ...registry.env, HOME: home, PATH: bin, TERM: "xterm", NO_COLOR: "1" };
+    return { cwd, env, terminal: true };
   }
 
   /** An empty project with the package, in which `lastcall` runs on this runtime. */
@@ -83,8 +117,11 @@ export class Desk implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    void this.#registry?.then((it) => it[Symbol.dispose]());
     this.#consumer[Symbol.dispose]();
-    rmSync(this.#consumer.folder, { recursive: true, force: true });
+    for (const folder of [this.#consumer.folder, ...this.#outside]) {
+      rmSync(folder, { recursive: true, force: true });
+    }
   }
 
   #folder(prefix: string): Promise<string> {
@@ -97,14 +134,27 @@ export class Desk implements Disposable {
       !/^(FORCE_COLOR|NODE_TEST_CONTEXT|LASTCALL_|INIT_CWD|npm_(?!config_)|npm_config_local_)/
         .test(name)
     );
-    const path = (process.env["PATH"] ?? "").split(delimiter)
-      .filter((folder) => !folder.includes("node_modules"));
     return {
       ...Object.fromEntries(inherited),
-      PATH: [...bins, join(this.#consumer.folder, "bin"), ...path].join(delimiter),
+      PATH: [...bins, join(this.#consumer.folder, "bin"), ...PATH].join(delimiter),
       NO_COLOR: "1",
       npm_config_loglevel: "error",
       npm_config_update_notifier: "false",
     };
   }
+}
+
+/** Links programs into a folder: the runtimes of the devDependencies, everything else of the machine. */
+async function link(names: readonly string[], folder: string): Promise<void> {
+  for (const name of names) {
+    const own = RUNTIMES.find((runtime) => name === runtime || name === `${runtime}x`);
+    const target = own === undefined ? onMachine(name) : runtimeBinary(own);
+    await symlink(target, join(folder, name));
+  }
+}
+
+function onMachine(name: string): string {
+  const folder = PATH.find((it) => existsSync(join(it, name)));
+  assert(folder, `this machine has no ${name}`);
+  return join(folder, name);
 }

@@ -1,10 +1,15 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, test } from "node:test";
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { whyNoTerminal } from "../../tools/console_blocks.ts";
 import { fencedBlocks } from "../../tools/markdown.ts";
+import { run } from "../../tools/process.ts";
 import type { RuntimeName } from "../../tools/runtimes.ts";
+import { machineNode } from "../package/consumer.ts";
 import { Desk } from "./_desk.ts";
 import { documents } from "./_documents.ts";
-import { blocksToFollow, follow } from "./_reader.ts";
+import { blocksToFollow, follow, whereTo } from "./_reader.ts";
 
 const runtimes: readonly RuntimeName[] = ["node", "bun", "deno"];
 
@@ -16,7 +21,11 @@ for (const document of documents) {
   for (const runtime of runtimes) {
     const consoles = blocksToFollow(document, runtime).filter((it) => it.language === "console");
     if (consoles.length === 0) continue;
-    test(`${document.path} is true on ${runtime}`, () => follow(document, runtime, desk));
+    const terminal = consoles.some(({ markers }) => whereTo(document, markers) === "empty");
+    const why = terminal ? whyNoTerminal() : undefined;
+    test(`${document.path} is true on ${runtime}`, (t) => {
+      return why === undefined ? follow(document, runtime, desk) : t.skip(why);
+    });
   }
 }
 
@@ -42,6 +51,33 @@ for (const [runtime, start] of [["bun", "bun"], ["deno", "deno run -A"]] as cons
   });
 }
 
+test("troubleshooting.md shows what Node 20 says", async (t) => {
+  const node = await machineNode();
+  if (node === undefined || !/^v20\./.test(node.version)) {
+    return t.skip("this machine has no Node 20");
+  }
+  const blocks = documents.find(({ path }) => path === "docs/troubleshooting.md")?.blocks ?? [];
+  const told = blocks.find(({ language, text }) => language === "text" && /SQLite/.test(text));
+  const [extension = "", driver = ""] = told?.text.split("\n") ?? [];
+  const { cwd } = await desk.project("node");
+  await writeFile(join(cwd, "worker.mts"), "");
+  const lastcall = join("node_modules", "lastcall", "dist", "cli", "bin.js");
+  const send = [lastcall, "send", "sqlite:./jobs.db", "1"];
+  assertStringIncludes((await run(node.path, ["worker.mts"], { cwd })).output, extension);
+  assertStringIncludes((await run(node.path, send, { cwd })).output, driver);
+  assertEquals([extension, driver].map((it) => it.length > 20), [true, true]);
+});
+
+for (const runtime of runtimes) {
+  test(`an empty folder on ${runtime} has neither the package nor another runtime`, async (t) => {
+    const why = whyNoTerminal();
+    if (why !== undefined) return t.skip(why);
+    const session = "<!-- in: empty -->\n```console\n$ echo *\n*\n$ test -t 1\n" +
+      `$ type -p node bun deno\n…/${runtime}\n$ echo $?\n1\n\`\`\``;
+    await follow({ path: "empty.md", blocks: fencedBlocks(session) }, runtime, desk);
+  });
+}
+
 /** What a document can say. */
 const text = `
 <!-- file: src/tea.ts -->
@@ -59,8 +95,7 @@ a cup
 …
 ~~~
 
-<!-- on: bun -->
-~~~console
+~~~console [Bun]
 $ bun src/tea.ts
 a cup
 ^C
@@ -96,8 +131,8 @@ for (const runtime of runtimes) {
 test("blocks for other runtimes and skipped blocks are left out", () => {
   const document = { path: "tea.md", blocks: fencedBlocks(text) };
   const lines = (runtime: RuntimeName) => blocksToFollow(document, runtime).map((it) => it.line);
-  assertEquals(lines("node"), [3, 10, 39]);
-  assertEquals(lines("deno"), [3, 26]);
+  assertEquals(lines("node"), [3, 10, 38]);
+  assertEquals(lines("deno"), [3, 25]);
 });
 
 test("a document with wrong output is reported with the line and the difference", async () => {

@@ -17,10 +17,9 @@ const STAND_IN = [
   'import { DatabaseSync as Database } from "node:sqlite"',
 ] as const;
 
-/** The package under the name it has here, and no exports: their types need not be written down. */
-function asOurs(text: string): string {
-  return text.replaceAll('"lastcall', '"@lastcall/lastcall')
-    .replace(...STAND_IN)
+/** Without exports: their types need not be written down. */
+function checkable(text: string): string {
+  return text.replace(...STAND_IN)
     .replace(/^export default /gm, "void ")
     .replace(/^export /gm, "");
 }
@@ -35,7 +34,7 @@ async function check(all: readonly Document[]): Promise<string> {
     for (const { language, attributes, line, text, markers } of blocks) {
       if (language !== "ts" || !attributes.includes("ignore")) continue;
       const file = join(folder, `${path.replaceAll("/", "_")}_${line}.ts`);
-      await writeFile(file, `${markers.get("given") ?? ""}\n${asOurs(text)}\nexport {};\n`);
+      await writeFile(file, `${markers.get("given") ?? ""}\n${checkable(text)}\nexport {};\n`);
       files.push(file);
     }
   }

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import xterm from "@xterm/headless";
@@ -12,11 +12,7 @@ const RUN_FLAGS = detectRuntime().name === "deno" ? ["run", "-A"] : [];
 const alive = new Set<ChildProcess>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 
-/** Returns why this machine cannot run these tests, or undefined when it can. */
-export function whyNoScreen(): string | undefined {
-  const { status } = spawnSync("script", ["--version"]);
-  return status === 0 ? undefined : "this machine has no `script` command to create a terminal";
-}
+export { whyNoTerminal as whyNoScreen } from "../../tools/console_blocks.ts";
 
 /** A terminal emulator. */
 export class Screen {

@@ -7,6 +7,8 @@ import {
   difference,
   interruptsDue,
   parseCommands,
+  type SessionOptions,
+  whyNoTerminal,
 } from "../../tools/console_blocks.ts";
 import { runtimeBinary } from "../../tools/runtimes.ts";
 
@@ -63,8 +65,7 @@ test("Ctrl+C is due after the complete lines before it", () => {
 const node = runtimeBinary("node");
 
 /** Repeats a console block in a shell of its own. */
-async function repeat(text: string, timeoutMs?: number): Promise<void> {
-  const options = timeoutMs === undefined ? {} : { timeoutMs };
+async function repeat(text: string, options: Partial<SessionOptions> = {}): Promise<void> {
   await using session = new ConsoleSession({ cwd: tmpdir(), env: { ...process.env }, ...options });
   for (const command of parseCommands(text)) await session.run(command);
 }
@@ -109,10 +110,27 @@ test("after Ctrl+C a command may exit with 130, and with no other code", async (
 });
 
 test("a command past its time limit is reported, and killed with its children", async () => {
-  const command = () => repeat("$ echo here; sleep 60\nhere", 300);
+  const command = () => repeat("$ echo here; sleep 60\nhere", { timeoutMs: 300 });
   await assertRejects(command, Error, "not done after 300 ms");
 });
 
 test("a shell that exits is reported", async () => {
   await assertRejects(() => repeat("$ exit 4\n$ echo on\non"), Error, "the shell ended");
+});
+
+test("in a terminal, programs know it, and the lines are those on the screen", (t) => {
+  const why = whyNoTerminal();
+  if (why !== undefined) return t.skip(why);
+  const program = waits(
+    'process.on("SIGINT", () => { console.log("bye"); process.exit(); }); ' +
+      'console.log(process.stdout.isTTY); process.stdout.write("wait\\x1b[1Gtea!\\n")',
+  );
+  return repeat(`$ cd /\n$ ${program}\ntrue\ntea!\nready\n^C\nbye\n$ pwd\n/`, { terminal: true });
+});
+
+test("in a terminal, unexpected output rejects with a diff", async (t) => {
+  const why = whyNoTerminal();
+  if (why !== undefined) return t.skip(why);
+  const error = await assertRejects(() => repeat("$ echo a\nb", { terminal: true }), Error);
+  assertEquals(error.message, "$ echo a\n- b\n+ a");
 });
