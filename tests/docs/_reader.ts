@@ -5,6 +5,9 @@
 //   <!-- in: clone -->         not in the project but in a clone of the repository
 //   <!-- on: node, bun -->     only where `lastcall` runs on one of these
 //   <!-- skip: why -->         nobody can do this everywhere
+//
+// A comment names the command for other runtimes, and a reader who has one of these follows it:
+//   $ node worker.mts   # or bun worker.mts, deno run -A worker.mts
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -41,7 +44,7 @@ export async function follow(document: Document, runtime: RuntimeName, desk: Des
       const { place, session } = places.get(clone) ?? await open(clone);
       const file = block.markers.get("file");
       if (file !== undefined) await write(join(place.cwd, file), block.text);
-      else await repeat(document, block, session);
+      else await repeat(document, block, session, runtime);
     }
   } finally {
     for (const { session } of places.values()) await session[Symbol.asyncDispose]();
@@ -53,9 +56,20 @@ function isInClone({ path }: Document, markers: ReadonlyMap<string, string>): bo
   return (markers.get("in") ?? (path.startsWith("examples/") ? "clone" : "project")) === "clone";
 }
 
-async function repeat({ path }: Document, { line, text }: Block, session: ConsoleSession) {
+/** The command for a runtime, if a comment names it. */
+function on(runtime: RuntimeName, text: string): string {
+  const [, others = ""] = /#\s*or (.*)$/.exec(text) ?? [];
+  return others.split(", ").find((it) => it.startsWith(`${runtime} `)) ?? text;
+}
+
+async function repeat(
+  { path }: Document,
+  { line, text }: Block,
+  session: ConsoleSession,
+  runtime: RuntimeName,
+) {
   for (const command of parseCommands(text)) {
-    await session.run(command).catch((error) => {
+    await session.run({ ...command, text: on(runtime, command.text) }).catch((error) => {
       throw new Error(`${path}:${line + command.line}\n${error.message}`);
     });
   }
