@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import {
@@ -66,11 +66,11 @@ const ofDocuments = documents.flatMap(({ path, blocks }) =>
   blocks.filter(({ language, text }) => language === "yaml" && text.includes("kind: "))
     .map(({ line, text }) => ({ place: `${path}:${line}`, manifests: parse(path, text) }))
 );
-const example = "examples/08_service/kubernetes.yaml";
-const all = [
-  ...ofDocuments,
-  { place: example, manifests: parse(example, readFileSync(join(root, example), "utf8")) },
-];
+const ofExamples = globSync("examples/**/*.yaml", { cwd: root }).map((path) => ({
+  place: path,
+  manifests: parse(path, readFileSync(join(root, path), "utf8")),
+}));
+const all = [...ofDocuments, ...ofExamples];
 
 /** What a container gets from its environment, by name. */
 function environment({ spec }: Deployment): ReadonlyMap<string, string> {
