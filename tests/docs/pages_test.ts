@@ -40,6 +40,20 @@ test("every metric that a guide names is exported", async () => {
   }
 });
 
+test("the upgrade notes name the entry point of every name that has moved", () => {
+  const { exports } = JSON.parse(readFileSync(join(root, "deno.json"), "utf8"));
+  const rows = readFileSync(join(root, "docs/upgrading.md"), "utf8")
+    .matchAll(/^\| `lastcall\/(\w+)` +\| (.*) \|$/gm);
+  const count = [...rows].reduce((sum, [, entry, names = ""]) => {
+    const module = readFileSync(join(root, exports[`./${entry}`]), "utf8");
+    const named = [...names.matchAll(/`(\w+)`/g)].map(([, name = ""]) => name);
+    const missing = named.filter((name) => !new RegExp(`\\b${name}\\b`).test(module));
+    assertEquals(missing, [], `lastcall/${entry}`);
+    return sum + named.length;
+  }, 0);
+  assertGreater(count, 80);
+});
+
 test("there are twelve recipes, and each has a program, its output, a stop and a crash", () => {
   const recipes = documents.filter(({ path }) => /^docs\/recipes\/(?!README)/.test(path));
   assertEquals(recipes.length, 12);
