@@ -1,14 +1,13 @@
 /**
- * 4. SQLite. Messages in a file survive the process, and so do the checkpoints that a handler saves.
+ * 4. SQLite. Messages in a file survive the process, and so do the steps that a handler has finished.
  *
  *     node examples/04_sqlite.ts
  *
- * Press Ctrl+C in the middle and start it again: it continues with the next page. Or end it by `kill -9`: its
- * message is delivered again when its visibility timeout has passed.
+ * Press Ctrl+C in the middle and start it again: it continues with the next page. Or end it by `kill -9`: the
+ * next start receives its message about a second later.
  */
 
-import { LoopGroup, MailboxLoop, RetryLaterError, systemClock } from "../mod.ts";
-import { SqliteMailbox } from "../src/engines/sqlite/mod.ts";
+import { LoopGroup, MailboxLoop, openMailbox, systemClock } from "../mod.ts";
 
 interface Book {
   readonly title: string;
@@ -16,7 +15,7 @@ interface Book {
 }
 
 // A file contains any number of queues. It is created if it does not exist.
-const books = await SqliteMailbox.open<Book>("books.db", { name: "to-print" });
+const books = await openMailbox<Book>("sqlite:./books.db?queue=to-print");
 
 const left = await books.approximateCount();
 if (left === 0) {
@@ -28,28 +27,20 @@ console.log(left === 0 ? "three new books" : `${left} books are left from last t
 const press = new MailboxLoop({
   name: "press",
   mailbox: books,
-  handler: async (
-    { body: { title, pages }, checkpoint: printed = 0 },
-    { checkpoint, stopping },
-  ) => {
-    for (let page = Number(printed) + 1; page <= pages; page++) {
-      await systemClock.sleep(150);
-      console.log(`${title}, page ${page} of ${pages}`);
-      await checkpoint(page); // the next delivery of this message continues after this page
-      // Stop between two pages. This is not a failure, so it does not count as an attempt.
-      if (stopping.aborted && page < pages) {
-        throw new RetryLaterError("the press is stopping", { delayMs: 0 });
-      }
+  handler: async (message, { step, stopping }) => {
+    const { title, pages } = message.body;
+    for (let page = 1; page <= pages; page++) {
+      // A stop ends the work between two pages. A release does not count as an attempt.
+      if (stopping.aborted) return await message.release();
+      await step(`page ${page}`, async () => { // once per message, in all deliveries
+        await systemClock.sleep(150);
+        console.log(`${title}, page ${page} of ${pages}`);
+      });
     }
-    if (await books.approximateCount() === 1) void group.shutdown(); // only this message is left
   },
 });
 
-const group = new LoopGroup([press], {
-  shutdownTimeoutMs: 5_000,
-  resources: [books],
-});
+const group = new LoopGroup([press], { shutdownTimeoutMs: 5_000, resources: [books] });
 console.log("Press Ctrl+C to stop the press.");
-// A short visibility timeout helps after `kill -9`. The lease is extended while a book is printed.
-const report = await group.run({ visibilityTimeoutMs: 10_000 });
+const report = await group.run({ untilEmpty: true });
 console.log(`\n${report}`);

@@ -8,26 +8,28 @@
  */
 
 import process from "node:process";
-import { isMailboxError, LoopGroup, MailboxLoop, StepLoop, systemClock } from "../mod.ts";
-import { RedisMailbox } from "../src/engines/redis/mod.ts";
+import {
+  isMailboxError,
+  LoopGroup,
+  MailboxLoop,
+  openMailbox,
+  StepLoop,
+  systemClock,
+} from "../mod.ts";
 
 const url = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 const [queue = "example-parcels"] = process.argv.slice(2);
 
-const parcels = await RedisMailbox.open<{ to: string }>(url, { name: queue }).catch((error) => {
+const parcels = await openMailbox<{ to: string }>(`${url}?queue=${queue}`).catch((error) => {
   if (!isMailboxError(error, "MailboxConnectionError")) throw error;
   console.error(`${error.message}\nStart a Redis, or set REDIS_URL to one that answers.`);
   process.exit(1);
 });
 
-/**
- * Every process sends the parcel of the next second, and it is stored once: a message with the id of a
- * stored message is not stored again. The delay keeps it stored until all processes have sent it.
- */
+/** Every process sends the parcel of this second. The mailbox remembers its id, so it is stored once. */
 const post = new StepLoop("post", async ({ sleep }) => {
-  const second = Math.floor(Date.now() / 1_000) + 1;
-  const id = `parcel-${second}`;
-  await parcels.send({ to: `house ${second % 100}` }, { id, delayMs: second * 1_000 - Date.now() });
+  const second = Math.floor(Date.now() / 1_000);
+  await parcels.send({ to: `house ${second % 100}` }, { id: `parcel-${second}`, dedupMs: 60_000 });
   await sleep(1_000);
 }, { stopOrder: -1 });
 
@@ -42,10 +44,7 @@ const courier = new MailboxLoop({
   },
 });
 
-const group = new LoopGroup([post, courier], {
-  shutdownTimeoutMs: 5_000,
-  resources: [parcels],
-});
-console.log("Press Ctrl+C to send the courier home.");
+const group = new LoopGroup([post, courier], { shutdownTimeoutMs: 5_000, resources: [parcels] });
+console.log("Press Ctrl+C to stop the courier.");
 const report = await group.run();
 console.log(`\n${report}`);

@@ -3,26 +3,13 @@
  *
  *     node examples/10_evaluation.ts
  *
- * Press Ctrl+C in the middle: samples in flight are finished and recorded. Start it again: it continues, and
- * the report is the same as without the interruption.
+ * Press Ctrl+C in the middle: samples in flight are finished and recorded. Start it again: it continues.
  */
 
 import { rm } from "node:fs/promises";
-import process from "node:process";
+import { stderr } from "node:process";
 import { AgentLoop, scriptedAdapter } from "../src/agents/mod.ts";
-import { SqliteMailbox } from "../src/engines/sqlite/mod.ts";
-import {
-  adapt,
-  allOf,
-  contains,
-  Dataset,
-  type EvalRequest,
-  type EvalResult,
-  evaluate,
-  FileJournal,
-  showProgress,
-  withinTokens,
-} from "../src/evals/mod.ts";
+import { Dataset, evaluate, exactMatch, FileJournal, showProgress } from "../src/evals/mod.ts";
 
 const CAPITALS: Readonly<Record<string, string>> = {
   France: "Paris",
@@ -33,32 +20,22 @@ const CAPITALS: Readonly<Record<string, string>> = {
   Canada: "Ottawa",
 };
 
-/** Thirty questions: each country five times. */
+/** Thirty samples: each country five times. */
 const dataset = new Dataset<string, string>(
   Array.from({ length: 30 }, (_, i) => {
     const [country, capital] = Object.entries(CAPITALS)[i % 6]!;
-    const id = `${country.toLowerCase()}-${Math.floor(i / 6) + 1}`;
-    return { id, input: country, expected: capital };
+    return { id: `${country}-${Math.floor(i / 6) + 1}`, input: country, expected: capital };
   }),
 );
 
-/** Knows most capitals, is slow, and answers in long sentences unless the prompt forbids it. */
-const model = scriptedAdapter(({ messages }) => {
-  const question = messages.at(-1)!.content;
-  const country = Object.keys(CAPITALS).find((name) => question.includes(name))!;
+/** Knows most capitals, and answers in sentences unless the prompt forbids it. */
+const model = scriptedAdapter(({ messages: [system, question] }) => {
+  const country = question!.content;
   const capital = country === "Canada" ? "Toronto" : CAPITALS[country]!;
-  if (messages[0]!.content.includes("one word")) return capital;
-  return `${country} is a lovely place, and what a question! Its capital is of course ${capital}.`;
+  return system!.content.includes("one word") ? capital : `Its capital is of course ${capital}.`;
 }, { delayMs: 250 });
 
-const database = "evaluation.db";
 const journal = new FileJournal("evaluation.jsonl");
-const requests = await SqliteMailbox.open<EvalRequest<string, string>, EvalResult<string>>(
-  database,
-  { name: "requests" },
-);
-const results = await SqliteMailbox.open<EvalResult<string>>(database, { name: "results" });
-
 const { report, complete } = await evaluate({
   id: "capitals",
   dataset,
@@ -66,34 +43,17 @@ const { report, complete } = await evaluate({
     { name: "chatty", variables: { style: "Answer politely." } },
     { name: "terse", variables: { style: "Answer in one word." } },
   ],
-  agent: ({ variables }) =>
-    new AgentLoop<string>({
+  agent: ({ variables }) => {
+    const system = { role: "system", content: String(variables?.style) } as const;
+    return new AgentLoop<string>({
       adapter: model,
-      prepare: (country) => ({
-        prompt: {
-          messages: [
-            { role: "system", content: String(variables?.style) },
-            { role: "user", content: `What is the capital of ${country}?` },
-          ],
-        },
-      }),
-    }),
-  evaluator: allOf(
-    adapt(contains, { output: (text: string) => text.trim() }),
-    withinTokens(20),
-  ),
-  requests,
-  results,
-  journal,
+      prepare: (content) => ({ prompt: { messages: [system, { role: "user", content }] } }),
+    });
+  },
+  evaluator: exactMatch<string>,
+  journal, // on disk, so that the next start knows the samples that are done
   concurrency: 4,
-  progress: showProgress(process.stderr),
+  progress: showProgress(stderr),
 });
-await requests.close();
-await results.close();
-
-if (complete) {
-  console.log(`\n${report}`);
-  await Promise.all([database, journal.path].map((path) => rm(path)));
-} else {
-  console.log("\nStopped. Start it again, and it goes on from here.");
-}
+if (complete) await rm(journal.path);
+console.log(complete ? `\n${report}` : "\nStopped. Start it again to continue.");

@@ -22,12 +22,10 @@ async function sendMail({ to }: Mail, from: string): Promise<void> {
   console.log(`mail to ${to}, from the ${from} queue`);
 }
 
-// ── BullMQ: unchanged except for `autorun: false`. In a real program these are
-//
+// BullMQ, unchanged except for `autorun: false`:
 //     const queue = new Queue("mails", { connection });
 //     const worker = new Worker("mails", (job) => sendMail(job.data, "old"), { connection, autorun: false });
-//
-// This example replaces them by a simple queue, so that it runs without BullMQ.
+// A simple queue replaces it here, so that the example runs without BullMQ.
 const sent = [{ to: "ada" }, { to: "grace" }, { to: "edsger" }];
 const { queue, worker } = standIn<Mail>(sent, (mail) => sendMail(mail, "old"));
 
@@ -42,18 +40,14 @@ const old = new OldWorkerLoop("old mails", {
   everyMs: 100, // use seconds in a real program
 });
 
-// ── lastcall: on the existing Redis server this is
-//
-//     const mails = await RedisMailbox.open<Mail>("redis://localhost", { name: "mails" });
+// lastcall. On the existing Redis server: await openMailbox<Mail>("redis://localhost?queue=mails")
 const mails = new InMemoryMailbox<Mail>("mails");
 await mails.sendMany([{ to: "barbara" }, { to: "donald" }]);
 
 const mailer = new MailboxLoop({
-  name: "mails",
   mailbox: mails,
   concurrency: 2,
   deadLetter: { maxDeliveries: 3 },
-  backoff: { minMs: 1_000 },
   handler: ({ body }) => sendMail(body, "new"),
 });
 

@@ -14,61 +14,42 @@ import { type Handler, LoopGroup, MailboxLoop, openMailbox, RetryLaterError } fr
 
 /** The part of an SQS message that the handler uses. */
 interface OldMessage {
-  readonly MessageId?: string;
-  readonly Body?: string;
-  readonly ReceiptHandle?: string;
-  readonly Attributes?: Readonly<Record<string, string>>;
+  readonly MessageId: string;
+  readonly Body: string;
 }
 
-/** The unchanged handler. The oven is cold at first, so one cake stays in the queue once. */
-function handleMessage(message: OldMessage): Promise<OldMessage | undefined> {
-  const { item } = JSON.parse(message.Body!);
-  const received = Number(message.Attributes?.["ApproximateReceiveCount"]);
-  if (item === "cake" && ovenIsCold) {
-    ovenIsCold = false;
-    console.log(`${item}: later`);
-    return Promise.resolve(undefined);
-  }
-  console.log(`${item}: done at delivery ${received}`);
-  return Promise.resolve(message);
-}
+/** The unchanged handler. It leaves the first cake in the queue, because the oven is cold. */
 let ovenIsCold = true;
+function handleMessage(message: OldMessage): Promise<OldMessage | undefined> {
+  const { item } = JSON.parse(message.Body);
+  const isLater = item === "cake" && ovenIsCold;
+  if (isLater) ovenIsCold = false;
+  console.log(`${item}: ${isLater ? "later" : "done"}`);
+  return Promise.resolve(isLater ? undefined : message);
+}
 
-/** Lets a loop call a handler that was written for sqs-consumer. */
+/** Calls a handler that was written for sqs-consumer. */
 function fromConsumer(handle: typeof handleMessage): Handler<unknown> {
-  return async ({ id, body, receiptHandle, deliveryCount, enqueuedAt }) => {
-    const done = await handle({
-      MessageId: id,
-      Body: JSON.stringify(body),
-      ReceiptHandle: receiptHandle,
-      Attributes: {
-        ApproximateReceiveCount: String(deliveryCount),
-        SentTimestamp: String(enqueuedAt),
-      },
-    });
-    if (done?.MessageId !== id) {
-      throw new RetryLaterError(`${id} was left on the queue`, { delayMs: 0 });
-    }
+  return async ({ id, body }, { attempt }) => {
+    const done = await handle({ MessageId: id, Body: JSON.stringify(body) });
+    if (done === undefined) throw new RetryLaterError(`${id} stays in the queue`, { delayMs: 0 });
+    console.log(`${id} is deleted at delivery ${attempt}`);
   };
 }
 
 // The URL selects the engine, so that the example runs without AWS.
 const orders = await openMailbox<unknown>(process.env["MAILBOX_URL"] ?? "memory:orders");
 if (process.env["MAILBOX_URL"] === undefined) {
-  await orders.sendMany([{ item: "tea" }, { item: "cake" }]);
+  await orders.sendMany([{ item: "tea" }, { item: "cake" }], (_, i) => ({ id: `order-${i + 1}` }));
 }
 
 const consumer = new MailboxLoop({
-  name: "orders",
   mailbox: orders,
   concurrency: 10,
-  deadLetter: { maxDeliveries: 5 }, // fewer than `maxReceiveCount` of the queue; otherwise SQS moves messages first
+  visibilityTimeoutMs: 60_000,
+  deadLetter: { maxDeliveries: 5 }, // below `maxReceiveCount` of the queue, or SQS moves messages first
   handler: fromConsumer(handleMessage),
 });
 
-const group = new LoopGroup([consumer], {
-  shutdownTimeoutMs: 10_000,
-  resources: [orders],
-});
 console.log("Press Ctrl+C when you have seen enough.");
-await group.main({ visibilityTimeoutMs: 60_000, waitTimeMs: 20_000 });
+await new LoopGroup([consumer], { shutdownTimeoutMs: 10_000, resources: [orders] }).main();

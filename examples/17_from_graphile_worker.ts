@@ -12,75 +12,48 @@ import { CronLoop } from "../src/cron/mod.ts";
 import { OldWorkerLoop } from "./_old_worker_loop.ts";
 import { standIn } from "./_stand_in.ts";
 
-/** The helpers that these tasks use. */
-interface Helpers {
-  readonly job: { readonly id: string; readonly attempts: number };
-  readonly abortSignal: AbortSignal;
-}
-
 /** The unchanged tasks. */
-const taskList: Record<string, (payload: unknown, helpers: Helpers) => Promise<void>> = {
-  async send_mail(payload, { job, abortSignal }) {
-    await systemClock.sleep(100, { signal: abortSignal });
-    console.log(`${job.id}: mail to ${(payload as { to: string }).to}, attempt ${job.attempts}`);
+const taskList: Record<string, (payload: unknown, { job }: { job: { id: string } }) => unknown> = {
+  send_mail: async (payload, { job }) => {
+    await systemClock.sleep(100);
+    console.log(`${job.id}: mail to ${(payload as { to: string }).to}`);
   },
-  async water_plants(_, { job, abortSignal }) {
-    await systemClock.sleep(10, { signal: abortSignal });
-    console.log(`${job.id}: the plants are watered`);
-  },
+  water_plants: (_, { job }) => console.log(`${job.id}: the plants are watered`),
 };
 
-/** A job that cannot succeed: it is dead-lettered immediately. */
-class UnknownTaskError extends Error {}
-
-// With PostgreSQL: await PostgresMailbox.open<Job>("postgres://localhost/app", { name: "jobs" })
+// On PostgreSQL: await openMailbox<Job>("postgres://localhost/app?queue=jobs")
 const jobs = new InMemoryMailbox<{ task: string; payload: unknown }>("jobs");
 await jobs.send({ task: "send_mail", payload: { to: "barbara" } }, { id: "new-1" });
 
 const worker = new MailboxLoop({
-  name: "jobs",
   mailbox: jobs,
   concurrency: 2,
-  deadLetter: { maxDeliveries: 25, include: [UnknownTaskError] },
+  deadLetter: { maxDeliveries: 25, include: [RangeError] },
   backoff: { minMs: 3_000, maxMs: 6 * 3_600_000 },
-  handler: ({ id, body: { task, payload } }, { attempt, signal }) => {
+  handler: ({ id, body: { task, payload } }) => {
     const perform = taskList[task];
-    if (perform === undefined) throw new UnknownTaskError(`there is no task ${task}`);
-    return perform(payload, { job: { id, attempts: attempt }, abortSignal: signal });
+    if (!perform) throw new RangeError(`there is no task ${task}`); // is not retried
+    return perform(payload, { job: { id } });
   },
 });
 
-/** Replaces a line of a crontab. The first field is the second; leave it out for a line with minutes. */
+/** Replaces a line of a crontab. The first of six fields is the second. */
 const cron = new CronLoop({
   name: "plants",
   schedule: "* * * * * *",
   mailbox: jobs,
   body: { task: "water_plants", payload: {} },
   catchUp: "all", // Graphile Worker: fill
-  stopOrder: -1,
 });
 
-// With Graphile Worker, whose signal handling must be off, this is
-//
-//     const runner = await run({ connectionString, taskList, noHandleSignals: true });
-//     run: () => runner.promise,
-//     stop: () => runner.stop(),
-//     left: select count(*) from graphile_worker.jobs where attempts < max_attempts or locked_at is not null
-const { queue, worker: runner } = standIn(["ada", "grace"], async (to) => {
-  const helpers = {
-    job: { id: `old-${to}`, attempts: 1 },
-    abortSignal: new AbortController().signal,
-  };
-  await taskList["send_mail"]!({ to }, helpers);
-});
+// Graphile Worker: await run({ connectionString, taskList, noHandleSignals: true }). Here: a simple queue.
+const job = (to: string) => taskList["send_mail"]!({ to }, { job: { id: `old-${to}` } });
+const runner = standIn(["ada", "grace"], job);
 const old = new OldWorkerLoop("old jobs", {
-  run: () => runner.run(),
-  stop: () => runner.close(),
-  left: async () => (await queue.getJobCounts())["waiting"] ?? 0,
+  run: () => runner.worker.run(), // runner.promise
+  stop: () => runner.worker.close(), // runner.stop()
+  left: async () => (await runner.queue.getJobCounts())["waiting"] ?? 0, // with attempts, or locked
   onEmpty: () => console.log("the old tables are empty"),
   everyMs: 100, // use seconds in a real program
 });
-
-console.log("Press Ctrl+C when you have seen enough.");
-const report = await new LoopGroup([old, cron, worker], { shutdownTimeoutMs: 10_000 }).run();
-console.log(`\n${report}`);
+await new LoopGroup([old, cron, worker], { shutdownTimeoutMs: 10_000 }).main();

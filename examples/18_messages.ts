@@ -11,57 +11,48 @@ import { InMemoryMailbox, LoopGroup, MailboxLoop, silentLog, systemClock } from 
 
 interface Transfer {
   readonly account: string;
-  readonly step: number;
+  readonly number: number;
 }
 
-const transfers = new InMemoryMailbox<Transfer | "alarm">("transfers");
+const transfers = new InMemoryMailbox<Transfer>("transfers");
 
-// Keys: the steps of an account are handled in order, although six messages are handled at a time.
-const steps = ["ada", "grace", "edsger"].flatMap((account) =>
-  [1, 2, 3].map((step) => ({ account, step }))
+// Keys: the transfers of an account are handled in order, although six messages are handled at a time.
+const all = ["ada", "grace", "edsger"].flatMap((account) =>
+  [1, 2, 3].map((number) => ({ account, number }))
 );
-await transfers.sendMany(steps, (body) => ({ key: (body as Transfer).account }));
+await transfers.sendMany(all, ({ account }) => ({ key: account }));
 
-// Priority: it was sent last and is received first.
-await transfers.send("alarm", { priority: 9 });
+// Priority: it is sent last and received first.
+await transfers.send({ account: "police", number: 1 }, { priority: 9 });
 
 // Deduplication: a sender that is not sure whether its first send arrived sends again.
-const once = { id: "transfer-7", dedupMs: 3_600_000, key: "barbara" };
-const first = await transfers.send({ account: "barbara", step: 1 }, once);
-const second = await transfers.send({ account: "barbara", step: 1 }, once);
+const once = { id: "transfer-7", dedupMs: 3_600_000 };
+const first = await transfers.send({ account: "barbara", number: 1 }, once);
+const second = await transfers.send({ account: "barbara", number: 1 }, once);
 console.log(`transfer-7: stored ${first.stored}, then ${second.stored}`);
 
-// Expiry: too late for a worker, so that it becomes a dead letter.
-await transfers.send({ account: "donald", step: 1 }, { expiresInMs: 1 });
+// Expiry: no worker receives it in time, so it becomes a dead letter.
+await transfers.send({ account: "donald", number: 1 }, { expiresInMs: 1 });
 await systemClock.sleep(5);
 
-const running = new Set<string>();
 const bank = new MailboxLoop({
   name: "bank",
   mailbox: transfers,
   concurrency: 6,
   backoff: { minMs: 20 },
   log: silentLog, // it would log the failure and the expired message
-  handler: async ({ body }, { attempt }) => {
-    if (body === "alarm") return console.log("alarm: before all transfers");
-    const { account, step } = body;
-    if (running.has(account)) throw new Error(`two transfers of ${account} at a time`);
-    running.add(account);
+  handler: async ({ body: { account, number } }, { attempt }) => {
     await systemClock.sleep(10);
-    running.delete(account);
-    // Step 2 waits for its retry, and step 3 of this account waits for step 2.
-    if (account === "ada" && step === 2 && attempt === 1) throw new Error("the line was busy");
-    console.log(`${account}: step ${step}, attempt ${attempt}`);
+    // Transfer 2 waits for its retry, and transfer 3 of this account waits for transfer 2.
+    if (account === "ada" && number === 2 && attempt === 1) throw new Error("the line is busy");
+    console.log(`${account}: transfer ${number}, attempt ${attempt}`);
   },
 });
-
-// Ten transfers, the alarm, and one retry.
-const { counts } = await new LoopGroup([bank]).run({ maxMessages: 12 });
+const { counts } = await new LoopGroup([bank]).run({ maxMessages: 12 }); // eleven, and one retry
 console.log(`${counts.acknowledged} acknowledged, ${counts.nacked} nacked`);
 
-const third = await transfers.send({ account: "barbara", step: 1 }, once);
+const third = await transfers.send({ account: "barbara", number: 1 }, once);
 console.log(`transfer-7 after it was handled: stored ${third.stored}`);
-for (const { body: letter } of await transfers.deadLetters.peek!(10)) {
-  console.log(`dead letter: ${(letter.body as Transfer).account}, ${letter.reason}`);
-}
+const [letter] = await transfers.deadLetters.peek!(1);
+console.log(`dead letter: ${letter?.body.body?.account}, ${letter?.body.reason}`);
 await transfers.close();

@@ -16,48 +16,42 @@ import {
   systemClock,
 } from "../mod.ts";
 
-interface Question {
-  readonly city: string;
-}
-
 /** Errors travel as values: a handler that throws sends no reply, and its request times out. */
 type Answer = { readonly degrees: number } | { readonly error: string };
 
-// With servers: await openMailbox<Question, Answer>("redis://localhost?queue=weather")
-const weather = new InMemoryMailbox<Question, Answer>("weather");
+// With servers: await openMailbox<string, Answer>("redis://localhost?queue=weather")
+const weather = new InMemoryMailbox<string, Answer>("weather");
 
 const known = new Map([["Oslo", -3], ["Rome", 14]]);
 const station = new MailboxLoop({
-  name: "station",
   mailbox: weather,
   concurrency: 4,
   log: silentLog,
   handler: async (message) => {
-    const { city } = message.body;
+    const city = message.body;
     if (city === "Atlantis") return; // sends no reply
     await systemClock.sleep(city === "Oslo" ? 30 : 10);
     const degrees = known.get(city);
     await message.reply(degrees === undefined ? { error: "unknown city" } : { degrees });
   },
 });
-
 const group = new LoopGroup([station]);
-const run = group.run();
+const running = group.run();
 
 // Replies arrive in any order, each at its own request.
 const cities = ["Oslo", "Rome", "Utopia"];
-const answers = await Promise.all(cities.map((city) => weather.request({ city })));
+const answers = await Promise.all(cities.map((city) => weather.request(city)));
 for (const [i, answer] of answers.entries()) {
   console.log(`${cities[i]}: ${"error" in answer ? answer.error : `${answer.degrees} degrees`}`);
 }
 
 try {
-  await weather.request({ city: "Atlantis" }, { timeoutMs: 100 });
+  await weather.request("Atlantis", { timeoutMs: 100 });
 } catch (error) {
   if (!isMailboxError(error, "RequestTimeoutError")) throw error;
   console.log("Atlantis: no reply in 100 ms");
 }
 
 await group.shutdown();
-await run;
+await running;
 await weather.close();

@@ -1,6 +1,6 @@
 /**
- * Stands in for the libraries that examples 15 and 17 move over from, so that they run without them: a list
- * of jobs, and the few functions of a queue and a worker that are used.
+ * Replaces the libraries that examples 15 and 17 migrate from, so that they run without them: a list of jobs,
+ * and the functions of a queue and a worker that the examples call.
  */
 
 import { systemClock } from "../mod.ts";
@@ -12,12 +12,12 @@ export interface StandIn {
   readonly worker: {
     /** Resolves when the worker was closed. */
     run(): Promise<void>;
-    /** Finishes the job in hand. */
+    /** Finishes the current job. */
     close(): Promise<void>;
   };
 }
 
-export function standIn<T>(jobs: readonly T[], work: (job: T) => Promise<void>): StandIn {
+export function standIn<T>(jobs: readonly T[], work: (job: T) => unknown): StandIn {
   const waiting = [...jobs];
   const closing = new AbortController();
   let running = Promise.resolve();
@@ -26,7 +26,10 @@ export function standIn<T>(jobs: readonly T[], work: (job: T) => Promise<void>):
     while (!signal.aborted) {
       const [job] = waiting;
       if (job === undefined) await systemClock.sleep(60_000, { signal }).catch(() => {});
-      else await work(job).then(() => waiting.shift());
+      else {
+        await work(job);
+        waiting.shift();
+      }
     }
   };
   return {

@@ -141,7 +141,7 @@ function nodeStep(name: string, paths: readonly string[], concurrency: number): 
 
 function jsrSteps(): readonly Step[] {
   const deno = runtimeBinary("deno");
-  const guides = globSync(["docs/*.md", "examples/README.md"], { cwd: root }).sort();
+  const guides = globSync(["docs/**/*.md", "examples/README.md"], { cwd: root }).sort();
   const documented = ["mod.ts", "src", "runtime_adapters", "README.md", "ARCHITECTURE.md"]
     .filter((path) => existsSync(join(root, path)))
     .concat(guides);

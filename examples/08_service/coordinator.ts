@@ -1,14 +1,12 @@
 /**
- * 8. A service, the other side of it. A coordinator hands requests on to workers, and asks another one when
- * a worker is stopping. Its arguments are its port and the workers' URLs:
+ * 8. A service that calls workers. A coordinator passes requests to workers, and tries another one when a worker
+ * is stopping. Its arguments are its port and the URLs of the workers:
  *
  *     node examples/08_service/coordinator.ts 8080 http://127.0.0.1:8081 http://127.0.0.1:8082
  *     node examples/08_service/coordinator.ts 8080 dns://worker:8080
  *
- * The second form has them looked up by name every few seconds, as pods come and go.
- *
- * Stop a worker under load: no client notices. Stop the coordinator: what it has begun is finished, and
- * its pool goes on looking for healthy workers until the last request is answered.
+ * The second form looks the addresses up again every few seconds, as pods come and go. Stop a worker under
+ * load: no client notices. Stop the coordinator: it answers the requests that it has accepted.
  */
 
 import { lookup } from "node:dns/promises";
@@ -16,41 +14,37 @@ import process from "node:process";
 import { Hono } from "hono";
 import { LoopGroup } from "../../mod.ts";
 import { healthApp } from "../../src/health/mod.ts";
-import {
-  drainable,
-  isUnreachableError,
-  ServiceGate,
-  ServiceLoop,
-  WorkerPool,
-} from "../../src/service/mod.ts";
+import * as service from "../../src/service/mod.ts";
 
 const [port = "8080", ...workers] = process.argv.slice(2);
-const pool = new WorkerPool({
+const pool = new service.WorkerPool({
   workers: async () => (await Promise.all(workers.map(addressesOf))).flat(),
   deadlineMs: 60_000,
   minRemainingMs: 10_000,
   healthEveryMs: 500,
 });
-const gate = new ServiceGate({ name: "coordinator" });
+const gate = new service.ServiceGate({ name: "coordinator" });
 
 const app = new Hono()
-  .use(drainable(gate))
+  .use(service.drainable(gate))
   .get("/status/workers", (c) => c.json(pool.workers))
   .all("/tasks/*", (c) => {
-    const sessionId = c.req.header("x-session");
+    const sessionId = c.req.header("x-session"); // requests of a session go to one worker
     const { signal } = c.req.raw;
     return pool.fetch(c.req.raw, sessionId === undefined ? { signal } : { signal, sessionId });
   })
-  .onError((error, c) => c.json({ error: error.message }, isUnreachableError(error) ? 502 : 500));
+  .onError((error, c) =>
+    c.json({ error: error.message }, service.isUnreachableError(error) ? 502 : 500)
+  );
 
-const front = new ServiceLoop("front", app.fetch, {
+const front = new service.ServiceLoop("front", app.fetch, {
   port: Number(port),
   gate,
   onListen: ({ port }) => console.log(`listening on ${port}`),
 });
-// The pool is resources: it starts before the front, and stops when the front has answered everybody.
 const shutdownTimeoutMs = Number(process.env["SHUTDOWN_TIMEOUT_MS"] ?? 25_000);
 const unreadyDelayMs = Number(process.env["UNREADY_DELAY_MS"] ?? 0);
+// The pool is a resource: it starts before the front, and stops when the front has answered all requests.
 const group = new LoopGroup([front], { resources: [pool], shutdownTimeoutMs, unreadyDelayMs });
 app.route("/", healthApp(group, { metrics: [gate, pool] }));
 await group.main();

@@ -1,12 +1,12 @@
 /**
- * 8. A service. This is a worker: it finishes what it has begun. On any runtime, with a port as its argument:
+ * 8. A service. This is a worker: it finishes the requests that it has accepted. Its argument is its port:
  *
  *     node examples/08_service/worker.ts 8081
  *     bun examples/08_service/worker.ts 8082
  *     deno run -A examples/08_service/worker.ts 8083
  *
- * Ask it for `/tasks/5000` and press Ctrl+C meanwhile: the work is finished and answered, and whoever asks
- * for more in that time gets 503 with code 5006, TERMINATING. `coordinator.ts` then asks another worker.
+ * Request `/tasks/5000` and press Ctrl+C meanwhile: the request is answered, and new requests get 503 with code
+ * 5006, TERMINATING. `coordinator.ts` then sends them to another worker.
  */
 
 import process from "node:process";
@@ -20,14 +20,14 @@ const port = Number(process.argv[2] ?? 8081);
 const gate = new ServiceGate({ name: "worker" });
 
 const app = new Hono()
-  .use(drainable(gate))
-  // Work that may take its time. Near the deadline of a stop it is given up, and its client hears so.
+  .use(drainable(gate)) // first: it counts requests, and refuses them during a stop
+  // Work that takes long. It is cancelled near the deadline of a stop, and the client gets 503.
   .get("/tasks/:ms", async (c) => {
     const work = systemClock.sleep(Number(c.req.param("ms")));
     await withCancellation(work, c.var.cancelling, "the work");
     return c.json({ done: true, by: process.pid });
   })
-  // A stream without an end of its own ends when a stop begins, so that nobody has to wait for it.
+  // A stream without an end ends when a stop begins, so that the stop does not wait for it.
   .get("/events", (c) =>
     streamSSE(c, async (stream) => {
       for (let tick = 1; !c.var.stopping.aborted && !stream.aborted; tick++) {
@@ -42,9 +42,9 @@ const worker = new ServiceLoop("worker", app.fetch, {
   onListen: ({ port }) => console.log(`listening on ${port}`),
 });
 
-/** What the platform allows: Kubernetes 30 s, Docker 10 s, Deno Deploy 5 s. Stay a little below. */
+/** A little less than the grace period: Kubernetes 30 s, Docker 10 s, Deno Deploy 5 s. */
 const shutdownTimeoutMs = Number(process.env["SHUTDOWN_TIMEOUT_MS"] ?? 25_000);
-/** How long routers may take to notice that this process is not ready. See `kubernetes.yaml`. */
+/** Longer than load balancers need to notice that this process is not ready. */
 const unreadyDelayMs = Number(process.env["UNREADY_DELAY_MS"] ?? 0);
 
 const group = new LoopGroup([worker], { shutdownTimeoutMs, unreadyDelayMs });

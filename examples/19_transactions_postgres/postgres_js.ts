@@ -1,6 +1,6 @@
 /**
- * 19. Transactions in PostgreSQL, with `postgres` (postgres.js). One transaction stores an order and its message, and one
- * stores a parcel and acknowledges the message: the parcel is stored exactly once.
+ * 19. Transactions in PostgreSQL, with `postgres` (postgres.js). One transaction stores an order and its message,
+ * and one stores a parcel and acknowledges the message: the parcel is stored exactly once.
  *
  *     node examples/19_transactions_postgres/postgres_js.ts
  *

@@ -26,9 +26,10 @@ function commentsOf(source: string): string {
   return source.split("\n").map((line) => /^\s*\* ?(?!\/)(.*)$/.exec(line)?.[1] ?? "").join("\n");
 }
 
-/** The README, every guide and the course of examples. */
+/** The README, every guide and recipe, and the course of examples. */
 export const documents: readonly Document[] = globSync(
-  ["README.md", "docs/*.md", "examples/README.md"],
+  // `**` matches no folder whose name begins with a dot: the generator of the site is left out.
+  ["README.md", "docs/**/*.md", "examples/README.md"],
   { cwd: root },
 ).sort().map((path) => ({
   path: path.replaceAll("\\", "/"),

@@ -7,6 +7,9 @@
 //   <!-- on: node, bun -->     only where `lastcall` runs on one of these; the title of a tab does the
 //                              same: ```console [Node]
 //   <!-- skip: why -->         nobody can do this everywhere
+//
+// A comment names the command for other runtimes, and a reader who has one of these follows it:
+//   $ node worker.mts   # or bun worker.mts, deno run -A worker.mts
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -47,7 +50,7 @@ export async function follow(document: Document, runtime: RuntimeName, desk: Des
       const { place, session } = places.get(where) ?? await open(where);
       const file = block.markers.get("file");
       if (file !== undefined) await write(join(place.cwd, file), block.text);
-      else await repeat(document, block, session);
+      else await repeat(document, block, session, runtime);
     }
   } finally {
     for (const { session } of places.values()) await session[Symbol.asyncDispose]();
@@ -63,9 +66,20 @@ export function whereTo({ path }: Document, markers: Block["markers"] = new Map(
   return (markers.get("in") ?? usual) as Where;
 }
 
-async function repeat({ path }: Document, { line, text }: Block, session: ConsoleSession) {
+/** The command for a runtime, if a comment names it. */
+function on(runtime: RuntimeName, text: string): string {
+  const [, others = ""] = /#\s*or (.*)$/.exec(text) ?? [];
+  return others.split(", ").find((it) => it.startsWith(`${runtime} `)) ?? text;
+}
+
+async function repeat(
+  { path }: Document,
+  { line, text }: Block,
+  session: ConsoleSession,
+  runtime: RuntimeName,
+) {
   for (const command of parseCommands(text)) {
-    await session.run(command).catch((error) => {
+    await session.run({ ...command, text: on(runtime, command.text) }).catch((error) => {
       throw new Error(`${path}:${line + command.line}\n${error.message}`);
     });
   }

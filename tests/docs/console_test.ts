@@ -128,6 +128,24 @@ for (const runtime of runtimes) {
   });
 }
 
+for (const runtime of runtimes) {
+  test(`where a comment names the command for ${runtime}, a reader follows it`, async () => {
+    const told = `
+<!-- file: name.mts -->
+~~~ts ignore
+const { versions } = process;
+console.log(versions.bun ? "bun" : versions.deno ? "deno" : "node");
+~~~
+
+~~~console
+$ node name.mts   # or bun name.mts, deno run -A name.mts
+${runtime}
+~~~
+`.replaceAll("~~~", "```");
+    await follow({ path: "name.md", blocks: fencedBlocks(told) }, runtime, desk);
+  });
+}
+
 test("blocks for other runtimes and skipped blocks are left out", () => {
   const document = { path: "tea.md", blocks: fencedBlocks(text) };
   const lines = (runtime: RuntimeName) => blocksToFollow(document, runtime).map((it) => it.line);

@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
-import { mkdtemp, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { after, test } from "node:test";
 import { assertEquals, assertGreater, assertStringIncludes } from "@std/assert";
 import { run } from "../../tools/process.ts";
@@ -17,11 +17,14 @@ const STAND_IN = [
   'import { DatabaseSync as Database } from "node:sqlite"',
 ] as const;
 
-/** Without exports: their types need not be written down. */
+/**
+ * The text without exports but those with a type: other files of a document import these, and the types of
+ * the others need not be written down.
+ */
 function checkable(text: string): string {
   return text.replace(...STAND_IN)
     .replace(/^export default /gm, "void ")
-    .replace(/^export /gm, "");
+    .replace(/^export (?!const \w+: )/gm, "");
 }
 
 /**
@@ -33,8 +36,11 @@ async function check(all: readonly Document[]): Promise<string> {
   for (const { path, blocks } of all) {
     for (const { language, attributes, line, text, markers } of blocks) {
       if (language !== "ts" || !attributes.includes("ignore")) continue;
-      const file = join(folder, `${path.replaceAll("/", "_")}_${line}.ts`);
-      await writeFile(file, `${markers.get("given") ?? ""}\n${checkable(text)}\nexport {};\n`);
+      const place = join(folder, path.replaceAll("/", "_"));
+      const named = join(place, markers.get("file") ?? `${line}.ts`);
+      const file = files.includes(named) ? join(place, `${line}.ts`) : named; // a file may be written twice
+      await mkdir(dirname(file), { recursive: true });
+      await writeFile(file, `${checkable(`${markers.get("given") ?? ""}\n${text}`)}\nexport {};\n`);
       files.push(file);
     }
   }

@@ -12,7 +12,7 @@ export function agents(it: Host): void {
       using folder = new TempFolder();
       await using first = start("10_evaluation", { cwd: folder.path });
       await first.says("capitals: 0/60");
-      assertStringIncludes(await stopped(first), "Stopped. Start it again");
+      assertStringIncludes(await stopped(first), "Stopped. Start it again to continue");
       await using second = start("10_evaluation", { cwd: folder.path });
       assertMatch(await ended(second), /terse against chatty:\n +pass rate \+83\.3 points/);
       assertEquals(readdirSync(folder.path), []);

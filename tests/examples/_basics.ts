@@ -22,7 +22,7 @@ export function basics(it: Host): void {
       for (const line of ["begun, attempt 1", "received 1, acknowledged 1"]) {
         assertStringIncludes(once, line);
       }
-      for (const line of ["given up, attempt 1", "done, attempt 2", "acknowledged 1"]) {
+      for (const line of ["lease lost, attempt 1", "done, attempt 2", "acknowledged 1"]) {
         assertStringIncludes(stuck, line);
       }
     },

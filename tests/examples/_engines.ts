@@ -27,9 +27,9 @@ export function engines(it: Host): void {
       const env = { DATABASE_URL: postgres.url! };
       await using clerk = start("06_postgres", { args: [schema], env });
       const said = await ended(clerk);
-      assertMatch(said, /invoice 2 is buried: max_deliveries[^]*invoice 2 is paid/);
-      assertStringIncludes(said, "letter 3: handler_error");
-      assertStringIncludes(said, "1 letter was nonsense");
+      assertMatch(said, /invoice 2: max_deliveries[^]*the bank is open, 1[^]*invoice 2 is paid/);
+      assertStringIncludes(said, "dead letter 3: Error: -1 cents");
+      assertStringIncludes(said, "1 dead letter is deleted");
     },
   );
 

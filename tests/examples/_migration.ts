@@ -31,13 +31,16 @@ export function migration(it: Host): void {
     everywhere,
     async () => {
       await using consumer = start("16_from_sqs_consumer");
-      await consumer.says("cake: done");
-      assertMatch(await stopped(consumer), /cake: later[^]*cake: done at delivery 1/);
+      await consumer.says("order-2 is deleted");
+      assertMatch(
+        await stopped(consumer),
+        /cake: later[^]*cake: done\norder-2 is deleted at delivery 1/,
+      );
     },
   );
 
   it(
-    "16: what is in a queue of SQS already, sent by anybody, is worked off",
+    "16: messages that are in a queue of SQS already are handled",
     { skip: noServer },
     async () => {
       await using server = await SqsServer.start();
@@ -53,7 +56,7 @@ export function migration(it: Host): void {
             AWS_SECRET_ACCESS_KEY: "very-secret",
           },
         });
-        await consumer.says("tea: done at delivery 1");
+        await consumer.says("is deleted at delivery 1");
         await stopped(consumer);
       } finally {
         client.destroy();

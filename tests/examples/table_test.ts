@@ -46,6 +46,13 @@ describe("the table of examples", () => {
     }
   });
 
+  it("every file of the examples has fewer than 60 lines", () => {
+    const long = globSync("examples/**/*.{ts,yaml}", { cwd: root })
+      .map((path) => [path, readFileSync(`${root}/${path}`, "utf8").trimEnd().split("\n").length])
+      .filter(([, lines]) => Number(lines) >= 60);
+    assertEquals(long, []);
+  });
+
   it("every example says how to start it", () => {
     for (const entry of numbered.filter((it) => it.endsWith(".ts"))) {
       const [head = ""] = readFileSync(`${folder}/${entry}`, "utf8").split("*/");
