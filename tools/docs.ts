@@ -8,9 +8,8 @@
 // reads that file when it is shown, so that old pages know newer versions.
 
 import {
-  cpSync,
+  copyFileSync,
   existsSync,
-  globSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -19,7 +18,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
@@ -95,12 +94,17 @@ export function addVersion(built: string, into: string, base: string, version: s
 }
 
 function copy(built: string, folder: string, base: string, version: string): void {
-  cpSync(built, folder, { recursive: true });
-  for (const file of globSync("**/*.*", { cwd: built }).filter((it) => TEXT.test(it))) {
-    const text = readFileSync(join(built, file), "utf8");
-    const own = text.replaceAll(BASE, base).replaceAll(className(BASE), className(base))
-      .replaceAll(VERSION, version);
-    if (own !== text) writeFileSync(join(folder, file), own);
+  const entries = readdirSync(built, { recursive: true, withFileTypes: true });
+  for (const entry of entries.filter((it) => it.isFile())) {
+    const source = join(entry.parentPath, entry.name);
+    const target = join(folder, relative(built, source));
+    mkdirSync(dirname(target), { recursive: true });
+    if (!TEXT.test(entry.name)) copyFileSync(source, target);
+    else {
+      const text = readFileSync(source, "utf8").replaceAll(BASE, base)
+        .replaceAll(className(BASE), className(base)).replaceAll(VERSION, version);
+      writeFileSync(target, text);
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 // The API reference of the site: `deno doc --html` of the entry points in deno.json.
 
 import { globSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { pathToFileURL } from "node:url";
-import { entryPoints, repositoryUrl } from "../docs/.vitepress/site.ts";
+import { entryPoints, REFERENCE, repositoryUrl } from "../docs/.vitepress/site.ts";
 import { run } from "./process.ts";
 import { root, runtimeBinary } from "./runtimes.ts";
 
@@ -16,8 +16,7 @@ export async function buildReference(folder: string): Promise<void> {
   const icons = new Map<string, string>();
   for (const file of globSync("**/*.html", { cwd: folder })) {
     const path = join(folder, file);
-    const up = "../".repeat(file.split(/[\\/]/).length - 1);
-    writeFileSync(path, sitePage(readFileSync(path, "utf8"), up, icons));
+    writeFileSync(path, sitePage(readFileSync(path, "utf8"), file, icons));
   }
   const symbols = [...icons].map(([shape, id]) => `<symbol id="${id}">${shape}</symbol>`);
   writeFileSync(
@@ -26,25 +25,30 @@ export async function buildReference(folder: string): Promise<void> {
   );
 }
 
-/** The folder of the sources, as `deno doc` escapes it in links. */
-const SOURCES = pathToFileURL(root).href.replaceAll("/", "&#x2F;");
+/** A link to a source, as `deno doc` escapes it. */
+const SOURCES = new RegExp(`${pathToFileURL(root).href.replaceAll("/", "&#x2F;")}([^"]*)`, "g");
 
 /**
- * Adapts a page: sources are links to the repository, examples import the package by the name that all
- * runtimes know, and each icon is stored once. Inline icons are two thirds of the 40 MB that `deno doc`
- * writes.
+ * Adapts a page: it names its entry point, sources are links to the repository, examples import the
+ * package by the name that all runtimes know, and each icon is stored once. Inline icons are two thirds
+ * of the 40 MB that `deno doc` writes.
  */
-function sitePage(html: string, up: string, icons: Map<string, string>): string {
+function sitePage(html: string, path: string, icons: Map<string, string>): string {
+  const parts = path.split(/[\\/]/);
+  const up = "../".repeat(parts.length - 1);
+  const subpath = parts.slice(0, -1).filter((part) => part !== "~").join("/");
+  const entry = entryPoints.find(({ page }) => page === posix.join(REFERENCE, subpath, "/"));
+  const names = `<p class="import">Import it from <code>${entry?.npm}</code>, or from
+<code>${entry?.jsr}</code> if you installed that package from JSR
+(<a href="${up}../api">names by runtime</a>).</p>`;
   return html
-    .replaceAll(
-      new RegExp(`${SOURCES}([^"]*)`, "g"),
-      (_, path: string) => repositoryUrl(path.replaceAll("&#x2F;", "/")),
-    )
+    .replace("<html>", '<html lang="en">')
+    .replace(/<main[^>]*>/, (main) => subpath === "" && !path.includes("~") ? main : main + names)
+    .replaceAll(SOURCES, (_, file: string) => repositoryUrl(file.replaceAll("&#x2F;", "/")))
     .replaceAll("&quot;@lastcall/lastcall", "&quot;lastcall")
     .replaceAll(/(<svg[^>]*>)(.*?)<\/svg>/gs, (_, open: string, shape: string) => {
       const id = icons.get(shape) ?? `icon${icons.size}`;
       icons.set(shape, id);
       return `${open}<use href="${up}icons.svg#${id}"/></svg>`;
-    })
-    .replace("<html>", '<html lang="en">');
+    });
 }

@@ -3,7 +3,7 @@
 import { relative } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { type DefaultTheme, defineConfig, type UserConfig } from "vitepress";
+import { type DefaultTheme, defineConfigWithTheme, type UserConfig } from "vitepress";
 import llms from "vitepress-plugin-llms";
 import { BASE_VARIABLE, pageGroups, pageMarkdown, REFERENCE, repository, VERSION } from "./site.ts";
 
@@ -15,7 +15,7 @@ export interface SiteTheme extends DefaultTheme.Config {
 const docs = fileURLToPath(new URL("..", import.meta.url));
 const groups = pageGroups();
 
-const config: UserConfig<SiteTheme> = defineConfig<SiteTheme>({
+const config: UserConfig<SiteTheme> = defineConfigWithTheme<SiteTheme>({
   title: "lastcall",
   description: "Message loops and small services that shut down gracefully, on Deno, Bun and Node.",
   lang: "en",
@@ -25,6 +25,8 @@ const config: UserConfig<SiteTheme> = defineConfig<SiteTheme>({
   // `npm run docs` adds the reference to the build; addresses of the reader's own machine are examples.
   ignoreDeadLinks: [new RegExp(`(^|/)${REFERENCE}/`), /^https?:\/\/localhost/],
   markdown: {
+    // The comments of the default themes have too little contrast.
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
     config: (md) => {
       const render = md.renderer.rules.link_open!;
       md.renderer.rules.link_open = (tokens, index, options, env, self) => {
