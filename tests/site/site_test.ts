@@ -10,7 +10,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
+import process from "node:process";
 import { after, describe, it, test } from "node:test";
 import {
   assert,
@@ -20,11 +21,13 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import { parse as parseYaml } from "yaml";
 import config from "../../docs/.vitepress/config.ts";
 import { entryPoints, pageGroups, pageMarkdown, repository } from "../../docs/.vitepress/site.ts";
 import { findChromium, launchChromium } from "../../tools/chromium.ts";
 import { addVersion } from "../../tools/docs.ts";
-import { root } from "../../tools/runtimes.ts";
+import { run } from "../../tools/process.ts";
+import { root, runtimeBinary } from "../../tools/runtimes.ts";
 import { readVersion } from "../../tools/version.ts";
 import { flaws } from "../page/_browser.ts";
 import { BASE, serveFolder, siteBuild, siteUrl, SiteView } from "./_site.ts";
@@ -236,17 +239,22 @@ describe("the API reference", () => {
   });
 });
 
+/** Returns a build of one page, which names its base, its class and its version. */
+function smallBuild(): string {
+  const folder = temporary();
+  writeFileSync(
+    join(folder, "index.html"),
+    "/__lastcall_base__/a ___lastcall_base___a __lastcall_version__",
+  );
+  return folder;
+}
+
 describe("versions", () => {
-  it("versions live beside each other, and the root is the newest released one", async () => {
-    const built = await siteBuild();
+  it("versions live beside each other, and the root is the newest released one", () => {
     const into = temporary();
-    const rootVersion = () => {
-      const [, own] = /"version":"([^"]+)"|\\"version\\":\\"([^"\\]+)/.exec(
-        readFileSync(join(into, "index.html"), "utf8"),
-      )?.filter(Boolean) ?? [];
-      return own;
-    };
-    for (const it of ["0.9.0", "0.10.0", "0.9.1", "0.11.0-rc.1"]) addVersion(built, into, BASE, it);
+    for (const it of ["0.9.0", "0.10.0", "0.9.1", "0.11.0-rc.1"]) {
+      addVersion(smallBuild(), into, BASE, it);
+    }
     assertEquals(JSON.parse(readFileSync(join(into, "versions.json"), "utf8")), {
       latest: "0.10",
       versions: [
@@ -255,17 +263,15 @@ describe("versions", () => {
         { name: "0.9", version: "0.9.1" },
       ],
     });
-    assertEquals(rootVersion(), "0.10.0");
-    const url = await serveFolder(into);
-    for (const place of ["", "0.9/", "0.10/", "0.11/", "0.9/stopping", "0.9/reference/"]) {
-      const html = await (await fetch(url + place)).text();
-      assertLacks(html, /__lastcall/, place);
-      if (!place.includes("reference")) assertStringIncludes(html, `${BASE}${place}`);
-    }
+    const home = (folder: string) => readFileSync(join(into, folder, "index.html"), "utf8");
+    assertEquals(home(""), "/lastcall/a _lastcall_a 0.10.0");
+    assertEquals(home("0.9"), "/lastcall/0.9/a _lastcall_0_9_a 0.9.1");
+    assertEquals(home("0.10"), "/lastcall/0.10/a _lastcall_0_10_a 0.10.0");
+    assertEquals(home("0.11"), "/lastcall/0.11/a _lastcall_0_11_a 0.11.0-rc.1");
   });
 
-  it("a new version replaces all files of the root but not those of the host", async () => {
-    const built = await siteBuild();
+  it("a new version replaces all files of the root but not those of the host", () => {
+    const built = smallBuild();
     const into = temporary();
     addVersion(built, into, BASE, "1.0.0");
     for (const name of ["CNAME", "old.html"]) writeFileSync(join(into, name), "text");
@@ -276,12 +282,71 @@ describe("versions", () => {
     );
   });
 
-  it("an invalid base or version is refused before anything is written", async () => {
+  it("an invalid base or version is refused before anything is written", () => {
     const into = temporary();
-    const built = await siteBuild();
+    const built = smallBuild();
     assertThrows(() => addVersion(built, into, "lastcall", "1.0.0"), RangeError, '"lastcall"');
     assertThrows(() => addVersion(built, into, "/", "latest"), RangeError, '"latest"');
     assertEquals(globSync("*", { cwd: into }), []);
+  });
+
+  it("the workflow adds each tag to the branch, and keeps the older versions", async () => {
+    interface Step {
+      readonly name?: string;
+      readonly run: string;
+      readonly "working-directory"?: string;
+    }
+    const steps: readonly Step[] = parseYaml(read(".github/workflows/docs.yml")).jobs.docs.steps;
+    const scripts = steps.filter(({ name = "" }) => /^(?:Get|Build|Push)/.test(name));
+    assertEquals(scripts.length, 3);
+    const folder = temporary();
+    const git = async (...args: readonly string[]) => {
+      const { code, output } = await run("git", args, { cwd: folder });
+      assertEquals(code, 0, output);
+      return output;
+    };
+    await git("init", "--quiet", "--bare", "origin.git");
+    await git("clone", "--quiet", "origin.git", "sources");
+    writeFileSync(join(folder, "sources", "mod.ts"), "");
+    const inSources = ["-C", "sources", "-c", "user.name=a", "-c", "user.email=a@example.org"];
+    await git("-C", "sources", "add", "mod.ts");
+    await git(...inSources, "commit", "--quiet", "--message", "Sources");
+    await git("-C", "sources", "push", "--quiet", "origin", "HEAD");
+    // Stands for `npm run docs -- --base … --into …` with a small build.
+    writeFileSync(
+      join(folder, "npm"),
+      `#!${runtimeBinary("node")}
+import(${JSON.stringify(join(root, "tools/docs.ts"))}).then(({ addVersion }) => {
+  const [base, into] = ["--base", "--into"].map((it) => process.argv[process.argv.indexOf(it) + 1]);
+  addVersion(${JSON.stringify(smallBuild())}, into, base, process.env.VERSION);
+});
+`,
+      { mode: 0o755 },
+    );
+    for (const tag of ["0.1.0", "0.2.0", "0.2.0"]) {
+      const clone = mkdtempSync(join(folder, "clone-"));
+      await git("clone", "--quiet", join(folder, "origin.git"), clone);
+      for (const { run: script, "working-directory": place = "." } of scripts) {
+        const { code, output } = await run("bash", ["-e", "-o", "pipefail", "-c", script], {
+          cwd: join(clone, place),
+          env: {
+            PATH: [folder, process.env["PATH"]].join(delimiter),
+            GITHUB_REPOSITORY: "lastcall/lastcall",
+            GITHUB_REF_NAME: `v${tag}`,
+            VERSION: tag,
+          },
+        });
+        assertEquals(code, 0, output);
+      }
+    }
+    const log = await git("--git-dir=origin.git", "log", "--format=%s", "gh-pages");
+    assertEquals(log, "Documentation of v0.2.0\nDocumentation of v0.1.0\n");
+    const pages = ["versions.json", "0.1/index.html", "0.2/index.html", "index.html"];
+    const files = await git("--git-dir=origin.git", "ls-tree", "-r", "--name-only", "gh-pages");
+    assertEquals(pages.filter((page) => !files.split("\n").includes(page)), []);
+    assert(!files.includes("mod.ts\n"), "the branch has no sources");
+    const home = await git("--git-dir=origin.git", "show", "gh-pages:index.html");
+    assertEquals(home, "/lastcall/a _lastcall_a 0.2.0");
   });
 
   it(
