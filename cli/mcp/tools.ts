@@ -82,7 +82,7 @@ export const TOOLS: readonly Tool[] = [
     call: (context, name, { id, limit = DEFAULT_LIMIT, skip = 0 }) =>
       use(context, name, false, async (mailbox) => {
         const found = id === undefined
-          ? (await peek(mailbox, Number(limit) + Number(skip))).slice(Number(skip))
+          ? await peek(mailbox, Number(limit), Number(skip))
           : [await mailbox.get(String(id))];
         const messages = found.flatMap((message) => message ?? []);
         return { messages: messages.map((message) => shown(message, context)) };
@@ -97,9 +97,7 @@ export const TOOLS: readonly Tool[] = [
     properties: { limit: LIMIT, skip: SKIP },
     call: (context, name, { limit = DEFAULT_LIMIT, skip = 0 }) =>
       use(context, name, false, async (mailbox) => {
-        const found = (await peek(deadLettersOf(mailbox), Number(limit) + Number(skip))).slice(
-          Number(skip),
-        );
+        const found = await peek(deadLettersOf(mailbox), Number(limit), Number(skip));
         return { deadLetters: found.map(({ body }) => shown(body, context)) };
       }),
   },
@@ -135,7 +133,7 @@ export const TOOLS: readonly Tool[] = [
         const maxMessages = Number(limit ?? await deadLettersOf(mailbox).approximateCount());
         const redriven = await redrive(mailbox, {
           maxMessages,
-          ...(ids !== undefined && { only: ({ id }) => (ids as readonly string[]).includes(id) }),
+          ...(ids !== undefined && { ids: ids as readonly string[] }),
         });
         return { redriven };
       }),
