@@ -1,7 +1,7 @@
 // What the site shows: the order of its pages, the entry points of the package, and how the Markdown of
 // the repository becomes the Markdown of a page.
 
-import { globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fencedBlocks, MARKER } from "../../tools/markdown.ts";
@@ -99,8 +99,8 @@ const ORDER: readonly (readonly [group: string, names: readonly string[]])[] = [
 export function pageGroups(): readonly PageGroup[] {
   const names = globSync(["*.md", "recipes/*.md"], { cwd: docs })
     .map((path) => path.replaceAll("\\", "/").replace(/\.md$/, ""))
-    .filter((name) => posix.basename(name) !== "README")
-    .sort();
+    .filter((name) => name !== "README")
+    .sort((a, b) => placeInOverview(a) - placeInOverview(b) || a.localeCompare(b, "en"));
   const listed = new Set<string>();
   const groups = ORDER.map(([text, wanted]) => {
     const own = wanted.flatMap((it) => names.filter((name) => posix.matchesGlob(name, it)));
@@ -112,9 +112,17 @@ export function pageGroups(): readonly PageGroup[] {
     .map(({ text, own }) => ({ text, items: own.map(pageLink) }));
 }
 
+/** Returns where the README of a page's folder links to the page: that README comes first. */
+function placeInOverview(name: string): number {
+  const overview = join(docs, posix.dirname(name), "README.md");
+  return existsSync(overview)
+    ? readFileSync(overview, "utf8").indexOf(`](${posix.basename(name)}.md)`)
+    : 0;
+}
+
 function pageLink(name: string): PageLink {
   const [, text = name] = /^# (.+)$/m.exec(readFileSync(join(docs, `${name}.md`), "utf8")) ?? [];
-  return { text: text.replaceAll("`", ""), link: `/${name}` };
+  return { text: text.replaceAll("`", ""), link: `/${name}`.replace(/README$/, "") };
 }
 
 /** Returns the address of a file of the repository, at the version that is built. */
@@ -160,7 +168,10 @@ function withSiteLinks(line: string, folder: string): string {
     if (/^(?:`|#|\/|[a-z][a-z0-9+.-]*:)/i.test(target)) return target;
     const [place = "", anchor] = target.split("#");
     const file = posix.join("docs", folder, decodeURIComponent(place));
-    if (file.startsWith("docs/")) return target;
+    // A README is the first page of its folder.
+    if (file.startsWith("docs/")) {
+      return target.replace(/(^|\/)README\.md(?=#|$)/, (_, slash: string) => slash || "./");
+    }
     const entry = entryPoints.find(({ source }) => source === file);
     if (entry !== undefined) return `${posix.relative(folder, entry.page)}/`;
     return repositoryUrl(file) + (anchor === undefined ? "" : `#${anchor}`);

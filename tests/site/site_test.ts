@@ -58,7 +58,8 @@ function temporary(): string {
 test("every page of docs/ is in the navigation once, under its first heading", () => {
   const files = globSync(["docs/*.md", "docs/recipes/*.md"], { cwd: root })
     .map((file) => file.replaceAll("\\", "/").replace(/^docs|\.md$/g, ""))
-    .filter((name) => !name.endsWith("/README"));
+    .filter((name) => name !== "/README")
+    .map((name) => name.replace(/README$/, ""));
   assertGreater(files.length, 20);
   assertEquals(links.map(({ link }) => link).sort(), files.sort());
   assertEquals(links.find(({ link }) => link === "/stopping")?.text, "Graceful shutdown");
@@ -67,7 +68,8 @@ test("every page of docs/ is in the navigation once, under its first heading", (
 test("the first page links to every guide, also when it is read on GitHub", () => {
   const home = read("docs/README.md");
   const missing = links.filter(({ link }) =>
-    !link.startsWith("/recipes/") && !home.includes(`](${link.slice(1)}.md)`)
+    !/^\/recipes\/./.test(link) &&
+    !home.includes(`](${link.slice(1).replace(/\/$/, "/README")}.md)`)
   );
   assertEquals(missing, []);
 });
@@ -81,8 +83,11 @@ test("links out of docs/ lead to the repository or the reference, others stay", 
       `[n](${repository}/blob/v__lastcall_version__/LICENSE)`,
   );
   assertEquals(
-    pageMarkdown("[a](../../mod.ts) [b](../c.md)", "recipes/d.md"),
-    "[a](../reference/lastcall/) [b](../c.md)",
+    pageMarkdown(
+      "[a](../../mod.ts) [b](../c.md) [d](README.md#e) [f](../g/README.md)",
+      "recipes/d.md",
+    ),
+    "[a](../reference/lastcall/) [b](../c.md) [d](./#e) [f](../g/)",
   );
 });
 
@@ -165,8 +170,9 @@ describe("the built site", () => {
     const index = await textOf("llms.txt");
     const full = await textOf("llms-full.txt");
     for (const { link, text } of links) {
-      assertStringIncludes(index, `[${text}](${BASE}${link.slice(1)}.md)`);
-      const response = await get(`.${link}.md`);
+      const place = link.replace(/^\/|\/$/g, "");
+      assertStringIncludes(index, `[${text}](${BASE}${place}.md)`);
+      const response = await get(`${place}.md`);
       assertEquals(response.status, 200, link);
       const page = await response.text();
       assertMatch(page, new RegExp(`^# .*${text.split(" ")[0]}`, "m"));
