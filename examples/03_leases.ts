@@ -49,5 +49,5 @@ async function roast(title: string, lease: LeaseExtenderOptions | false, stuckMs
 
 await roast("Without a lease, another worker receives the message as well:", false);
 await roast("With a lease, the message is handled once (the default):", {});
-// Without heartbeats for 200 ms the lease is not extended, and another worker gets the message.
-await roast("A stuck handler loses its lease:", { beatWithinMs: 200 }, 600);
+// Without heartbeats for 300 ms the lease is not extended, and another worker gets the message.
+await roast("A stuck handler loses its lease:", { beatWithinMs: 300 }, 1_000);

@@ -42,10 +42,10 @@ const bank = new MailboxLoop({
   backoff: { minMs: 20 },
   log: silentLog, // it would log the failure and the expired message
   handler: async ({ body: { account, number } }, { attempt }) => {
-    await systemClock.sleep(10);
     // Transfer 2 waits for its retry, and transfer 3 of this account waits for transfer 2.
     if (account === "ada" && number === 2 && attempt === 1) throw new Error("the line is busy");
     console.log(`${account}: transfer ${number}, attempt ${attempt}`);
+    await systemClock.sleep(10); // the work
   },
 });
 const { counts } = await new LoopGroup([bank]).run({ maxMessages: 12 }); // eleven, and one retry
