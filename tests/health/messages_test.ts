@@ -281,8 +281,6 @@ describe("requests about messages that cannot be answered", () => {
   });
 
   it("an engine that does not answer is answered with 503 after checkTimeoutMs", async () => {
-    const asked = deferred();
-    const frozen = () => (asked.resolve(), new Promise<never>(() => {}));
     const calls = [
       ["peek", (desk: Desk) => desk.get("/messages"), {}],
       ["get", (desk: Desk) => desk.get("/messages/tea"), {}],
@@ -294,6 +292,8 @@ describe("requests about messages that cannot be answered", () => {
     ] as const;
     for (const [name, call, changed] of calls) {
       const desk = new Desk();
+      const asked = deferred();
+      const frozen = () => (asked.resolve(), new Promise<never>(() => {}));
       Object.defineProperty(desk.mailbox, name, { value: frozen });
       const answer = call(desk);
       await asked.promise;
@@ -307,16 +307,21 @@ describe("requests about messages that cannot be answered", () => {
     const desk = new Desk();
     await desk.deadLetter("a", "b", "c");
     const send = desk.mailbox.send.bind(desk.mailbox);
+    const [begun, begunAgain] = [deferred(), deferred()];
     let sent = 0;
     const slow = async (...message: Parameters<typeof send>) => {
-      await desk.clock.sleep(++sent < 3 ? 900 : 10_000);
+      const slept = desk.clock.sleep(++sent < 3 ? 900 : 10_000);
+      (sent < 3 ? begun : begunAgain).resolve();
+      await slept;
       return await send(...message);
     };
     Object.defineProperty(desk.mailbox, "send", { value: slow });
     const first = desk.post("/redrive", { ids: ["a", "b"] });
+    await begun.promise;
     await desk.clock.advance(1_800);
     assertEquals(await first, [200, { mailbox: "orders", redriven: 2, missing: [] }]);
     const second = desk.post("/redrive", { ids: ["c"] });
+    await begunAgain.promise;
     await desk.clock.advance(2_000);
     const [status, { redriven }] = await second;
     assertEquals([status, redriven], [503, 0]);
