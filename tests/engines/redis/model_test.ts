@@ -101,12 +101,13 @@ class Pair {
         await this.compare((engine) => engine.rateLimit!(limit));
         return await this.#receive(count);
       }
-      default:
+      default: {
         if (below(10) === 0) await this.compare((engine) => engine.purge());
         await this.compare((engine) => engine.count());
         await this.compare(async (engine) => (await engine.peek(count)).map(comparable));
         const skip = below(2 * count);
         await this.compare(async (engine) => (await engine.peek(count, skip)).map(comparable));
+      }
     }
   }
 
