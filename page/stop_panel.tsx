@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
 import { PHASES } from "../src/lifecycle/group_events.ts";
-import { Cell, RowHeader, Section, Table } from "./parts.tsx";
+import { Cell, Fact, RowHeader, Section, Table } from "./parts.tsx";
 import { count, duration, plain, several, title } from "./format.ts";
 
 /** The phases that the panel shows: all but `starting`. */
@@ -93,19 +93,5 @@ function WorkInFlight({ status }: { readonly status: Status }): JSX.Element | nu
       </Table>
       {more > 0 && <p class="more">and {count(more)} more</p>}
     </>
-  );
-}
-
-function Fact(
-  { name, children }: {
-    readonly name: string;
-    readonly children: JSX.Element["props"]["children"];
-  },
-): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
