@@ -24,6 +24,10 @@ export function processRuntime(
         : ["SIGTERM", "SIGINT"] as const;
     },
     inWorker: inNodeWorker,
+    identity: () => ({
+      pid: process.pid,
+      hostName: process.getBuiltinModule("node:os").hostname(),
+    }),
     memoryBytes: () => process.memoryUsage.rss(),
     onSignal(signal: SignalName, listener: () => void) {
       // In a worker `process.on` accepts the listener and never calls it.

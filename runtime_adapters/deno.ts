@@ -6,6 +6,7 @@
 
 import type {
   HttpServer,
+  ProcessIdentity,
   RequestHandler,
   Runtime,
   ServeOptions,
@@ -29,10 +30,13 @@ interface DenoNamespace {
   memoryUsage(): { readonly rss: number };
   readonly env: { get(name: string): string | undefined };
   readonly permissions: {
-    querySync(permission: { readonly name: "env"; readonly variable: string }): {
-      readonly state: string;
-    };
+    querySync(
+      permission:
+        | { readonly name: "env"; readonly variable: string }
+        | { readonly name: "sys"; readonly kind: "hostname" },
+    ): { readonly state: string };
   };
+  hostname(): string;
   consoleSize(): { readonly columns: number; readonly rows: number };
   readonly pid: number;
   addSignalListener(signal: SignalName, listener: () => void): void;
@@ -89,6 +93,13 @@ function isDumb(): boolean {
   return state === "granted" && env.get("TERM") === "dumb";
 }
 
+/** Reads the host name only with permission, so that Deno does not prompt for it. */
+function identity(): ProcessIdentity {
+  const { pid, permissions } = deno();
+  const { state } = permissions.querySync({ name: "sys", kind: "hostname" });
+  return { pid, ...(state === "granted" && { hostName: deno().hostname() }) };
+}
+
 /** Falls back to 80 by 24: `consoleSize` fails when neither stdin nor stdout is a terminal. */
 function size(): { readonly columns: number; readonly rows: number } {
   try {
@@ -117,6 +128,7 @@ export const denoRuntime: Runtime = {
   },
   terminal,
   keepAlive,
+  identity,
   memoryBytes: () => deno().memoryUsage().rss,
   onExit(listener) {
     globalThis.addEventListener("unload", listener);

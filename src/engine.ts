@@ -62,6 +62,7 @@ export {
   MAX_VISIBILITY_MS,
   type PauseOptions,
   type PeekedMessage,
+  type PeekOptions,
   type QueueStats,
   type ReplyAddress,
   type RequestOptions,

@@ -39,6 +39,14 @@ export interface BeatRecord {
   readonly ageMs: number;
 }
 
+/** The process, and the machine that it runs on. */
+export interface ProcessIdentity {
+  /** The process id. */
+  readonly pid: number;
+  /** The host name, where the process may read it. */
+  readonly hostName?: string;
+}
+
 /** Options of {@linkcode Runtime.watchEventLoop}. */
 export interface EventLoopWatchOptions {
   /** The thread ends the process when the event loop is blocked for longer than this. */
@@ -127,6 +135,8 @@ export interface Runtime {
   readonly stopSignals: readonly SignalName[];
   /** Adds a listener and returns its remover. Throws when the platform cannot deliver the signal. */
   onSignal(signal: SignalName, listener: () => void): () => void;
+  /** Returns the process id and the host name. Missing where the platform does not tell. */
+  identity?(): ProcessIdentity;
   /** Returns the resident memory of the process in bytes. Missing where the platform does not tell. */
   memoryBytes?(): number;
   /** Returns true in a worker thread, where `exit` ends the thread and not the process. */

@@ -14,7 +14,7 @@ import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { CronRun, type CronRunConfig } from "./_cron_run.ts";
 import { Schedule } from "./schedule.ts";
-import type { CatchUp, CronSlot } from "./slot.ts";
+import type { CatchUp, CronSlot, CronStatus } from "./slot.ts";
 import { SlotRecord } from "./_slot_record.ts";
 
 const CATCH_UP: readonly CatchUp[] = ["none", "last", "all"];
@@ -83,6 +83,8 @@ export class CronLoop<T, R = unknown> extends BaseLoop {
   readonly #source: Mailbox<T, R> | string;
   #mailbox: Mailbox<T, R> | undefined;
   #current: CronRun<T, R> | undefined;
+  /** The next slot after a time, which the status asks for every second. */
+  #found: { readonly after: number; readonly next: Date | undefined } | undefined;
 
   /**
    * Checks the options. Nothing starts before `run`.
@@ -128,13 +130,25 @@ export class CronLoop<T, R = unknown> extends BaseLoop {
   /** The next slot of the schedule; undefined when there is none. */
   get next(): Date | undefined {
     const now = this.clock.now();
-    return this.#config.schedule.next(new Date(Math.max(now, this.#current?.position ?? now)));
+    const after = Math.max(now, this.#current?.position ?? now);
+    const { after: from = Infinity, next: until } = this.#found ?? {};
+    // The slot holds until its time comes. Without a next slot, none follows a later time either.
+    if (after < from || until !== undefined && after >= until.getTime()) {
+      this.#found = { after, next: this.#config.schedule.next(new Date(after)) };
+    }
+    return this.#found?.next;
   }
 
   /** The last slot that this run, or the last one, has sent or found sent; undefined before the first. */
   get last(): Date | undefined {
     const last = this.#current?.last;
     return last === undefined ? undefined : new Date(last);
+  }
+
+  /** The last and the next slot, as the status of the group shows them. */
+  get cron(): CronStatus {
+    const { last, next } = this;
+    return { ...(last && { last: last.getTime() }), ...(next && { next: next.getTime() }) };
   }
 
   /** False while slots cannot be sent, or the mailbox reports a problem or is not open yet. */

@@ -21,4 +21,4 @@
 
 export { CronLoop, type CronLoopOptions } from "./cron_loop.ts";
 export { Schedule } from "./schedule.ts";
-export type { CatchUp, CronSlot } from "./slot.ts";
+export type { CatchUp, CronSlot, CronStatus } from "./slot.ts";

@@ -18,6 +18,14 @@ export interface CronSlot {
   readonly id: string;
 }
 
+/** The last and the next slot of a cron loop, in milliseconds since the Unix epoch. */
+export interface CronStatus {
+  /** The last slot whose message this process sent or found sent. */
+  readonly last?: number;
+  /** The next slot; missing when there is none. */
+  readonly next?: number;
+}
+
 /** Returns the id of the message of a slot. */
 export function slotId(name: string, at: number): string {
   return `cron:${name}:${isoTime(at)}`;

@@ -4,7 +4,8 @@ import type { Log } from "../log.ts";
 
 /** Options of a query to a system that may be unreachable. */
 export interface CachedQueryOptions<T> {
-  readonly ask: () => Promise<T>;
+  /** Asks. `signal` aborts when the answer took too long. */
+  readonly ask: (signal: AbortSignal) => Promise<T>;
   /** The fields of its log lines, as in `{ mailbox: "orders" }`. */
   readonly fields: Readonly<Record<string, string>>;
   /** How long an answer may take. */
@@ -67,18 +68,19 @@ export class CachedQuery<T> {
 
   async #ask(freshMs: number): Promise<void> {
     const { ask, clock, timeoutMs } = this.#options;
-    let late = false;
+    const late = new AbortController();
+    const { signal } = late;
     let retryMs = freshMs;
-    const answered = Promise.resolve().then(ask).then(
+    const answered = Promise.resolve().then(() => ask(signal)).then(
       (answer) => {
-        if (late) return;
+        if (signal.aborted) return;
         this.#answer = answer;
         this.#reachable = true;
       },
-      (error) => late || this.#failed(error),
+      (error) => signal.aborted || this.#failed(error),
     );
     if (!await settlesWithin(answered, timeoutMs, clock)) {
-      late = true;
+      late.abort();
       retryMs = Math.max(freshMs, TIMEOUT_RETRY_MS);
       this.#failed(new NoAnswerError(`no answer within ${timeoutMs} ms`));
     }

@@ -1,16 +1,14 @@
-import type { Context, Hono as HonoApp } from "hono";
+import type { Hono as HonoApp } from "hono";
 import type { bearerAuth } from "hono/bearer-auth";
 import { checkInterval } from "../_checks.ts";
 import { settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { errorText } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
 import type { Log } from "../log.ts";
-import { redrive } from "../loops/redrive.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
 import { Broadcast } from "./_broadcast.ts";
-import { readDeadLetters } from "./mailbox_answer.ts";
+import { HistoryRecorder } from "./_history.ts";
+import { addMessageRoutes } from "./_message_routes.ts";
 import {
   groupMetrics,
   PROMETHEUS_TYPE,
@@ -29,9 +27,6 @@ export interface HonoPackage {
 
 /** The default of {@linkcode HealthOptions.checkTimeoutMs}. */
 const CHECK_TIMEOUT_MS = 1_000;
-
-/** The most messages that one request redrives, so that it ends. */
-const MAX_REDRIVEN = 1_000;
 
 const NO_STORE = { "cache-control": "no-store" };
 
@@ -58,18 +53,19 @@ interface Config {
   readonly log: Log;
 }
 
-/** Returns the app, and its event streams. `hosted` says that its server ends the streams by `close`. */
+/** Returns the app, and `close`, which ends its event streams and its timers. `hosted` says that its server calls it. */
 export function healthRoutes(
   { Hono, bearerAuth }: HonoPackage,
   group: Inspectable,
   options: HealthOptions,
   hosted: boolean,
-): { readonly app: HonoApp; readonly events: Broadcast } {
+): { readonly app: HonoApp; readonly close: () => void } {
   const { checks = {}, token, clock = systemClock } = options;
   const log = safeLog(options.log);
   const timeoutMs = checkInterval("checkTimeoutMs", options.checkTimeoutMs ?? CHECK_TIMEOUT_MS);
   const source = new StatusSource(group, options, timeoutMs);
   const events = new Broadcast(group, source, { hosted, clock, log });
+  const recorder = new HistoryRecorder(group, source, clock);
   const app: HonoApp = new Hono();
 
   app.get("/health/live", ({ req }) => {
@@ -99,7 +95,12 @@ export function healthRoutes(
     return new Response(prometheusText(metrics), { headers: { "content-type": PROMETHEUS_TYPE } });
   });
 
-  app.get("/status", async (context) => context.json(await source.fresh(), 200, NO_STORE));
+  app.get("/status", async (context) => {
+    const isSummary = context.req.query("summary") === "true";
+    return context.json(isSummary ? source.summary() : await source.fresh(), 200, NO_STORE);
+  });
+
+  app.get("/history", (context) => context.json(recorder.history, 200, NO_STORE));
 
   app.get("/events", (context) => {
     if (events.full) return context.json({ error: "too many clients" }, 503, NO_STORE);
@@ -114,10 +115,20 @@ export function healthRoutes(
   });
 
   if (token !== undefined) {
-    const auth = bearerAuth({ token: checkToken(token) });
+    const [none, wrong] = [{ error: "send the token of the health app" }, { error: "wrong token" }];
+    const auth = bearerAuth({
+      token: checkToken(token),
+      noAuthenticationHeader: { message: none },
+      invalidAuthenticationHeader: { message: none },
+      invalidToken: { message: wrong },
+    });
     addControls(app, auth, { group, source, timeoutMs, clock, log });
   }
-  return { app, events };
+  const close = () => {
+    recorder.close();
+    events.close();
+  };
+  return { app, close };
 }
 
 /** Adds the routes that need the token. */
@@ -138,42 +149,10 @@ function addControls(
     return context.json({ status: "resumed" });
   });
 
-  app.get("/dead-letters", auth, async (context) => {
-    const mailbox = mailboxOf(context, source);
-    if (mailbox instanceof Response) return mailbox;
-    let letters: Awaited<ReturnType<typeof readDeadLetters>>;
-    const reading = readDeadLetters(mailbox).then((found) => void (letters = found));
-    await settlesWithin(reading, timeoutMs, clock);
-    if (letters !== undefined) return context.json({ mailbox: mailbox.name, letters });
-    return context.json({ error: `cannot read the dead letters of "${mailbox.name}" now` }, 503);
+  addMessageRoutes(app, auth, {
+    mailbox: (name) => source.mailbox(name),
+    ...{ timeoutMs, clock, log },
   });
-
-  app.post("/redrive", auth, async (context) => {
-    const mailbox = mailboxOf(context, source);
-    if (mailbox instanceof Response) return mailbox;
-    try {
-      // Only as many as there are now: a message that fails again must not be redriven without an end.
-      const count = await mailbox.deadLetters.approximateCount();
-      const maxMessages = Math.min(count, MAX_REDRIVEN);
-      const redriven = maxMessages > 0 ? await redrive(mailbox, { maxMessages, clock }) : 0;
-      return context.json({ mailbox: mailbox.name, redriven });
-    } catch (error) {
-      log.error("redrive failed", { mailbox: mailbox.name, error });
-      return context.json({ error: errorText(error) }, 503);
-    }
-  });
-}
-
-type Redrivable = Mailbox<unknown> & Required<Pick<Mailbox<unknown>, "deadLetters">>;
-
-/** Returns the mailbox that a request names, or the error response. */
-function mailboxOf(context: Context, source: StatusSource): Redrivable | Response {
-  const name = context.req.query("mailbox");
-  if (name === undefined) return context.json({ error: "name a mailbox: ?mailbox=…" }, 400);
-  const mailbox = source.mailbox(name) as Partial<Redrivable> | undefined;
-  if (mailbox === undefined) return context.json({ error: `there is no mailbox "${name}"` }, 404);
-  if (mailbox.deadLetters !== undefined && mailbox.send !== undefined) return mailbox as Redrivable;
-  return context.json({ error: `mailbox "${name}" has no dead letters` }, 404);
 }
 
 /** The result of one check. The reason is public; the error goes only to the log. */

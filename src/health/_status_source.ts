@@ -1,8 +1,11 @@
+import manifest from "../../deno.json" with { type: "json" };
 import { type Clock, systemClock } from "../clock.ts";
+import type { CronStatus } from "../cron/slot.ts";
 import { safeLog } from "../library_log.ts";
 import type { LoopHealth } from "../lifecycle/health_snapshot.ts";
 import { type InFlight, NO_COUNTS, type Runnable, sumCounts } from "../lifecycle/runnable.ts";
 import { settlesWithin } from "../_promises.ts";
+import { systemRandom } from "../random.ts";
 import { knownRuntime } from "../runtime.ts";
 import type { Metric } from "../telemetry/metrics.ts";
 import { CachedQuery } from "./_cached_query.ts";
@@ -14,8 +17,10 @@ import {
   readMailbox,
 } from "./mailbox_answer.ts";
 import { leaseCounters } from "./_metrics.ts";
+import { Replicas } from "./_replicas.ts";
 import type { HealthOptions, Inspectable, WatchedMailbox } from "./health_options.ts";
-import type { AgentStatusLine, LoopStatus, Status, Totals } from "./status.ts";
+import type { HealthMember } from "./health_options.ts";
+import type { LoopStatus, ProcessStatus, Status, Totals } from "./status.ts";
 
 /** The most entries of work in flight per loop. */
 const MAX_WORK = 20;
@@ -31,7 +36,9 @@ export class StatusSource {
   readonly #clock: Clock;
   readonly #rates: Rates;
   readonly #mailboxes = new Map<string, [WatchedMailbox, CachedQuery<MailboxAnswer>]>();
-  readonly #board: CachedQuery<readonly AgentStatusLine[]> | undefined;
+  readonly #process: ProcessStatus;
+  readonly #board: CachedQuery<readonly HealthMember[]> | undefined;
+  readonly #replicas: Replicas | undefined;
 
   constructor(group: Inspectable, options: HealthOptions, timeoutMs: number) {
     this.#group = group;
@@ -39,8 +46,12 @@ export class StatusSource {
     this.#timeoutMs = timeoutMs;
     this.#clock = options.clock ?? systemClock;
     this.#rates = new Rates(this.#clock);
-    const { board } = options;
+    this.#process = processStatus(options, this.#clock);
+    const { board, replicas = [] } = options;
     this.#board = board && this.#query("board", "agents", async () => await board.list());
+    if (board === undefined && options.replicas === undefined) return;
+    const queries = { timeoutMs, clock: this.#clock, log: safeLog(options.log) };
+    this.#replicas = new Replicas(this.#process, replicas, queries);
   }
 
   /** Resolves with the status after old answers are refreshed. Does not wait for unreachable engines. */
@@ -51,12 +62,28 @@ export class StatusSource {
 
   /** Resolves when the answers are fresh, as far as the engines are reachable. */
   async refreshed(): Promise<void> {
-    await Promise.all(this.#refresh());
+    await Promise.all([...this.#refreshMailboxes(), this.#refreshOthers()]);
   }
 
   /** Returns the status with the last answers, and refreshes old ones for the next call. */
   known(): Status {
-    this.#refresh();
+    this.#refreshMailboxes();
+    void this.#refreshOthers();
+    return {
+      ...this.#own(),
+      mailboxes: [...this.#mailboxes.values()].map((entry) => mailboxStatus(...entry)),
+      ...this.#agents(),
+      ...(this.#replicas && { replicas: this.#replicas.known() }),
+    };
+  }
+
+  /** Returns the status without loops, mailboxes, agents and replicas. Asks no engine. */
+  summary(): Omit<Status, "loops" | "mailboxes"> {
+    const { loops: _, ...summary } = this.#own();
+    return summary;
+  }
+
+  #own(): Omit<Status, "mailboxes"> {
     const health = this.#group.health();
     const byName = new Map(this.#group.loops.map((loop) => [loop.name, loop]));
     const loops = health.loops.map((loop) => this.#loop(loop, byName.get(loop.name)));
@@ -65,11 +92,10 @@ export class StatusSource {
       ...health,
       at: this.#clock.now(),
       ...(runtime !== undefined && { runtime }),
+      process: this.#process,
       controls: this.#options.token !== undefined,
       totals: totalsOf(loops),
       loops,
-      mailboxes: [...this.#mailboxes.values()].map((entry) => mailboxStatus(...entry)),
-      ...this.#agents(),
     };
   }
 
@@ -87,14 +113,25 @@ export class StatusSource {
     });
   }
 
-  #refresh(): readonly (Promise<void> | undefined)[] {
-    return [...this.#refreshMailboxes(), this.#board?.refresh(FRESH_MS)];
+  /** Asks the engines of the first `max` mailboxes. Returns the counts of all of these by name. */
+  async sample(max: number): Promise<ReadonlyMap<string, Partial<MailboxAnswer>>> {
+    await Promise.all(this.#refreshMailboxes(max));
+    return new Map(
+      [...this.#mailboxes.values()].slice(0, max).map(([mailbox, { reachable, answer }]) => {
+        return [mailbox.name, reachable && !isClosed(mailbox) ? answer ?? {} : {}];
+      }),
+    );
   }
 
-  #refreshMailboxes(): readonly (Promise<void> | undefined)[] {
+  async #refreshOthers(): Promise<void> {
+    await this.#board?.refresh(FRESH_MS);
+    await this.#replicas?.refresh(healthUrls(this.#board?.answer ?? []));
+  }
+
+  #refreshMailboxes(max: number = Infinity): readonly (Promise<void> | undefined)[] {
     this.#addMailboxes();
     const freshMs = Math.max(FRESH_MS, FRESH_MS_PER_MAILBOX * this.#mailboxes.size);
-    return [...this.#mailboxes.values()].map(([mailbox, query]) => {
+    return [...this.#mailboxes.values()].slice(0, max).map(([mailbox, query]) => {
       return isClosed(mailbox) ? undefined : query.refresh(freshMs);
     });
   }
@@ -126,7 +163,7 @@ export class StatusSource {
   }
 
   #loop(health: LoopHealth, loop: Runnable | undefined): LoopStatus {
-    const { counts, mailbox, messagesInFlight: messages } = loop ?? {};
+    const { counts, mailbox, messagesInFlight: messages, cron } = (loop ?? {}) as CronRunnable;
     const leases = leaseCounters(loop);
     const perSecond = counts && this.#rates.perSecond(health.name, counts.acknowledged);
     return {
@@ -137,6 +174,7 @@ export class StatusSource {
       ...(perSecond !== undefined && { perSecond }),
       ...(leases && { leases: { ...leases } }),
       ...(mailbox && { mailbox: mailbox.name }),
+      ...(cron && { cron }),
     };
   }
 
@@ -151,6 +189,28 @@ export class StatusSource {
       boardReachable: reachable,
     };
   }
+}
+
+/** A loop, which may be a `CronLoop`. */
+type CronRunnable = Partial<Runnable> & { readonly cron?: CronStatus };
+
+/** Describes this process. */
+function processStatus({ name, version }: HealthOptions, clock: Clock): ProcessStatus {
+  const { pid, hostName = "unnamed" } = knownRuntime()?.identity?.() ?? {};
+  return {
+    id: systemRandom.id(),
+    name: name ?? hostName,
+    ...(pid !== undefined && { pid }),
+    startedAt: clock.now(),
+    ...(version !== undefined && { version }),
+    lastcall: manifest.version,
+  };
+}
+
+/** Returns what the members that run have published as the address of their health app. */
+function healthUrls(members: readonly HealthMember[]): readonly unknown[] {
+  return members.filter(({ status }) => status === "running" || status === "shutting_down")
+    .flatMap(({ metadata }) => metadata?.["healthUrl"] ?? []);
 }
 
 /** Returns the oldest work, oldest first. It sorts only the entries that it keeps. */

@@ -20,7 +20,10 @@ export interface Inspectable {
   pause(): Promise<void>;
   /** Takes work again after `pause`. */
   resume(): void;
-  /** Adds a listener and returns its remover. Without this, events report changes up to a second later. */
+  /**
+   * Adds a listener and returns its remover. Without this, events report changes up to a second later, and
+   * `/history` is empty.
+   */
   on?(kind: "phase" | "loop", listener: () => void): () => void;
 }
 
@@ -29,10 +32,16 @@ export type WatchedMailbox =
   & Pick<Mailbox<never>, "name" | "approximateCount">
   & Partial<Pick<Mailbox<never>, "stats">>;
 
+/** An agent on a board. */
+export interface HealthMember extends AgentStatusLine {
+  /** What it has published. `healthUrl` is the address of its health app. */
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
 /** A list of agents and their states, such as a `Board` of `./coordination`. */
 export interface AgentBoard {
   /** Returns all agents. */
-  list(): Promise<readonly AgentStatusLine[]>;
+  list(): Promise<readonly HealthMember[]>;
 }
 
 /** A health check. It fails by throwing, rejecting, returning false or timing out. */
@@ -45,13 +54,26 @@ export interface HealthOptions {
   /** How long each check and each mailbox query may take. @default {1_000} */
   readonly checkTimeoutMs?: number;
   /**
-   * The bearer token for pause, resume, redrive and the errors of dead letters. Without it these paths do
-   * not exist.
+   * The bearer token for pause and resume, and for messages and dead letters with their bodies. Without it
+   * these paths do not exist.
    */
   readonly token?: string;
   /** Mailboxes that `/metrics` and `/status` report besides those of the loops. */
   readonly mailboxes?: readonly WatchedMailbox[];
-  /** The board whose agents `/status` reports. */
+  /** The name of this process in the status. @default {the host name} */
+  readonly name?: string;
+  /** The version of the application in the status. */
+  readonly version?: string;
+  /**
+   * The addresses of the health apps of other processes, whose state `/status` reports: `http` or `https` URLs,
+   * or a function that returns them. It may name this process too. At most 50 are asked, at most every 2 s,
+   * while clients read the status.
+   */
+  readonly replicas?: readonly string[] | (() => readonly string[] | Promise<readonly string[]>);
+  /**
+   * The board whose agents `/status` reports. The `healthUrl` in the metadata of an agent is the address of a
+   * replica.
+   */
   readonly board?: AgentBoard;
   /** Further metrics, such as those of a worker pool. */
   readonly metrics?: readonly MetricSource[];

@@ -38,11 +38,11 @@ export async function serveHealth(
   address: { readonly port: number; readonly hostname: string },
   options: HealthOptions,
 ): Promise<(context: { readonly signal: AbortSignal }) => Promise<void>> {
-  const { app, events } = healthRoutes(hono, group, options, true);
+  const { app, close } = healthRoutes(hono, group, options, true);
   const server = await listen(runtime, address, (request) => app.fetch(request));
   const { clock = systemClock } = options;
   return async ({ signal }) => {
-    events.close();
+    close();
     const cutOff = new AbortController();
     const unlink = onAbort(signal, () => cutOff.abort());
     const cancel = clock.schedule(LAST_EVENT_MS, () => cutOff.abort());

@@ -1,6 +1,7 @@
 import { isMailboxError } from "../mailbox/errors.ts";
-import type { DeadLetter, Mailbox, MailboxStats } from "../mailbox/mailbox.ts";
+import type { Mailbox, MailboxStats } from "../mailbox/mailbox.ts";
 import { type Metric, metric } from "../telemetry/metrics.ts";
+import { letterOf } from "./_message_page.ts";
 import { type CachedQuery, NoAnswerError } from "./_cached_query.ts";
 import type { WatchedMailbox } from "./health_options.ts";
 import type { LetterStatus, MailboxStatus } from "./status.ts";
@@ -14,22 +15,13 @@ export interface MailboxAnswer extends Partial<MailboxStats> {
   readonly letters?: readonly LetterStatus[];
 }
 
-/** A dead letter with its error, which only requests with the token may read. */
-interface DeadLetterDetail extends LetterStatus {
-  /** The error of the last attempt. */
-  readonly error?: string;
-  /** When its message was sent, in milliseconds since the Unix epoch. */
-  readonly enqueuedAt: number;
-}
-
 /** Reads the counts and the oldest dead letters of a mailbox. */
 export async function readMailbox(mailbox: WatchedMailbox): Promise<MailboxAnswer> {
   const stats = await mailbox.stats?.();
   if (stats === undefined) return { messages: await mailbox.approximateCount() };
   const messages = await countAll(mailbox, stats);
   if (stats.dead === undefined) return { messages, ...stats };
-  const letters = (stats.dead > 0 ? await readDeadLetters(mailbox) : [])
-    ?.map(({ id, reason, deliveryCount, deadAt }) => ({ id, reason, deliveryCount, deadAt }));
+  const letters = stats.dead > 0 ? await readDeadLetters(mailbox) : [];
   return { messages, ...stats, ...(letters && { letters }) };
 }
 
@@ -43,23 +35,15 @@ export async function countAll(
     : waiting + delayed + inFlight;
 }
 
-/** Returns the oldest dead letters with their errors; undefined where the engine cannot peek. */
-export async function readDeadLetters(
+/** Returns the public part of the oldest dead letters; undefined where the engine cannot peek. */
+async function readDeadLetters(
   mailbox: WatchedMailbox,
-): Promise<readonly DeadLetterDetail[] | undefined> {
+): Promise<readonly LetterStatus[] | undefined> {
   const { deadLetters } = mailbox as Partial<Mailbox<unknown>>;
   try {
-    const peeked = await deadLetters?.peek?.(MAX_DEAD_LETTERS);
-    return peeked?.map(({ id, body, deliveryCount, enqueuedAt }) => {
-      const letter: Partial<DeadLetter<unknown>> = Object(body);
-      return {
-        id: letter.id ?? id,
-        reason: letter.reason ?? "unreadable",
-        deliveryCount: letter.deliveryCount ?? deliveryCount,
-        enqueuedAt: letter.enqueuedAt ?? enqueuedAt,
-        deadAt: letter.deadAt ?? enqueuedAt,
-        ...(letter.error !== undefined && { error: letter.error }),
-      };
+    return (await deadLetters?.peek?.(MAX_DEAD_LETTERS))?.map((peeked) => {
+      const { id, reason, deliveryCount, deadAt } = letterOf(peeked);
+      return { id, reason, deliveryCount, deadAt };
     });
   } catch {
     return undefined; // some engines cannot peek; the counts are still valid

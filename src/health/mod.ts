@@ -8,6 +8,7 @@ export { healthApp } from "./health_app.ts";
 export type {
   AgentBoard,
   HealthCheck,
+  HealthMember,
   HealthOptions,
   Inspectable,
   WatchedMailbox,

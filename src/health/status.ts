@@ -6,6 +6,7 @@
  * @module
  */
 
+import type { CronStatus } from "../cron/slot.ts";
 import type { LeaseCounters } from "../lease/lease_extender.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
 import type { InFlight, MessageCounts, MessageInFlight } from "../lifecycle/runnable.ts";
@@ -32,21 +33,17 @@ export interface LoopStatus extends LoopHealth {
   readonly cron?: CronStatus;
 }
 
-/** The last and the next slot of a cron loop, in milliseconds since the Unix epoch. */
-export interface CronStatus {
-  /** The last slot whose message this process sent or found sent. */
-  readonly last?: number;
-  /** The next slot; missing when there is none. */
-  readonly next?: number;
-}
+export type { CronStatus } from "../cron/slot.ts";
 
 /** The process that answers. */
 export interface ProcessStatus {
+  /** Unique for every health app: a process finds itself by it among the replicas. */
+  readonly id: string;
   /** The name of the process: the option `name`, or the host name. */
   readonly name: string;
   /** The process id, where the runtime tells it. */
   readonly pid?: number;
-  /** When the group was created, in milliseconds since the Unix epoch. */
+  /** When the health app was created, in milliseconds since the Unix epoch. With `healthPort`: the start. */
   readonly startedAt: number;
   /** The version of the application: the option `version`. */
   readonly version?: string;
@@ -168,9 +165,9 @@ export interface Status extends HealthSnapshot {
   readonly runtime?: string;
   /** The process that answers. */
   readonly process?: ProcessStatus;
-  /** The other processes of the option `replicas`: their last answers. */
+  /** The other processes of the options `replicas` and `board`: their last answers. */
   readonly replicas?: readonly ReplicaStatus[];
-  /** True when the app has a token for the controls: pause, resume and redrive. */
+  /** True when the app has a token for the controls: pause, resume, messages and dead letters. */
   readonly controls: boolean;
   /** The sums over all loops, also over those that an event leaves out. */
   readonly totals: Totals;

@@ -1,12 +1,17 @@
-import { checkCount } from "../_checks.ts";
+import { checkCount, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { type Lease, LeaseExtender } from "../lease/lease_extender.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
-import { readEnvelope } from "../mailbox/envelope.ts";
+import { checkId, readEnvelope } from "../mailbox/envelope.ts";
 import type { DeadLetter, Mailbox, Message, SendOptions } from "../mailbox/mailbox.ts";
 
 /** Options of {@linkcode redrive}. */
 export interface RedriveOptions<T> {
+  /**
+   * The ids of the dead letters to redrive. Each stands for one letter, the oldest with this id. Ids without a
+   * letter are skipped, and so are letters that a process has received. @default {all}
+   */
+  readonly ids?: readonly string[];
   /** The most messages to redrive. @default {Infinity} */
   readonly maxMessages?: number;
   /** Selects the dead letters to redrive. @default {all} */
@@ -21,42 +26,91 @@ export interface RedriveOptions<T> {
 const HIDDEN_MS = 60_000;
 
 /**
- * Sends dead letters back to their mailbox, oldest first, and returns how many. Each message is stored
- * with its old id and checkpoint. If another message with that id is in the mailbox, it is stored with a
- * new id. A letter is removed only after its message is stored; when the process dies in between, the
- * next redrive stores the message a second time. Letters that cannot be read stay.
+ * Sends dead letters back to their mailbox, oldest first or in the order of `ids`, and returns how many. Each
+ * message is stored with its old id and checkpoint. If another message with that id is in the mailbox, it is
+ * stored with a new id. Letters that cannot be read stay.
+ *
+ * A letter is removed only after its message is stored. When the process dies in between, the next redrive
+ * stores the message a second time. The same can happen when two processes redrive the same `ids` in the same
+ * moment. Without `ids`, or on an engine without `lookup`, a letter that one process redrives is hidden from the
+ * others.
  */
 export async function redrive<T>(
   mailbox: Mailbox<T>,
   options: RedriveOptions<T> = {},
 ): Promise<number> {
-  const { maxMessages = Infinity, only = () => true, clock = systemClock } = options;
+  const { maxMessages = Infinity, ids } = options;
   checkCount("maxMessages", maxMessages);
+  if (ids !== undefined && !Array.isArray(ids)) {
+    throw new TypeError(`Invalid ids: expected a list of message ids, got ${show(ids)}`);
+  }
+  ids?.forEach(checkId);
   const { deadLetters } = mailbox;
   if (deadLetters === undefined) {
     throw new TypeError(`Mailbox "${mailbox.name}" keeps no dead letters`);
   }
+  return ids !== undefined && deadLetters.capabilities.lookup
+    ? await redriveByIds(mailbox, deadLetters, ids, options)
+    : await redriveReceived(mailbox, deadLetters, options);
+}
+
+/** Finds the letters by their ids. */
+async function redriveByIds<T>(
+  mailbox: Mailbox<T>,
+  deadLetters: Mailbox<DeadLetter<T>>,
+  ids: readonly string[],
+  { maxMessages = Infinity, only = () => true, onRedriven }: RedriveOptions<T>,
+): Promise<number> {
+  let redriven = 0;
+  for (const id of ids) {
+    if (redriven === maxMessages) break;
+    const found = await deadLetters.get(id);
+    // A letter in flight belongs to the process that has received it, such as another redrive.
+    if (found === undefined || found.state === "inFlight") continue;
+    const letter = found.body;
+    if (!isReadable(letter) || !only(letter)) continue;
+    const isStored = await sendBack(mailbox, letter, async () => {
+      return (await deadLetters.get(id))?.enqueuedAt === found.enqueuedAt;
+    });
+    if (!isStored || !await deadLetters.cancel(id)) continue;
+    redriven++;
+    onRedriven?.(letter);
+  }
+  return redriven;
+}
+
+/** Receives the letters one after another, those with the `ids` or all. */
+async function redriveReceived<T>(
+  mailbox: Mailbox<T>,
+  deadLetters: Mailbox<DeadLetter<T>>,
+  { ids, maxMessages = Infinity, only = () => true, clock = systemClock, onRedriven }:
+    RedriveOptions<T>,
+): Promise<number> {
   const leases = new LeaseExtender({ clock, offThread: false }).leases({
     mailbox: deadLetters as Mailbox<unknown>,
     visibilityTimeoutMs: HIDDEN_MS,
   });
+  const missing = ids && [...ids];
   // Skipped letters stay leased to the end; released at once, they would be received again.
   const held: { readonly message: Message<DeadLetter<T>>; readonly lease: Lease }[] = [];
   let redriven = 0;
   try {
-    while (redriven < maxMessages) {
+    while (redriven < maxMessages && missing?.length !== 0) {
       const [message] = await deadLetters.receive({ visibilityTimeoutMs: HIDDEN_MS });
       if (message === undefined) break;
       const lease = leases.take(message as Message<unknown>);
       held.push({ message, lease });
       const { body: letter } = message;
-      if (!("body" in letter) || !only(letter)) continue;
+      const index = missing?.indexOf(letter.id) ?? 0;
+      if (index < 0) continue;
+      missing?.splice(index, 1);
+      if (!isReadable(letter) || !only(letter)) continue;
       await sendBack(mailbox, letter);
       await lease.stop();
       await message.acknowledge();
       held.pop();
       redriven++;
-      options.onRedriven?.(letter);
+      onRedriven?.(letter);
     }
   } finally {
     for (const { message, lease } of held) {
@@ -67,15 +121,30 @@ export async function redrive<T>(
   return redriven;
 }
 
-/** Resolves when the message is stored: with its old id, or with a new one if that is taken. */
-async function sendBack<T>(mailbox: Mailbox<T>, letter: DeadLetter<T>): Promise<void> {
+/** Returns false for a letter whose message has a body that the codec could not decode. */
+function isReadable<T>(letter: DeadLetter<T>): boolean {
+  return typeof letter === "object" && letter !== null && "body" in letter;
+}
+
+/**
+ * Stores the message: with its old id, or with a new one if that is taken. `isStillDead` tells whether no other
+ * process has redriven the letter meanwhile, which is a reason why the id is taken. Returns false when one has.
+ */
+async function sendBack<T>(
+  mailbox: Mailbox<T>,
+  letter: DeadLetter<T>,
+  isStillDead: () => Promise<boolean> = () => Promise.resolve(true),
+): Promise<boolean> {
   const { id, body, checkpoint } = letter;
   const options: SendOptions = {
     ...readEnvelope(letter),
     ...(checkpoint === undefined ? {} : { checkpoint }),
   };
   const { stored } = await mailbox.send(body as T, { ...options, id });
-  if (!stored) await mailbox.send(body as T, options);
+  if (stored) return true;
+  if (!await isStillDead()) return false;
+  await mailbox.send(body as T, options);
+  return true;
 }
 
 /** Releases a message unless its lease has expired. */

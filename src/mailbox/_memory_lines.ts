@@ -1,6 +1,6 @@
 import { Fifo, Heap } from "../_heap.ts";
 import type { Clock } from "../clock.ts";
-import type { Delivery, Entry, MessageState } from "./engine.ts";
+import type { Delivery, EngineStats, Entry, MessageState } from "./engine.ts";
 
 /** A stored message. */
 export class Slot<B> {
@@ -28,6 +28,38 @@ export class Slot<B> {
     this.enqueuedAt = enqueuedAt;
     this.entry = entry;
     this.checkpoint = entry.checkpoint;
+  }
+
+  /** Where the message is. */
+  get state(): MessageState {
+    if (this.holder !== undefined) return "inFlight";
+    return this.position === "hidden" ? "delayed" : "waiting";
+  }
+
+  /** Counts messages by state. `hidden` ones are delayed or in flight. */
+  static count<B>(
+    waiting: readonly Slot<B>[],
+    hidden: readonly Slot<B>[],
+    now: number,
+  ): EngineStats {
+    let inFlight = 0;
+    for (const { holder } of hidden) if (holder !== undefined) inFlight++;
+    const oldest = waiting.reduce((least, { enqueuedAt }) => Math.min(least, enqueuedAt), Infinity);
+    return {
+      waiting: waiting.length,
+      delayed: hidden.length - inFlight,
+      inFlight,
+      ...(waiting.length > 0 && { oldestWaitingMs: Math.max(0, now - oldest) }),
+    };
+  }
+
+  /** Returns the oldest message with this id. Dead letters may have the same one. */
+  static oldest<B>(slots: readonly Slot<B>[], id: string): Slot<B> | undefined {
+    let oldest: Slot<B> | undefined;
+    for (const slot of slots) {
+      if (slot.entry.id === id && !(oldest && oldest.number < slot.number)) oldest = slot;
+    }
+    return oldest;
   }
 }
 
@@ -69,12 +101,6 @@ export class MemoryDelivery<B> implements Delivery<B> {
   get checkpoint(): B | undefined {
     return this.slot.checkpoint;
   }
-}
-
-/** Returns where a message is. */
-export function stateOf({ holder, position }: Slot<unknown>): MessageState {
-  if (holder !== undefined) return "inFlight";
-  return position === "hidden" ? "delayed" : "waiting";
 }
 
 /**

@@ -21,6 +21,7 @@ import {
   type SendManyOptions,
   type SendOptions,
   type SendResult,
+  type TransactionMailbox,
 } from "./mailbox.ts";
 
 /** The checked options of a message: the envelope, and the fields of the entry that need no encoding. */
@@ -199,6 +200,20 @@ export class Sender<T, R, B> {
     return meta;
   }
 
+  /** Returns the sends that run in a transaction of the caller. */
+  within(store: Pick<EngineTransaction<B>, "send">): TransactionMailbox<T, R> {
+    return {
+      // Not async functions: a synchronous transaction function must see what they throw.
+      send: (body, options = {}) => {
+        const sent = this.send([body], () => options, store);
+        return sent instanceof Promise ? sent.then(([it]) => it!) : Promise.resolve(sent[0]!);
+      },
+      sendMany: (bodies, options = {}) => {
+        return Promise.resolve(this.send(bodies, optionsOfEach(options), store));
+      },
+    };
+  }
+
   #require(capability: keyof Capabilities, option: string): void {
     requireCapability(this.#storage.engine, this.#name, capability, option);
   }
@@ -220,12 +235,22 @@ function storeAll<B>(
 
 /** Throws when the engine cannot do what a call or an option needs. */
 export function requireCapability(
-  { capabilities, label }: Pick<Engine<unknown>, "capabilities" | "label">,
+  { capabilities, label, deliverNow }: Pick<
+    Engine<unknown>,
+    "capabilities" | "label" | "deliverNow"
+  >,
   name: string,
   capability: keyof Capabilities,
   what: string,
 ): void {
-  if (capabilities[capability]) return;
+  if (capabilities[capability]) {
+    // An engine that was written before `deliverNow` has the capability and not the member.
+    if (what !== "deliverNow" || deliverNow !== undefined) return;
+    throw new InvalidParameterError(
+      `Cannot use deliverNow on mailbox "${name}": ${label ?? "its engine"} has the capability ` +
+        "`lookup`, but not the member `deliverNow`. Add the member to the engine",
+    );
+  }
   throw new InvalidParameterError(
     `Cannot use ${what} on mailbox "${name}": ${label ?? "its engine"} does not support it. ` +
       `\`mailbox.capabilities.${capability}\` tells in advance`,

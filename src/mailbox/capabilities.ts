@@ -26,7 +26,7 @@ export interface Capabilities {
   readonly longDelays: boolean;
   /** An id is remembered for `dedupMs`, also after its message is gone. */
   readonly dedupWindow: boolean;
-  /** `get` and `cancel` find messages by id. */
+  /** `get`, `cancel` and `deliverNow` find messages by id. */
   readonly lookup: boolean;
   /** `pause` and `resume` control all processes. */
   readonly pause: boolean;

@@ -181,22 +181,28 @@ export interface Engine<B> {
    * between releases spends no attempt.
    */
   checkpoint(delivery: Delivery<B>, checkpoint: B): Maybe<boolean>;
-  /** Returns the oldest messages, whatever their state. */
-  peek(max: number): Maybe<readonly StoredMessage<B>[]>;
+  /** Returns the oldest messages after the first `skip`, whatever their state. @default {0} */
+  peek(max: number, skip?: number): Maybe<readonly StoredMessage<B>[]>;
   /** Returns the number of messages, whatever their state. */
   count(): Maybe<number>;
   /** Counts the messages by state. */
   stats(): Maybe<EngineStats>;
   /** Deletes all messages and all remembered ids, and returns the number of messages. */
   purge(): Maybe<number>;
-  /** Returns the message with this id, whatever its state. */
+  /** Returns the message with this id, whatever its state. Of several dead letters, the oldest. */
   find?(id: string): Maybe<StoredMessage<B> | undefined>;
   /**
-   * Deletes the message with this id, whatever its state, and returns whether there was one. If it was in
+   * Deletes the message that `find` finds, whatever its state, and returns whether there was one. If it was in
    * flight, its receipt handle expires, and `onCancel` of every process reports the id. The id stays
    * remembered for its `dedupMs`.
    */
   cancel?(id: string): Maybe<boolean>;
+  /**
+   * Ends the delay of the message with this id, and returns whether it was delayed. The message becomes visible
+   * like one whose delay has passed: it joins the line of its key, or stays the first of it. Wakes the
+   * receivers of all processes. Needed with `lookup`; without it the mailbox refuses `deliverNow`.
+   */
+  deliverNow?(id: string): Maybe<boolean>;
   /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
   onCancel?(listener: (id: string) => void): () => Maybe<void>;
   /**

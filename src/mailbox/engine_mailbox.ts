@@ -16,6 +16,7 @@ import {
   type Message,
   type PauseOptions,
   type PeekedMessage,
+  type PeekOptions,
   type QueueStats,
   type RateLimit,
   type ReceiveOptions,
@@ -128,18 +129,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Returns the sends that run in a transaction of the caller. */
   withTransaction(transaction: unknown): TransactionMailbox<T, R> {
     this.#checkOpen("send to");
-    const store = transactionOf(this.#engine, transaction);
-    const sender = this.#sender;
-    return {
-      // Not async functions: a synchronous transaction function must see what they throw.
-      send(body, options = {}) {
-        const sent = sender.send([body], () => options, store);
-        return sent instanceof Promise ? sent.then(([it]) => it!) : Promise.resolve(sent[0]!);
-      },
-      sendMany(bodies, options = {}) {
-        return Promise.resolve(sender.send(bodies, optionsOfEach(options), store));
-      },
-    };
+    return this.#sender.within(transactionOf(this.#engine, transaction));
   }
 
   /** Returns the number of messages, including those in flight and delayed. */
@@ -196,6 +186,12 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return await this.#engine.cancel!(checkId(id));
   }
 
+  /** Delivers a delayed message now. Returns false when there is no delayed message with this id. */
+  async deliverNow(id: string): Promise<boolean> {
+    this.#checkOpen("deliver a message of", "lookup", "deliverNow");
+    return await this.#engine.deliverNow!(checkId(id));
+  }
+
   /** Calls `listener` with the id of each message that was cancelled while in flight, in any process. */
   onCancel(listener: (id: string) => void): () => Maybe<void> {
     return this.#engine.onCancel?.(listener) ?? (() => {});
@@ -226,12 +222,14 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     return await this.#engine.purge();
   }
 
-  /** Returns the oldest messages without receiving them. */
-  async peek(maxMessages: number): Promise<readonly PeekedMessage<T>[]> {
+  /** Returns the oldest messages after the first `skip`, without receiving them. */
+  async peek(
+    maxMessages: number,
+    { skip = 0 }: PeekOptions = {},
+  ): Promise<readonly PeekedMessage<T>[]> {
     this.#checkOpen("peek");
-    const peeked = await this.#engine.peek(
-      checkCount("maxMessages", maxMessages, 1, MAX_BATCH),
-    );
+    const max = checkCount("maxMessages", maxMessages, 1, MAX_BATCH);
+    const peeked = await this.#engine.peek(max, checkCount("skip", skip, 0, 1e9));
     return await Promise.all(peeked.map((stored) => peekedMessage<T, B>(this.#codec, stored)));
   }
 

@@ -132,6 +132,12 @@ export interface QueueStats extends MailboxStats {
   readonly name: string;
 }
 
+/** Options of {@linkcode Mailbox.peek}. */
+export interface PeekOptions {
+  /** How many of the oldest messages to leave out, for a list in pages. @default {0} */
+  readonly skip?: number;
+}
+
 /** Options of {@linkcode Mailbox.pause}. */
 export interface PauseOptions {
   /** How long the pause lasts, in milliseconds. @default {until `resume`} */
@@ -188,7 +194,10 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   approximateCount(): Promise<number>;
   /** Counts the messages by state. */
   stats(): Promise<MailboxStats>;
-  /** Returns the message with this id, without receiving it; undefined when the mailbox has none. */
+  /**
+   * Returns the message with this id, without receiving it; undefined when the mailbox has none. Dead letters
+   * have the ids of their messages. When several have the same id, `get` and `cancel` use the oldest one.
+   */
   get(id: string): Promise<PeekedMessage<T> | undefined>;
   /**
    * Deletes the message with this id. Returns false when the mailbox has none. A handler that is running,
@@ -196,6 +205,14 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
    * The message is not delivered again, whatever the handler does.
    */
   cancel(id: string): Promise<boolean>;
+  /**
+   * Delivers a delayed message now: one that was sent with a delay, or that waits for its retry. Its attempts,
+   * its key, a pause and a rate limit stay in effect. Returns false when the mailbox has no delayed message with
+   * this id.
+   *
+   * @throws {InvalidParameterError} when the engine cannot do it.
+   */
+  deliverNow(id: string): Promise<boolean>;
   /**
    * Stops the deliveries to all processes, until `resume` or for `forMs`. A shorter pause does not shorten a
    * longer one. Messages in flight are not affected, nor are those that a loop has prefetched.
@@ -240,8 +257,8 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   ): Promise<readonly boolean[]>;
   /** Tells how another thread can extend leases while this one is blocked; undefined where it cannot. */
   offThread?(): OffThreadPlan | undefined;
-  /** Returns the oldest messages without receiving them. */
-  peek?(maxMessages: number): Promise<readonly PeekedMessage<T>[]>;
+  /** Returns the oldest messages without receiving them, at most 1 000. */
+  peek?(maxMessages: number, options?: PeekOptions): Promise<readonly PeekedMessage<T>[]>;
   /** Returns the queues in the same database or on the same server, with their counts. */
   queues?(): Promise<readonly QueueStats[]>;
   /**

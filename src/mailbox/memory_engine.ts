@@ -13,7 +13,7 @@ import {
   type Received,
 } from "./engine.ts";
 import { fullError } from "./errors.ts";
-import { Lines, MemoryDelivery, RememberedIds, Slot, stateOf } from "./_memory_lines.ts";
+import { Lines, MemoryDelivery, RememberedIds, Slot } from "./_memory_lines.ts";
 import { QueueControl } from "./queue_control.ts";
 
 /** Nothing survives the process, so there is no dead owner to detect. */
@@ -143,10 +143,10 @@ export class MemoryEngine<B> implements Engine<B> {
     return saved;
   }
 
-  peek(max: number): Delivery<B>[] {
+  peek(max: number, skip = 0): Delivery<B>[] {
     this.#showDue(this.#clock.monotonic());
-    const oldest = this.#all().sort((a, b) => a.number - b.number).slice(0, max);
-    return oldest.map((slot) => new MemoryDelivery(slot, 0, stateOf(slot)));
+    const oldest = this.#all().sort((a, b) => a.number - b.number).slice(skip, skip + max);
+    return oldest.map((slot) => new MemoryDelivery(slot, 0, slot.state));
   }
 
   count(): number {
@@ -156,17 +156,8 @@ export class MemoryEngine<B> implements Engine<B> {
   stats(): EngineStats {
     const now = this.#clock.monotonic();
     this.#showDue(now);
-    let inFlight = 0;
-    for (const { holder } of this.#due.values()) if (holder !== undefined) inFlight++;
-    const waiting = this.#lines.values();
-    const oldest = waiting.reduce((least, { enqueuedAt }) => Math.min(least, enqueuedAt), Infinity);
-    return {
-      waiting: waiting.length,
-      delayed: this.#due.size - inFlight,
-      inFlight,
-      ...this.#control.stats(now),
-      ...(waiting.length > 0 && { oldestWaitingMs: Math.max(0, this.#clock.now() - oldest) }),
-    };
+    const counts = Slot.count(this.#lines.values(), this.#due.values(), this.#clock.now());
+    return { ...counts, ...this.#control.stats(now) };
   }
 
   purge(): number {
@@ -182,7 +173,7 @@ export class MemoryEngine<B> implements Engine<B> {
   find(id: string): Delivery<B> | undefined {
     this.#showDue(this.#clock.monotonic());
     const slot = this.#find(id);
-    return slot && new MemoryDelivery(slot, 0, stateOf(slot));
+    return slot && new MemoryDelivery(slot, 0, slot.state);
   }
 
   cancel(id: string): boolean {
@@ -192,6 +183,15 @@ export class MemoryEngine<B> implements Engine<B> {
     const { holder } = slot;
     this.#remove(slot);
     if (holder !== undefined) this.#cancelListeners.forEach((listener) => listener(id));
+    return true;
+  }
+
+  deliverNow(id: string): boolean {
+    this.#showDue(this.#clock.monotonic());
+    const slot = this.#find(id);
+    if (slot === undefined || slot.state !== "delayed") return false;
+    this.#show(slot);
+    this.#wake();
     return true;
   }
 
@@ -276,7 +276,7 @@ export class MemoryEngine<B> implements Engine<B> {
   }
 
   #find(id: string): Slot<B> | undefined {
-    return this.#chosen.get(id) ?? this.#all().find(({ entry }) => entry.id === id);
+    return this.#chosen.get(id) ?? Slot.oldest(this.#all(), id);
   }
 
   #all(): Slot<B>[] {

@@ -167,8 +167,8 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   /** Calls the wrapped engine, with the requested faults. */
-  peek(max: number): Maybe<readonly StoredMessage<B>[]> {
-    return this.#call("peek", () => this.#inner.peek(max));
+  peek(max: number, skip?: number): Maybe<readonly StoredMessage<B>[]> {
+    return this.#call("peek", () => this.#inner.peek(max, skip));
   }
 
   /** Calls the wrapped engine, with the requested faults. */
@@ -189,6 +189,11 @@ export class FaultyEngine<B> implements Engine<B> {
   /** Calls the wrapped engine, with the requested faults. */
   cancel(id: string): Maybe<boolean> {
     return this.#call("cancel", () => this.#inner.cancel?.(id) ?? false);
+  }
+
+  /** Calls the wrapped engine, with the requested faults. */
+  deliverNow(id: string): Maybe<boolean> {
+    return this.#call("deliverNow", () => this.#inner.deliverNow?.(id) ?? false);
   }
 
   /** Calls the wrapped engine, with the requested faults. */

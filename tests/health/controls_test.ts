@@ -14,6 +14,11 @@ const CONTROLS = [
   ["POST", "/redrive?mailbox=jobs"],
   ["GET", "/controls"],
   ["GET", "/dead-letters?mailbox=jobs"],
+  ["POST", "/dead-letters/delete?mailbox=jobs"],
+  ["GET", "/messages?mailbox=jobs"],
+  ["GET", "/messages/tea?mailbox=jobs"],
+  ["POST", "/messages/cancel?mailbox=jobs"],
+  ["POST", "/messages/deliver-now?mailbox=jobs"],
 ] as const;
 
 /** Returns a fixture whose handler throws, so that its messages are dead-lettered. */
@@ -68,7 +73,7 @@ describe("the controls of a group", () => {
     await fixture.stop();
   });
 
-  it("GET /dead-letters returns dead letters with their errors and without their bodies", async () => {
+  it("GET /dead-letters returns dead letters with their errors and bodies", async () => {
     const fixture = await withDeadLetters("tea");
     const app = fixture.app({ token });
     const response = await app.request("/dead-letters?mailbox=jobs", { headers });
@@ -76,7 +81,7 @@ describe("the controls of a group", () => {
     assertEquals([response.status, mailbox, others], [200, "jobs", []]);
     assertEquals([letter.id, letter.deliveryCount], ["tea", 1]);
     assertMatch(letter.error, /no room at postgres/);
-    assertEquals("body" in letter, false);
+    assertEquals([letter.body, letter.reason], ["tea", "max_deliveries"]);
     await fixture.stop();
   });
 

@@ -64,8 +64,8 @@ export class RemoteEngine<B> implements Engine<B> {
     return travel(() => this.#inner.checkpoint(this.#originals.get(delivery)!, checkpoint));
   }
 
-  peek(max: number): Promise<readonly StoredMessage<B>[]> {
-    return travel(() => this.#inner.peek(max));
+  peek(max: number, skip?: number): Promise<readonly StoredMessage<B>[]> {
+    return travel(() => this.#inner.peek(max, skip));
   }
 
   count(): Promise<number> {
@@ -82,6 +82,10 @@ export class RemoteEngine<B> implements Engine<B> {
 
   cancel(id: string): Promise<boolean> {
     return travel(() => this.#inner.cancel?.(id) ?? false);
+  }
+
+  deliverNow(id: string): Promise<boolean> {
+    return travel(() => this.#inner.deliverNow?.(id) ?? false);
   }
 
   pause(forMs: number): Promise<void> {

@@ -7,14 +7,16 @@ export function sizeOf({ count }: Statements, queue: string): number {
   return (count.get(queue) as { readonly size: number } | null | undefined)?.size ?? 0;
 }
 
-/** Returns the oldest messages, whatever their state. */
+/** Returns the oldest messages after the first `skip`, whatever their state. */
 export function peek(
   statements: Statements,
   queue: string,
   max: number,
+  skip: number,
   now: number,
 ): SqliteDelivery[] {
-  const rows = statements.peek.all(...each(RANGES, [queue, max]), max) as StoredRow[];
+  const ranges = each(RANGES, [queue, skip + max]);
+  const rows = statements.peek.all(...ranges, max, skip) as StoredRow[];
   return rows.map((row) => SqliteDelivery.stored(row, now));
 }
 

@@ -3,7 +3,6 @@ import type { QueueControl } from "../../mailbox/queue_control.ts";
 import type { Random } from "../../random.ts";
 import { nextPosition, perform } from "./_changes.ts";
 import { controlOf, parseControl, saveControl } from "./_control.ts";
-import { BLOCKED } from "./_schema.ts";
 import {
   ANY_DUE,
   CONTROLLED,
@@ -12,6 +11,7 @@ import {
   type Row,
   SqliteDelivery,
   type Statements,
+  type StoredRow,
 } from "./_statements.ts";
 
 /**
@@ -106,15 +106,27 @@ function leaseInLines(
 }
 
 /** Makes messages ready whose delay or lease is over, unless another message of their key is first. */
-function showDue(statements: Statements, queue: string, now: number): void {
+export function showDue(statements: Statements, queue: string, now: number): void {
   const joining = statements.dueToJoin.all(queue, now, MAX_DUE) as {
     readonly seq: number;
     readonly key: string;
-    readonly priority: number;
   }[];
-  for (const { seq, key, priority } of joining) {
-    const position = perform(nextPosition(queue, key), (name) => statements[name]);
-    statements.join.run(position === 0 ? 0 - priority : BLOCKED, position, seq);
-  }
+  for (const { seq, key } of joining) join(statements, queue, seq, key);
   statements.makeDueReady.run(queue, now, MAX_DUE);
+}
+
+/** Makes a delayed message ready, unless another message of its key is first. */
+export function showNow(
+  statements: Statements,
+  queue: string,
+  { seq, key, position }: StoredRow,
+): void {
+  if (key !== null && position === null) join(statements, queue, seq, key);
+  else statements.join.run(position, position, seq);
+}
+
+/** Puts a message at the end of the line of its key. */
+function join(statements: Statements, queue: string, seq: number, key: string): void {
+  const position = perform(nextPosition(queue, key), (name) => statements[name]);
+  statements.join.run(position, position, seq);
 }

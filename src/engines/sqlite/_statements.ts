@@ -163,10 +163,12 @@ function sqlOf(prefix: string) {
     // Most queues have nothing of this most of the time: then it returns no row, which is cheap.
     special: `SELECT ${CONTROLLED} AS what FROM ${control} WHERE queue = ? UNION ALL ${order}`,
     order: `${order}`,
-    dueToJoin: `SELECT seq, key, priority FROM ${byDue}
+    dueToJoin: `SELECT seq, key FROM ${byDue}
       WHERE queue = ? AND due_at > 0 AND due_at <= ? AND key IS NOT NULL AND position IS NULL
       ORDER BY due_at, seq LIMIT ?`,
-    join: `UPDATE ${message} SET due_at = ?, position = ? WHERE seq = ?`,
+    // The position twice; null for a message without a key.
+    join: `UPDATE ${message} SET due_at = iif(? > 0, ${BLOCKED}, 0 - priority), position = ?
+      WHERE seq = ?`,
     makeDueReady: `UPDATE ${message} SET due_at = 0 - priority,
         expiries = expiries + (nonce IS NOT NULL), nonce = NULL WHERE seq IN (
         SELECT seq FROM ${byDue} WHERE queue = ? AND due_at > 0 AND due_at <= ?
@@ -202,9 +204,10 @@ function sqlOf(prefix: string) {
     cancelledSince: `SELECT number, id FROM ${cancelled}
       WHERE number > ? AND queue = ? ORDER BY number`,
 
-    peek: `SELECT ${STORED} FROM ${message}
-      WHERE seq IN (${oldestOf(...IN_ORDER, `due_at > 0 AND due_at < ${BLOCKED}`)})
-      ORDER BY seq LIMIT ?`,
+    // The index has all numbers, so that only the messages of the page are read.
+    peek: `SELECT ${STORED} FROM ${message} WHERE seq IN (
+        SELECT seq FROM (${oldestOf(...IN_ORDER, `due_at > 0 AND due_at < ${BLOCKED}`)})
+        ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq`,
     hidden: `SELECT count(*) AS hidden, count(nonce) AS leased FROM ${byDue}
       WHERE queue = ? AND due_at > ? AND due_at < ${BLOCKED}`,
     oldestWaiting: `SELECT min(enqueued_at) AS at FROM ${message}

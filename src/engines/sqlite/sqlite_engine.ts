@@ -20,11 +20,11 @@ import type { Connection } from "./_connection.ts";
 import { changeControl } from "./_control.ts";
 import type { SqliteValue } from "./drivers.ts";
 import type { ExtenderOptions } from "./_file.ts";
-import { findById } from "./_lookup.ts";
+import { findById, showById } from "./_lookup.ts";
 import type { Owners } from "./_owners.ts";
 import { drop, peek, purge, queues, sizeOf, stats } from "./_queries.ts";
 import { lease, nextDueMs } from "./_receive.ts";
-import { SqliteDelivery, type Statements, type StoredRow } from "./_statements.ts";
+import type { SqliteDelivery, Statements } from "./_statements.ts";
 import { callerTransaction } from "./_transaction.ts";
 import { wakeLocal } from "./_wake_ups.ts";
 
@@ -151,8 +151,8 @@ export class SqliteEngine implements Engine<string> {
     return saved;
   }
 
-  peek(max: number): Maybe<SqliteDelivery[]> {
-    return this.#read((statements) => peek(statements, this.#queue, max, this.#now));
+  peek(max: number, skip = 0): Maybe<SqliteDelivery[]> {
+    return this.#read((statements) => peek(statements, this.#queue, max, skip, this.#now));
   }
 
   count(): Maybe<number> {
@@ -168,15 +168,19 @@ export class SqliteEngine implements Engine<string> {
   }
 
   find(id: string): Maybe<SqliteDelivery | undefined> {
-    const found = findById(this.#connection, this.#queue, id);
-    const stored = (row: StoredRow | undefined) => row && SqliteDelivery.stored(row, this.#now);
-    return found instanceof Promise ? found.then(stored) : stored(found);
+    return findById(this.#connection, this.#queue, id, this.#now);
   }
 
   async cancel(id: string): Promise<boolean> {
     const { found, unblocked } = await this.#cancelled.cancel(id);
     if (unblocked) this.#wake(this.#queue);
     return found;
+  }
+
+  async deliverNow(id: string): Promise<boolean> {
+    const isVisible = await showById(this.#connection, this.#queue, id, this.#options.clock);
+    if (isVisible) this.#wake(this.#queue);
+    return isVisible;
   }
 
   onCancel(listener: (id: string) => void): () => void {

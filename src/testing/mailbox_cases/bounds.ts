@@ -90,6 +90,9 @@ export const bounds: readonly MailboxCase[] = [
     for (const count of INVALID_COUNTS) {
       await invalid(() => mailbox.peek(count));
     }
+    for (const skip of [-1, 1.5, NaN, Infinity, "1" as unknown as number]) {
+      await invalid(() => mailbox.peek(1, { skip }));
+    }
   }),
 
   holds("sendMany accepts an empty list", async ({ mailbox }) => {

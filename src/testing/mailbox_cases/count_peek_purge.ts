@@ -52,6 +52,44 @@ export const countPeekPurge: readonly MailboxCase[] = [
     },
   ),
 
+  peeked("peek with skip returns the messages after the first ones", async (setup) => {
+    const { mailbox } = setup;
+    await mailbox.sendMany([1, 2, 3, 4, 5, 6, 7]);
+    await setup.receiveOne();
+    if (mailbox.capabilities.delay) await mailbox.send(8, { delayMs: setup.ms(100) });
+    const all = (await mailbox.peek(10)).map(({ body }) => body);
+    const pages: unknown[] = [];
+    for (let skip = 0; skip < all.length; skip += 3) {
+      const page = await mailbox.peek(3, { skip });
+      assertEquals(page.length, Math.min(3, all.length - skip));
+      pages.push(...page.map(({ body }) => body));
+    }
+    assertEquals(pages, all, "the pages are in the same order");
+    assertEquals(await mailbox.peek(3, { skip: all.length }), []);
+    assertEquals(await mailbox.peek(3, { skip: 1_000_000 }), []);
+  }),
+
+  topic("count, peek and purge", {
+    requires: ["keys", "priorities", "fifo", "delay"],
+    needs: ["peek"],
+  })(
+    "peek with skip counts the messages in the order in which they were sent",
+    async (setup) => {
+      const { mailbox } = setup;
+      await mailbox.sendMany([0, 1, 2, 3, 4, 5, 6, 7], (_, i) => ({
+        priority: i % 3,
+        ...(i % 2 === 1 && { key: "a" }),
+        ...(i === 4 && { delayMs: setup.ms(100) }),
+      }));
+      const [first] = await mailbox.receive();
+      await first!.nack({ delayMs: setup.ms(100) });
+      for (const skip of [0, 1, 3, 5, 7]) {
+        const page = (await mailbox.peek(3, { skip })).map(({ body }) => body);
+        assertEquals(page, [0, 1, 2, 3, 4, 5, 6, 7].slice(skip, skip + 3));
+      }
+    },
+  ),
+
   topic("count, peek and purge", { needs: ["peek", "sendRaw"] })(
     "peek returns the stored text of an unreadable body",
     async (setup) => {

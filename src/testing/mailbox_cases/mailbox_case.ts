@@ -81,6 +81,7 @@ export type MailboxTopic =
   | "deduplication"
   | "stats"
   | "get and cancel"
+  | "deliver now"
   | "pause"
   | "rate limit"
   | "requests"

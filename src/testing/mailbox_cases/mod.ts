@@ -9,7 +9,8 @@ import { bounds } from "./bounds.ts";
 import { checkpoints } from "./checkpoints.ts";
 import { concurrency } from "./concurrency.ts";
 import { countPeekPurge } from "./count_peek_purge.ts";
-import { deadLetters } from "./dead_letters.ts";
+import { deadLetters, deadLettersById } from "./dead_letters.ts";
+import { deliverNow } from "./deliver_now.ts";
 import { delivery } from "./delivery.ts";
 import { codecs } from "./codecs.ts";
 import { headers, replies } from "./envelope.ts";
@@ -54,6 +55,7 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...replies,
   ...concurrency,
   ...deadLetters,
+  ...deadLettersById,
   ...checkpoints,
   ...idsAndDelays,
   ...headers,
@@ -64,6 +66,7 @@ export const mailboxCases: readonly MailboxCase[] = [
   ...deduplication,
   ...stats,
   ...getAndCancel,
+  ...deliverNow,
   ...pause,
   ...rateLimit,
   ...requests,
