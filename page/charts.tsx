@@ -215,11 +215,11 @@ function known(value: number | null | undefined, format: (value: number) => stri
   return value === null || value === undefined ? undefined : format(value);
 }
 
-/** Returns the end of the scale: 1, 2 or 5 times a power of ten, not below the highest value. */
+/** Returns the end of the scale: a round number, not below the highest value. */
 function top(series: readonly Series[]): number {
   const value = Math.max(1, ...series.map(({ points }) => highest(points)));
   const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((it) => it * power).find((it) => it >= value)!;
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((it) => it * power).find((it) => it >= value)!;
 }
 
 function nearest(points: readonly Point[], at: number): Point | undefined {

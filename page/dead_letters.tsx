@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { LetterStatus, MailboxStatus, Status } from "../src/health/status.ts";
 import { type Access, type Outcome, send } from "./client.ts";
-import { count, plain, several } from "./format.ts";
+import { count, moment, plain, several } from "./format.ts";
 import {
   type Action,
   type ActionAnswer,
@@ -92,7 +92,7 @@ export function DeadLetters(
             columns={["Reason", "#Deliveries", "Dead since", "Error"]}
             cells={(letter) => (
               <>
-                <LetterCells letter={letter} />
+                <LetterCells letter={letter} at={status.at} />
                 <Cell label="Error">
                   {letter.error && <span class="error clip">{letter.error}</span>}
                 </Cell>
@@ -127,7 +127,7 @@ function Public({ status }: { readonly status: Status }): JSX.Element {
                 <RowHeader>
                   <code>{letter.id}</code>
                 </RowHeader>
-                <LetterCells letter={letter} />
+                <LetterCells letter={letter} at={status.at} />
               </tr>
             ))}
           </Table>
@@ -138,14 +138,16 @@ function Public({ status }: { readonly status: Status }): JSX.Element {
   );
 }
 
-function LetterCells({ letter }: { readonly letter: LetterStatus }): JSX.Element {
+function LetterCells(
+  { letter, at }: { readonly letter: LetterStatus; readonly at: number },
+): JSX.Element {
   const { reason, deliveryCount, deadAt } = letter;
   return (
     <>
       <Cell label="Reason">{plain(reason)}</Cell>
       <Cell label="#Deliveries">{count(deliveryCount)}</Cell>
       <Cell label="Dead since">
-        <time dateTime={new Date(deadAt).toISOString()}>{new Date(deadAt).toLocaleString()}</time>
+        <time dateTime={new Date(deadAt).toISOString()}>{moment(deadAt, at)}</time>
       </Cell>
     </>
   );

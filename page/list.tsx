@@ -116,7 +116,7 @@ export function List<T extends Entry>(props: ListProps<T>): JSX.Element {
         onClick={() => setAsked({ action, ids: [...new Set(ids)] })}
       >
         {action.label}
-        {of === chosen && ids.length > 0 && ` ${count(ids.length)}`}
+        {of === chosen && ids.length > 0 && ` (${count(ids.length)})`}
       </button>
     );
   };

@@ -109,7 +109,7 @@ function useAllLoops(status: Status, filtered: boolean): readonly LoopStatus[] {
   useEffect(() => {
     if (!needed) return setAll(undefined);
     const poll = async () => {
-      const found = await read<Status>("status?replicas=false");
+      const found = await read<Status>("status");
       if (found !== undefined) setAll(found.loops);
     };
     poll();

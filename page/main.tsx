@@ -53,7 +53,7 @@ function App({ status, lost }: PageState): JSX.Element {
       {/* Changes only with the state, so screen readers announce nothing else. */}
       <p class="unseen" role="status" id="state">{summary.sentence}</p>
       <main ref={main} tabIndex={-1} class={lost ? "old" : ""} aria-label={VIEWS[route.view]}>
-        <StopPanel status={status} />
+        <StopPanel status={status} short={route.view !== "overview"} />
         {route.view === "messages" && <Messages status={status} route={route} {...access} />}
         {route.view === "dead-letters" && <DeadLetters status={status} route={route} {...access} />}
         {route.view === "replicas" && <Replicas status={status} />}

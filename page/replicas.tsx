@@ -67,10 +67,12 @@ function Row(
     <tr role="row" class={reachable ? "" : "away"}>
       <RowHeader>
         {own ? process?.name ?? location.host : <a href={url}>{process?.name ?? hostOf(url)}</a>}
-        <small>
-          {own ? "this process" : hostOf(url)}
-          {process?.pid !== undefined && `, pid ${process.pid}`}
-        </small>
+        {process && (
+          <small>
+            {own ? "this process" : hostOf(url)}
+            {process.pid !== undefined && `, pid ${process.pid}`}
+          </small>
+        )}
       </RowHeader>
       <Cell label="State">
         <Badge tone={state.tone}>{state.word}</Badge>

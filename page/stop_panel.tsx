@@ -11,8 +11,10 @@ const STEPS = PHASES.slice(1);
 
 const MAX_WORK = 10;
 
-/** Shows the panel during and after a shutdown, and while the group is paused. */
-export function StopPanel({ status }: { readonly status: Status }): JSX.Element | null {
+/** Shows the panel during and after a shutdown, and while the group is paused; in short without the work. */
+export function StopPanel(
+  { status, short }: { readonly status: Status; readonly short: boolean },
+): JSX.Element | null {
   const { phase, stop, end, paused, totals } = status;
   const stopping = stop !== undefined || phase === "stopped";
   if (!stopping && !paused) return null;
@@ -31,7 +33,7 @@ export function StopPanel({ status }: { readonly status: Status }): JSX.Element 
           <Fact name="Left to expire">{several(leftToExpire, "message")}</Fact>
         )}
       </dl>
-      <WorkInFlight status={status} />
+      {!short && <WorkInFlight status={status} />}
     </Section>
   );
 }

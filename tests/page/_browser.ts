@@ -8,6 +8,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { LoopGroup, type LoopGroupOptions, type Runnable, silentLog } from "../../mod.ts";
 import type { HealthOptions } from "../../src/health/mod.ts";
 import { deferred } from "../../src/_promises.ts";
+import { type Cancel, type Clock, systemClock } from "../../src/clock.ts";
 import { freePort } from "../engines/_servers.ts";
 
 /** A valid token. */
@@ -37,6 +38,7 @@ export class PageGroup implements AsyncDisposable {
       watchdogThresholdMs: false,
       ...options,
       healthPort: port,
+      health: { name: "worker-1", ...options.health },
     });
     group.on("phase", ({ phase }) => phase === "running" && running.resolve());
     const run = group.run({ installSignals: false });
@@ -87,7 +89,7 @@ export class PageView implements AsyncDisposable {
     page.setDefaultTimeout(15_000);
     const view = new PageView(page, url, expected);
     await page.goto(url);
-    await page.getByRole("heading", { name: "Loops" }).waitFor();
+    await page.getByRole("navigation", { name: "Views" }).waitFor();
     return view;
   }
 
@@ -97,8 +99,27 @@ export class PageView implements AsyncDisposable {
     return row.filter({ has: this.page.getByRole("rowheader", { name, exact: false }) });
   }
 
+  /** Goes to a view by its link. */
+  async go(name: "Overview" | "Messages" | "Dead letters" | "Replicas"): Promise<void> {
+    const views = this.page.getByRole("navigation", { name: "Views" });
+    await views.getByRole("link", { name }).press("Enter");
+    await views.locator("a[aria-current=page]", { hasText: name }).waitFor();
+  }
+
+  /** Answers a confirmation by keyboard. */
+  async confirm(question: string | RegExp, action: string): Promise<void> {
+    const dialog = this.page.getByRole("dialog", { name: question });
+    await dialog.getByRole("button", { name: action, exact: true }).press("Enter");
+    await dialog.waitFor({ state: "detached" });
+  }
+
+  /** Waits for the result of an action, which has the focus. */
+  async result(text: string): Promise<void> {
+    await this.page.locator(".result:focus").getByText(text, { exact: true }).waitFor();
+  }
+
   /** Enters the token, by keyboard only. */
-  async unlock(token: string): Promise<void> {
+  async unlock(token: string = TOKEN): Promise<void> {
     const { page } = this;
     await page.getByRole("button", { name: "Unlock controls" }).press("Enter");
     await page.locator("#token:focus").waitFor();
@@ -113,6 +134,43 @@ export class PageView implements AsyncDisposable {
     const foreign = this.#requests.filter((url) => !url.startsWith(origin) && !/^data:/.test(url));
     assertEquals(foreign, []);
     assertEquals(this.#errors.filter((text) => !this.#expected?.test(text)), []);
+  }
+}
+
+/** The time between two samples of the history. */
+const SAMPLE_MS = 15_000;
+
+/** The clock of the system, but samples of the history are taken on demand. Each moves the time on by 15 s. */
+export class SampleClock implements Clock {
+  #task: (() => void) | undefined;
+  /** Begins an hour ago, so that a full history ends now. */
+  #offsetMs = -240 * SAMPLE_MS;
+
+  now(): number {
+    return systemClock.now() + this.#offsetMs;
+  }
+
+  monotonic(): number {
+    return systemClock.monotonic() + this.#offsetMs + 3_600_000;
+  }
+
+  sleep(...args: Parameters<Clock["sleep"]>): Promise<void> {
+    return systemClock.sleep(...args);
+  }
+
+  schedule(ms: number, task: () => void): Cancel {
+    if (ms !== SAMPLE_MS) return systemClock.schedule(ms, task);
+    this.#task = task;
+    return () => this.#task = undefined;
+  }
+
+  /** Takes a sample. It is complete when the history at `url` has grown or moved on. */
+  async sample(url: string): Promise<void> {
+    const last = async () => (await (await fetch(`${url}history`)).json()).at;
+    this.#offsetMs += SAMPLE_MS;
+    const at = this.now();
+    this.#task?.();
+    while (await last() < at) await systemClock.sleep(1);
   }
 }
 

@@ -1,15 +1,10 @@
-import { after, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { assertEquals, assertMatch } from "@std/assert";
 import { InMemoryMailbox, MailboxLoop, silentLog } from "../../mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";
-import { findChromium, launchChromium } from "../../tools/chromium.ts";
 import { flaws, PageGroup, PageView } from "./_browser.ts";
-
-const path = findChromium();
-const skip = path === undefined ? "no Chromium found: set LASTCALL_CHROMIUM" : false;
-const browser = path === undefined ? undefined! : await launchChromium(path);
-after(async () => await browser?.close());
+import { browser, skip } from "./_chromium.ts";
 
 describe("the mailboxes on the live page", { skip }, () => {
   it("the live page shows the messages of a mailbox by state, and whether it is paused", async () => {
