@@ -113,7 +113,7 @@ export function Confirm(
       <h2 id="question">{question}</h2>
       <p>{text}</p>
       <div class="buttons">
-        <button type="button" autofocus onClick={() => dialog.current?.close()}>Cancel</button>
+        <button type="button" autofocus onClick={() => dialog.current?.close()}>Back</button>
         <button type="button" class="strong" onClick={() => dialog.current?.close("yes")}>
           {action}
         </button>
