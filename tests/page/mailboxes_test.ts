@@ -1,9 +1,10 @@
 import { describe, it } from "node:test";
 import { assertEquals, assertMatch } from "@std/assert";
-import { InMemoryMailbox, MailboxLoop, silentLog } from "../../mod.ts";
+import { InMemoryMailbox, MailboxLoop, openMailbox, silentLog } from "../../mod.ts";
 import { deferred } from "../../src/_promises.ts";
 import { FaultyMailbox } from "../../src/testing/mod.ts";
-import { flaws, PageGroup, PageView } from "./_browser.ts";
+import { hasBinary, missing, PrivateServer, redis } from "../engines/_servers.ts";
+import { flaws, PageGroup, PageView, TOKEN } from "./_browser.ts";
 import { browser, skip } from "./_chromium.ts";
 
 describe("the mailboxes on the live page", { skip }, () => {
@@ -73,5 +74,37 @@ describe("the mailboxes on the live page", { skip }, () => {
     await view.page.getByText("1 unreachable").waitFor();
     mailbox.restoreConnection();
     await row.getByText("reachable", { exact: true }).waitFor();
+  });
+
+  it("the live page shows the error of a Redis that is away, and goes on when it is back", {
+    skip: hasBinary(redis) ? false : missing(redis),
+  }, async () => {
+    await using server = await PrivateServer.start(redis);
+    await using mailbox = await openMailbox<string>(`${server.url}?queue=page`, { log: silentLog });
+    const loop = new MailboxLoop({ name: "kitchen", mailbox, handler: () => {}, log: silentLog });
+    await mailbox.send("pie", { delayMs: 3_600_000 });
+    await using served = await PageGroup.start([loop], { health: { token: TOKEN } });
+    await using view = await PageView.at(browser, served.url, { expected: /503/ });
+    const { page } = view;
+    const row = view.row(/^Mailboxes/, "page");
+    await row.getByText("Redis").waitFor();
+    assertEquals(await row.locator('[data-label="Delayed"]').innerText(), "1");
+    await server.kill();
+    await row.getByText("unreachable", { exact: true }).waitFor();
+    await row.locator(".error", { hasText: "Redis" }).waitFor();
+    assertMatch(await row.getAttribute("class") ?? "", /away/);
+    await page.getByRole("region", { name: "Totals" }).getByText("1 unreachable").waitFor();
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      assertEquals(await flaws(page), [], colorScheme);
+    }
+    await view.go("Messages");
+    await view.unlock();
+    await page.getByText(/^Cannot read page: /).waitFor();
+    await server.start();
+    await view.go("Overview");
+    await row.getByText("reachable", { exact: true }).waitFor();
+    await row.locator('[data-label="Delayed"] a').press("Enter");
+    await page.getByRole("table", { name: "Messages of page" }).getByText("delayed").waitFor();
   });
 });

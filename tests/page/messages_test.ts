@@ -14,13 +14,14 @@ interface Order {
 
 /** Starts a group with one message in flight; the others wait. `handled` lists the ids of finished ones. */
 async function start(mailbox: InMemoryMailbox<Order>) {
-  const go = deferred();
+  const [go, started] = [deferred(), deferred()];
   const [handled, cancelled]: [string[], string[]] = [[], []];
   const loop = new MailboxLoop<Order>({
     name: "kitchen",
     mailbox,
     concurrency: 1,
     handler: async ({ id }, { signal }) => {
+      started.resolve();
       signal.addEventListener("abort", () => cancelled.push(id));
       await Promise.race([
         go.promise,
@@ -32,7 +33,7 @@ async function start(mailbox: InMemoryMailbox<Order>) {
     log: silentLog,
   });
   const group = await PageGroup.start([loop], { health: { token: TOKEN } });
-  while (loop.inFlight.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await started.promise;
   return { group, go, handled, cancelled };
 }
 
