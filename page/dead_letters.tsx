@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { LetterStatus, MailboxStatus, Status } from "../src/health/status.ts";
 import { type Access, type Outcome, send } from "./client.ts";
+import { useAll } from "./find.tsx";
 import { count, moment, plain, several } from "./format.ts";
 import {
   type Action,
@@ -53,7 +54,7 @@ const DELETE: Action<Letter> = {
 export function DeadLetters(
   { status, route, token, onToken }: Access & { readonly status: Status; readonly route: Route },
 ): JSX.Element {
-  const { mailboxes } = status;
+  const { mailboxes } = useAll(status, token !== undefined);
   const mailbox = mailboxes.find(({ name }) => name === route.mailbox) ??
     (route.mailbox === undefined
       ? mailboxes.find(({ dead = 0 }) => dead > 0) ?? mailboxes[0]

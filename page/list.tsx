@@ -209,6 +209,8 @@ export function List<T extends Entry>(props: ListProps<T>): JSX.Element {
 
 interface Loaded<T> {
   readonly entries: readonly T[];
+  /** How many entries are before these. */
+  readonly skip: number;
   readonly busy: boolean;
   /** The place of the next page; undefined on the last one. */
   readonly next?: number | undefined;
@@ -217,8 +219,9 @@ interface Loaded<T> {
   readonly why?: string;
 }
 
+const NOTHING = { entries: [], skip: 0, busy: false, searched: 0 } as const;
+
 interface Page<T> extends Loaded<T> {
-  readonly skip: number;
   reload(): void;
   /** Goes to the next page, or back. */
   turn(to: "next" | "previous"): void;
@@ -228,30 +231,30 @@ interface Page<T> extends Loaded<T> {
 function usePage<T extends Entry>({ route, token, onToken }: ListProps<T>): Page<T> {
   const [skips, setSkips] = useState<readonly number[]>([0]);
   const [loads, setLoads] = useState(0);
-  const [loaded, setLoaded] = useState<Loaded<T>>({ entries: [], busy: true, searched: 0 });
+  const [loaded, setLoaded] = useState<Loaded<T>>({ ...NOTHING, busy: true });
   const skip = skips.at(-1)!;
   const load = async (isCurrent: () => boolean) => {
     setLoaded((last) => ({ ...last, busy: true }));
     // An id is found at once, however many messages there are.
     const found = skip === 0 ? await lookUp<T>(route, token) : undefined;
     if (!isCurrent()) return;
-    if (found) return setLoaded({ entries: [found], busy: false, searched: 0 });
+    if (found) return setLoaded({ ...NOTHING, entries: [found] });
     for (let from = skip;;) {
       const path = `${listPath(route)}&skip=${from}&limit=${PAGE_SIZE}`;
       const outcome = await send<ListAnswer<T>>("GET", path, token);
       if (!isCurrent()) return;
       if (outcome.kind === "refused") return onToken(undefined);
       if (outcome.kind === "failed") {
-        return setLoaded({ entries: [], busy: false, searched: 0, why: outcome.why });
+        return setLoaded({ ...NOTHING, why: outcome.why });
       }
       const { messages, letters, next } = outcome.answer;
       const entries = messages ?? letters ?? [];
       if (entries.length > 0 || next === undefined || next <= from) {
         // Another process may have emptied the last page.
         if (entries.length === 0 && skips.length > 1) return setSkips(skips.slice(0, -1));
-        return setLoaded({ entries, next, busy: false, searched: 0 });
+        return setLoaded({ ...NOTHING, entries, skip, next });
       }
-      setLoaded({ entries: [], busy: true, searched: next });
+      setLoaded({ ...NOTHING, busy: true, searched: next });
       from = next;
     }
   };
@@ -262,9 +265,9 @@ function usePage<T extends Entry>({ route, token, onToken }: ListProps<T>): Page
   }, [skips, loads]);
   return {
     ...loaded,
-    skip,
     reload: () => setLoads((last) => last + 1),
     turn: (to) => {
+      if (loaded.busy) return;
       if (to === "previous") setSkips(skips.slice(0, -1));
       else if (loaded.next !== undefined) setSkips([...skips, loaded.next]);
     },
@@ -287,21 +290,21 @@ function Pager<T>(
     readonly total: number | undefined;
   },
 ): JSX.Element | null {
-  const { entries, skip, next, busy } = page;
+  const { entries, skip, next } = page;
   if (entries.length === 0 || skip === 0 && next === undefined) return null;
   const last = skip + entries.length;
   return (
     <div class="toolbar pager" role="group" aria-label="Pages">
       <button
         type="button"
-        disabled={busy || skip === 0}
+        disabled={skip === 0}
         onClick={() => page.turn("previous")}
       >
         Previous
       </button>
       <button
         type="button"
-        disabled={busy || next === undefined}
+        disabled={next === undefined}
         onClick={() => page.turn("next")}
       >
         Next

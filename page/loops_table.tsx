@@ -1,10 +1,11 @@
 // The table of loops with their work in flight.
 
 import { Fragment, type JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { CronStatus, LoopStatus, Status } from "../src/health/status.ts";
 import type { MessageInFlight } from "../src/lifecycle/runnable.ts";
-import { BASE, read } from "./client.ts";
+import { BASE } from "./client.ts";
+import { contains, FILTER_FROM, Find, useAll } from "./find.tsx";
 import { count, duration, moment, plain, rate, several } from "./format.ts";
 import { Badge, Cell, RowHeader, Section, Table, toggled } from "./parts.tsx";
 import type { Tone } from "./summary.ts";
@@ -22,11 +23,8 @@ const COLUMNS = [
   "#Leases extended",
 ] as const;
 
-/** Fewer loops need no filter. */
-const FILTER_FROM = 10;
 /** The most rows, so that the page stays fast. */
 const MAX_ROWS = 100;
-const POLL_MS = 5_000;
 
 /** The filters by state. */
 const STATES = {
@@ -42,40 +40,33 @@ export function LoopsTable({ status }: { readonly status: Status }): JSX.Element
   const [text, setText] = useState("");
   const [state, setState] = useState<keyof typeof STATES>("");
   const filtered = text !== "" || state !== "";
-  const known = useAllLoops(status, filtered);
-  const found = known.filter((loop) => {
-    return STATES[state].accepts(loop) && matches(loop, text.toLowerCase());
+  const found = useAll(status, filtered).loops.filter((loop) => {
+    const { name, mailbox = "" } = loop;
+    return STATES[state].accepts(loop) && (contains(name, text) || contains(mailbox, text));
   });
   const loops = found.sort((a, b) => urgencyOf(b) - urgencyOf(a)).slice(0, MAX_ROWS);
   const left = filtered ? found.length - loops.length : status.totals.loops - loops.length;
   return (
     <Section id="loops" heading="Loops">
       {status.totals.loops > FILTER_FROM && (
-        <div class="toolbar filters" role="search" aria-label="Loops">
+        <Find
+          noun="loop"
+          text={text}
+          onText={setText}
+          found={filtered ? found.length : undefined}
+        >
           <label>
             State{" "}
             <select
               value={state}
-              onChange={({ currentTarget }) =>
-                setState(currentTarget.value as typeof state)}
+              onChange={({ currentTarget }) => setState(currentTarget.value as typeof state)}
             >
               {Object.entries(STATES).map(([value, { text }]) => (
                 <option key={value} value={value}>{text}</option>
               ))}
             </select>
           </label>
-          <label class="find">
-            <span class="unseen">Find a loop by its name or mailbox</span>
-            <input
-              type="search"
-              placeholder="Name or mailbox"
-              value={text}
-              onInput={({ currentTarget }) =>
-                setText(currentTarget.value)}
-            />
-          </label>
-          {filtered && <p role="status">{several(found.length, "loop")} found</p>}
-        </div>
+        </Find>
       )}
       {loops.length === 0
         ? <p class="more">{filtered ? "No loops match." : "No loops."}</p>
@@ -100,27 +91,6 @@ export function LoopsTable({ status }: { readonly status: Status }): JSX.Element
       )}
     </Section>
   );
-}
-
-/** Returns the loops of the event. For a filter it also reads those that the events leave out. */
-function useAllLoops(status: Status, filtered: boolean): readonly LoopStatus[] {
-  const [all, setAll] = useState<readonly LoopStatus[]>();
-  const needed = filtered && (status.leftOut?.loops ?? 0) > 0;
-  useEffect(() => {
-    if (!needed) return setAll(undefined);
-    const poll = async () => {
-      const found = await read<Status>("status");
-      if (found !== undefined) setAll(found.loops);
-    };
-    poll();
-    const timer = setInterval(poll, POLL_MS);
-    return () => clearInterval(timer);
-  }, [needed]);
-  return all ?? status.loops;
-}
-
-function matches({ name, mailbox = "" }: LoopStatus, text: string): boolean {
-  return name.toLowerCase().includes(text) || mailbox.toLowerCase().includes(text);
 }
 
 /** Ranks failing loops first. Others keep their order, so that rows do not jump. */

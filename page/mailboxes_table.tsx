@@ -1,9 +1,11 @@
 // The table of mailboxes.
 
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import type { History, MailboxStatus, Status } from "../src/health/status.ts";
 import { Sparkline } from "./charts.tsx";
 import { BASE } from "./client.ts";
+import { contains, FILTER_FROM, Find, useAll } from "./find.tsx";
 import { Badge, Cell, RowHeader, Section, Table } from "./parts.tsx";
 import { count, duration, limit, several } from "./format.ts";
 import { hashOf } from "./route.ts";
@@ -16,20 +18,43 @@ const COLUMNS = [
   "#Delayed",
   "#In flight",
   "#Dead letters",
+  "Last hour",
 ] as const;
+
+/** The most rows, so that the page stays fast. */
+const MAX_ROWS = 50;
 
 /** Shows the mailboxes. */
 export function MailboxesTable(
   { status, history }: { readonly status: Status; readonly history: History | undefined },
 ): JSX.Element | null {
-  const { mailboxes } = status;
-  if (mailboxes.length === 0) return null;
-  const left = status.leftOut?.mailboxes ?? 0;
+  const [text, setText] = useState("");
+  const all = useAll(status, text !== "").mailboxes;
+  if (status.mailboxes.length === 0) return null;
+  const found = all.filter(({ name }) => contains(name, text));
+  const mailboxes = found.slice(0, MAX_ROWS);
+  const total = status.mailboxes.length + (status.leftOut?.mailboxes ?? 0);
+  const left = (text === "" ? total : found.length) - mailboxes.length;
   return (
     <Section id="mailboxes" heading="Mailboxes">
-      <Table caption="Mailboxes and their message counts" columns={[...COLUMNS, "Last hour"]}>
-        {mailboxes.map((mailbox) => <Row key={mailbox.name} mailbox={mailbox} history={history} />)}
-      </Table>
+      {total > FILTER_FROM && (
+        <Find
+          noun="mailbox"
+          many="mailboxes"
+          text={text}
+          onText={setText}
+          found={text === "" ? undefined : found.length}
+        />
+      )}
+      {mailboxes.length === 0
+        ? <p class="more">No mailboxes match.</p>
+        : (
+          <Table caption="Mailboxes and their message counts" columns={COLUMNS}>
+            {mailboxes.map((mailbox) => (
+              <Row key={mailbox.name} mailbox={mailbox} history={history} />
+            ))}
+          </Table>
+        )}
       {left > 0 && (
         <p class="more">
           and {several(left, "more mailbox", "more mailboxes")}.{" "}

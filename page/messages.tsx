@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
 import type { MessageState } from "../src/mailbox/engine.ts";
 import type { Access } from "./client.ts";
+import { useAll } from "./find.tsx";
 import { age, count } from "./format.ts";
 import { type Action, type Entry, Filters, List, listPath, Locked, submit } from "./list.tsx";
 import { Badge, Cell, Fact, Section } from "./parts.tsx";
@@ -28,7 +29,7 @@ const ACTIONS: readonly Action<Message>[] = [
   {
     label: "Retry now",
     path: "messages/deliver-now",
-    done: "delivered now",
+    done: "visible now",
     question: (what) => `Retry ${what} now?`,
     warning: "A delayed message becomes visible at once, before its delay has passed.",
     applies: ({ state }) => state === "delayed",
@@ -55,7 +56,8 @@ const ACTIONS: readonly Action<Message>[] = [
 export function Messages(
   { status, route, token, onToken }: Access & { readonly status: Status; readonly route: Route },
 ): JSX.Element {
-  const { mailboxes, at } = status;
+  const { at } = status;
+  const { mailboxes } = useAll(status, token !== undefined);
   const [first] = mailboxes;
   const mailbox = route.mailbox ?? first?.name;
   if (mailbox === undefined) {

@@ -182,11 +182,33 @@ export class SampleClock implements Clock {
   }
 }
 
-/** Returns the accessibility violations that axe finds. */
+/** Returns the size of the first event, in bytes. */
+export async function eventSize(url: string): Promise<number> {
+  const aborted = new AbortController();
+  const { body } = await fetch(`${url}events`, { signal: aborted.signal });
+  let text = "";
+  for await (const bytes of body!.pipeThrough(new TextDecoderStream())) {
+    text += bytes;
+    if (/data: .*\n\n/.test(text)) break;
+  }
+  aborted.abort();
+  return text.length;
+}
+
+/** Returns the accessibility violations that axe finds, in light and in dark mode. */
 export async function flaws(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source);
-  return await page.evaluate(async () => {
-    const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run();
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target)}`);
-  });
+  const found: string[] = [];
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    found.push(
+      ...await page.evaluate(async (mode) => {
+        const { violations } = await (globalThis as unknown as { axe: typeof axe }).axe.run();
+        return violations.map(({ id, nodes }) => {
+          return `${mode}, ${id}: ${nodes.map(({ target }) => target)}`;
+        });
+      }, colorScheme),
+    );
+  }
+  return found;
 }

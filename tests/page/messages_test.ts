@@ -5,7 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Locator, Page } from "playwright-core";
 import { InMemoryMailbox, MailboxLoop, silentLog } from "../../mod.ts";
 import { deferred } from "../../src/_promises.ts";
-import { PageGroup, PageView, TOKEN } from "./_browser.ts";
+import { eventSize, PageGroup, PageView, TOKEN } from "./_browser.ts";
 import { browser, skip } from "./_chromium.ts";
 
 interface Order {
@@ -166,7 +166,7 @@ describe("the messages on the live page", { skip }, () => {
       await select("d-1");
       await button("Retry now (1)").press("Enter");
       await view.confirm("Retry 1 message of orders now?", "Retry now");
-      await view.result("1 message delivered now.");
+      await view.result("1 message visible now.");
       await table(page).getByRole("row", { name: "d-1" }).getByText("waiting").waitFor();
 
       await table(page).getByRole("button", { name: "running" }).press("Enter");
@@ -206,7 +206,7 @@ describe("the messages on the live page", { skip }, () => {
       await pages.getByRole("button", { name: "Next" }).press("Enter");
       await pages.getByText("51 to 100 of 100\u202f000").waitFor();
       const find = page.getByLabel("Find by id, key, headers or body");
-      for (const text of ["dish 99999", "dish 98765;"]) { // by the id, and by the body
+      for (const text of ["dish 99999", "dish 25432;"]) { // by the id, and by the body in several requests
         await find.fill(text);
         await find.press("Enter");
         await table(page).getByRole("button", { name: text.replace(";", "") }).waitFor();
@@ -217,16 +217,3 @@ describe("the messages on the live page", { skip }, () => {
     go.resolve();
   });
 });
-
-/** Returns the size of the first event, in bytes. */
-async function eventSize(url: string): Promise<number> {
-  const aborted = new AbortController();
-  const { body } = await fetch(`${url}events`, { signal: aborted.signal });
-  let text = "";
-  for await (const bytes of body!.pipeThrough(new TextDecoderStream())) {
-    text += bytes;
-    if (/data: .*\n\n/.test(text)) break;
-  }
-  aborted.abort();
-  return text.length;
-}

@@ -9,7 +9,7 @@ import { nodeRuntime } from "../../runtime_adapters/node.ts";
 import { CronLoop } from "../../src/cron/mod.ts";
 import { healthApp } from "../../src/health/mod.ts";
 import { deferred } from "../../src/_promises.ts";
-import { flaws, PageGroup, PageView, TOKEN } from "./_browser.ts";
+import { eventSize, flaws, PageGroup, PageView, TOKEN } from "./_browser.ts";
 import { browser, skip } from "./_chromium.ts";
 
 const REFUSED = /401/;
@@ -303,8 +303,8 @@ describe("the live page", { skip }, () => {
     await page.getByText("and 900 more loops").waitFor();
     await page.getByText("/1\u202f000").waitFor();
 
-    const found = page.getByRole("search", { name: "Loops" }).getByRole("status");
-    await page.getByLabel("Find a loop by its name or mailbox").fill("OOP-77");
+    const found = page.getByRole("search", { name: "Find a loop" }).getByRole("status");
+    await page.getByLabel("Name of the loop").fill("OOP-77");
     await found.getByText("11 loops found").waitFor();
     assertEquals(await names(), [
       "loop-77",
@@ -312,13 +312,14 @@ describe("the live page", { skip }, () => {
     ]);
     await page.getByLabel("State").selectOption("failing");
     await page.getByText("No loops match.").waitFor();
-    await page.getByLabel("Find a loop by its name or mailbox").fill("");
+    await page.getByLabel("Name of the loop").fill("");
     await found.getByText("1 loop found").waitFor();
     assertEquals(await names(), ["broken"]);
     await page.getByLabel("State").selectOption("idle");
     await found.getByText("1\u202f000 loops found").waitFor();
     await page.getByText("and 900 more loops").waitFor();
     assertEquals(await flaws(page), []);
+    assert(await eventSize(served.url) < 60_000);
   });
 
   it("the live page shows the last and the next slot of a cron loop", async () => {
