@@ -137,7 +137,19 @@ function statusLines(
   const shown = tables.filter(({ rows }) => rows.length > 0)
     .map(({ columns, rows }) => `\n${table(columns, rows, sink, style)}`.trimEnd());
   const head = `${base}  ${state}${why === undefined ? `, ${report.phase}${on}` : ""}`;
-  return [head, ...shown].join("\n").split("\n");
+  return [`${head}${processText(report)}`, ...shown].join("\n").split("\n");
+}
+
+/** Names the process: `  worker-1 (version 7.2, pid 12, up 5m)`. */
+function processText({ process, at = Date.now() }: StatusAnswer): string {
+  if (process === undefined) return "";
+  const { name, version, pid, startedAt } = process;
+  const facts = [
+    ...(version === undefined ? [] : [`version ${version}`]),
+    ...(pid === undefined ? [] : [`pid ${pid}`]),
+    `up ${ageText(at - startedAt)}`,
+  ];
+  return `  ${oneLine(`${name} (${facts.join(", ")})`)}`;
 }
 
 interface Table {

@@ -1,4 +1,4 @@
-import { settlesWithin } from "../_promises.ts";
+import { deferred, settlesWithin } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 
@@ -33,6 +33,7 @@ export class CachedQuery<T> {
   #error: unknown;
   #dueAt = -Infinity;
   #pending: Promise<void> | undefined;
+  #abandon: () => void = () => {};
 
   constructor(options: CachedQueryOptions<T>) {
     this.#options = options;
@@ -66,10 +67,20 @@ export class CachedQuery<T> {
     return this.#reachable === false ? undefined : this.#pending;
   }
 
+  /** Ends the wait for the running query, and leaves no timer. */
+  abandon(): void {
+    this.#abandon();
+  }
+
   async #ask(freshMs: number): Promise<void> {
     const { ask, clock, timeoutMs } = this.#options;
     const late = new AbortController();
     const { signal } = late;
+    const abandoned = deferred();
+    this.#abandon = () => {
+      late.abort();
+      abandoned.resolve();
+    };
     let retryMs = freshMs;
     const answered = Promise.resolve().then(() => ask(signal)).then(
       (answer) => {
@@ -79,7 +90,8 @@ export class CachedQuery<T> {
       },
       (error) => signal.aborted || this.#failed(error),
     );
-    if (!await settlesWithin(answered, timeoutMs, clock)) {
+    const ended = Promise.race([answered, abandoned.promise]);
+    if (!await settlesWithin(ended, timeoutMs, clock)) {
       late.abort();
       retryMs = Math.max(freshMs, TIMEOUT_RETRY_MS);
       this.#failed(new NoAnswerError(`no answer within ${timeoutMs} ms`));

@@ -1,4 +1,5 @@
 import type { Cancel, Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
 import type { StatusSource } from "./_status_source.ts";
 import type { Inspectable } from "./health_options.ts";
 import type { History } from "./status.ts";
@@ -33,6 +34,7 @@ export class HistoryRecorder {
   readonly #group: Inspectable;
   readonly #source: StatusSource;
   readonly #clock: Clock;
+  readonly #log: Log;
   readonly #remove: Cancel | undefined;
   readonly #perSecond = new Series();
   readonly #mailboxes = new Map<string, { readonly waiting: Series; readonly inFlight: Series }>();
@@ -44,15 +46,20 @@ export class HistoryRecorder {
   #counted: { readonly at: number; readonly byLoop: ReadonlyMap<string, number> } | undefined;
 
   /** Follows the phases of the group. A group without events has no history. */
-  constructor(group: Inspectable, source: StatusSource, clock: Clock) {
+  constructor(
+    group: Inspectable,
+    source: StatusSource,
+    { clock, log }: { readonly clock: Clock; readonly log: Log },
+  ) {
     this.#group = group;
     this.#source = source;
     this.#clock = clock;
+    this.#log = log;
     this.#remove = group.on?.("phase", () => this.#follow());
     if (this.#remove !== undefined) this.#follow();
   }
 
-  /** Stops the timer and leaves the group. */
+  /** Stops the timer and the running queries, and leaves the group. */
   close(): void {
     this.#remove?.();
     this.#stop();
@@ -85,7 +92,7 @@ export class HistoryRecorder {
   #schedule(): void {
     this.#cancelTick = this.#clock.schedule(EVERY_MS, () => {
       this.#schedule();
-      void this.#sample();
+      this.#sample().catch((error) => this.#log.error("history not recorded", { error }));
     });
   }
 
@@ -93,15 +100,16 @@ export class HistoryRecorder {
     this.#cancelTick?.();
     this.#cancelTick = undefined;
     this.#counted = undefined; // counts begin again with the next run
+    this.#source.abandon();
   }
 
   async #sample(): Promise<void> {
     if (this.#isSampling) return; // an engine is slower than the interval
-    this.#isSampling = true;
     const at = this.#clock.now();
     const perSecond = this.#rate();
-    const counts = await this.#source.sample(MAX_MAILBOXES);
-    this.#isSampling = false;
+    this.#isSampling = true;
+    const counts = await this.#source.sample(MAX_MAILBOXES)
+      .finally(() => this.#isSampling = false);
     if (this.#cancelTick === undefined) return; // the group has stopped meanwhile
     this.#advance(at);
     const sample = this.#samples - 1;

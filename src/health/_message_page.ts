@@ -59,7 +59,9 @@ export async function readPage<T>(request: HonoRequest, reader: PageReader<T>): 
 }
 
 /** Returns the test of a search, which ignores case; undefined where the request has none. */
-export function searchOf(request: HonoRequest): ((message: SearchedMessage) => boolean) | undefined {
+export function searchOf(
+  request: HonoRequest,
+): ((message: SearchedMessage) => boolean) | undefined {
   const wanted = request.query("find")?.toLowerCase();
   if (!wanted) return undefined;
   return ({ id, key, headers, body, raw }) => {
@@ -110,22 +112,23 @@ export function letterDetail(letter: DeadLetter<unknown>): object {
   };
 }
 
-/** Returns the value by its name. A long one is the begin of its text, and its length. */
+/** Returns the value by its name. A long one is the beginning of its text, and the length of the text. */
 function shortened(name: string, value: unknown): object {
   if (value === undefined) return {};
   const text = textOf(value);
-  if (text.length > MAX_TEXT) {
-    return { [`${name}Text`]: text.slice(0, MAX_TEXT), [`${name}Length`]: text.length };
+  if (text.length <= MAX_TEXT) {
+    return { [name]: typeof value === "string" ? value : JSON.parse(text) };
   }
-  return { [name]: value };
+  return { [`${name}Text`]: text.slice(0, MAX_TEXT), [`${name}Length`]: text.length };
 }
 
-/** Returns a value as JSON, and a text as it is. */
+/** Returns a value as JSON, and a text as it is. What JSON cannot contain is a text in it. */
 function textOf(value: unknown): string {
   if (typeof value === "string") return value;
   try {
-    return JSON.stringify(value) ?? "";
+    const plain = (_: string, it: unknown) => typeof it === "bigint" ? String(it) : it;
+    return JSON.stringify(value, plain) ?? "null";
   } catch (error) {
-    return `not JSON: ${errorText(error)}`;
+    return JSON.stringify(errorText(error));
   }
 }

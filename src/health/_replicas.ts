@@ -13,6 +13,11 @@ const MAX_ANSWER_BYTES = 1_000_000;
 
 type Answer = Omit<ReplicaStatus, "url" | "reachable" | "error">;
 
+/** What a replica shows of its status. */
+const FIELDS: readonly (keyof Answer & keyof Status)[] = [
+  ...["process", "phase", "ready", "live", "paused", "totals", "stop", "end"] as const,
+];
+
 /** How the queries of replicas are made. */
 export type ReplicaQueries = Pick<CachedQueryOptions<unknown>, "timeoutMs" | "clock"> & {
   readonly log: Log;
@@ -53,6 +58,12 @@ export class Replicas {
     this.#published = published;
     if (this.#listed instanceof CachedQuery) await this.#listed.refresh(FRESH_MS);
     await Promise.all(this.#addresses().map((address) => this.#query(address).refresh(FRESH_MS)));
+  }
+
+  /** Ends the wait for all running queries. */
+  abandon(): void {
+    if (this.#listed instanceof CachedQuery) this.#listed.abandon();
+    for (const query of this.#queries.values()) query.abandon();
   }
 
   /** Returns the last answers of the replicas, without this process. */
@@ -136,7 +147,6 @@ async function limitedText(response: Response): Promise<string> {
   return text;
 }
 
-/** Picks what a replica shows. */
 function answerOf(text: string): Answer {
   let status: Partial<Status>;
   try {
@@ -144,11 +154,11 @@ function answerOf(text: string): Answer {
   } catch {
     status = {};
   }
-  const { process, phase, ready, live, paused, totals, stop, end } = status;
-  if (phase === undefined || totals === undefined) {
-    throw new ReplicaError("is not a health app of lastcall");
+  if (status.phase !== undefined && status.totals !== undefined) {
+    const found = FIELDS.filter((name) => status[name] !== undefined);
+    return Object.fromEntries(found.map((name) => [name, status[name]]));
   }
-  return JSON.parse(JSON.stringify({ process, phase, ready, live, paused, totals, stop, end }));
+  throw new ReplicaError("is not a health app of lastcall");
 }
 
 /** An answer that is not a status. */

@@ -49,22 +49,24 @@ export function wordOf<T extends string>(
 export async function idsOf(request: HonoRequest): Promise<readonly string[] | undefined> {
   const text = await request.text();
   if (text === "") return undefined;
-  let ids: unknown;
+  const ids = parsedIds(text);
+  const areIds = ids.every((id): id is string => id !== "" && isStorable(id));
+  if (areIds && ids.length >= 1 && ids.length <= MAX_IDS) return [...new Set(ids)];
+  throw new Refusal(400, `ids must be a list of 1 to ${MAX_IDS} ids of messages: {"ids": ["…"]}`);
+}
+
+function parsedIds(text: string): readonly unknown[] {
   try {
-    ({ ids } = Object(JSON.parse(text)));
+    const { ids } = Object(JSON.parse(text));
+    return Array.isArray(ids) ? ids : [];
   } catch {
-    throw new Refusal(400, 'the body is not JSON: send { "ids": ["…"] }');
+    throw new Refusal(400, 'the body is not JSON: send {"ids": ["…"]}');
   }
-  const isList = Array.isArray(ids) && ids.length >= 1 && ids.length <= MAX_IDS;
-  if (!isList || !ids.every((id) => id !== "" && isStorable(id))) {
-    throw new Refusal(400, `ids must be a list of 1 to ${MAX_IDS} ids of messages: {"ids": ["…"]}`);
-  }
-  return [...new Set(ids)];
 }
 
 /** Returns the ids in the body of a request. */
 export async function requiredIdsOf(request: HonoRequest): Promise<readonly string[]> {
   const ids = await idsOf(request);
   if (ids !== undefined) return ids;
-  throw new Refusal(400, 'the request has no body: send { "ids": ["…"] }');
+  throw new Refusal(400, 'the request has no body: send {"ids": ["…"]}');
 }

@@ -65,7 +65,7 @@ export function healthRoutes(
   const timeoutMs = checkInterval("checkTimeoutMs", options.checkTimeoutMs ?? CHECK_TIMEOUT_MS);
   const source = new StatusSource(group, options, timeoutMs);
   const events = new Broadcast(group, source, { hosted, clock, log });
-  const recorder = new HistoryRecorder(group, source, clock);
+  const recorder = new HistoryRecorder(group, source, { clock, log });
   const app: HonoApp = new Hono();
 
   app.get("/health/live", ({ req }) => {

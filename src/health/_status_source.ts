@@ -123,6 +123,13 @@ export class StatusSource {
     );
   }
 
+  /** Ends the wait for all running queries. */
+  abandon(): void {
+    for (const [, query] of this.#mailboxes.values()) query.abandon();
+    this.#board?.abandon();
+    this.#replicas?.abandon();
+  }
+
   async #refreshOthers(): Promise<void> {
     await this.#board?.refresh(FRESH_MS);
     await this.#replicas?.refresh(healthUrls(this.#board?.answer ?? []));

@@ -14,7 +14,9 @@ import { healthRoutes } from "./_routes.ts";
  * | `/metrics` | Prometheus text |
  * | `/` | the live page |
  * | `/status` | the status as JSON: a {@linkcode Status} |
+ * | `/status?summary=true` | the status without loops, mailboxes, agents and replicas |
  * | `/events` | the status as server-sent events: immediately, every second, and on every change |
+ * | `/history` | the rate and the counts of the last hour: a {@linkcode History} |
  *
  * With a `token` in the options, and as the bearer token of the request:
  *
@@ -22,8 +24,13 @@ import { healthRoutes } from "./_routes.ts";
  * |---|---|
  * | `/controls` | 200: the token is right |
  * | `POST /pause`, `POST /resume` | stops taking work, and takes work again |
- * | `/dead-letters?mailbox=…` | the oldest dead letters with their errors |
- * | `POST /redrive?mailbox=…` | redrives up to 1 000 dead letters |
+ * | `/messages?mailbox=…` | a page of messages with their bodies |
+ * | `/messages/<id>?mailbox=…` | one message |
+ * | `POST /messages/cancel?mailbox=…` | deletes messages, and cancels their handlers |
+ * | `POST /messages/deliver-now?mailbox=…` | makes delayed messages visible |
+ * | `/dead-letters?mailbox=…` | a page of dead letters with their errors and bodies |
+ * | `POST /dead-letters/delete?mailbox=…` | deletes dead letters |
+ * | `POST /redrive?mailbox=…` | sends dead letters back: those with the ids of the body, or up to 1 000 |
  *
  * With `?verbose`, the first two answer with one line per check.
  *

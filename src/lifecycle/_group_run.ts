@@ -4,7 +4,7 @@ import { CancelledError, type CancelReason, TerminatingError } from "../errors.t
 import type { SignalName } from "../runtime.ts";
 import { isTracing } from "../telemetry/open_telemetry.ts";
 import { Deadline } from "./deadline.ts";
-import { DrainReport } from "./drain_report.ts";
+import { DrainReport, EXIT_CODES } from "./drain_report.ts";
 import type { GroupEvents, Phase, PhaseEvent, StopReason } from "./group_events.ts";
 import { RunRecord } from "./group_events.ts";
 import type { GroupConfig, GroupRunOptions } from "./group_options.ts";
@@ -54,7 +54,7 @@ export class GroupRun {
   #coordinator: ShutdownCoordinator | undefined;
 
   constructor(config: GroupConfig, options: GroupRunOptions, emitter: Emitter<GroupEvents>) {
-    const { clock } = config;
+    const { clock, onFailure } = config;
     this.finished = this.#ended.promise;
     this.#config = config;
     this.#options = options;
@@ -63,9 +63,8 @@ export class GroupRun {
     this.#startedAt = clock.monotonic();
     this.#deadline = new Deadline(config.shutdownTimeoutMs, clock);
     const onProblem = (what: string, error: unknown) => this.#record.problem(what, error);
-    const restarting = config.onFailure === "restart";
     this.members = config.loops.map((loop) => {
-      const restarts = restarting ? new RestartBudget(config.restart) : undefined;
+      const restarts = onFailure === "restart" ? new RestartBudget(config.restart) : undefined;
       return new Member(loop, clock, restarts, { onState: (m) => this.#onState(m), onProblem });
     });
     this.#watchdog = watchdogOf(config, {
@@ -188,6 +187,7 @@ export class GroupRun {
     } catch (error) {
       // The deadline starts now: a slow start must not use up the time to stop.
       this.#deadline = new Deadline(this.#config.shutdownTimeoutMs, this.#config.clock);
+      this.end = { outcome: "failed", exitCode: EXIT_CODES.failed };
       await this.#stopResources();
       throw error;
     }

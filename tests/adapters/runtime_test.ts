@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import process from "node:process";
 import { describe, it } from "node:test";
 import { isatty } from "node:tty";
@@ -42,6 +43,10 @@ describe(`the adapter of ${runtime.name}`, () => {
 
   it("is interactive when a terminal is attached", () => {
     assertEquals(runtime.interactive, isatty(0));
+  });
+
+  it("tells the process id and the host name", () => {
+    assertEquals(runtime.identity?.(), { pid: process.pid, hostName: hostname() });
   });
 
   it("stops on SIGTERM and SIGINT", { skip }, () => {

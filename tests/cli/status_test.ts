@@ -36,7 +36,10 @@ describe("lastcall status", () => {
     await using worker = await startWorker(["tea", "soup"]);
     const { code, out, err } = await lastcall(["status", worker.url]);
     assertEquals({ code, err }, { code: 0, err: "" });
-    assertMatch(out, new RegExp(`^${worker.url}  ready, running`));
+    assertMatch(
+      out,
+      new RegExp(`^${worker.url}  ready, running.*  \\S+ \\(pid \\d+, up \\d+.*\\)\n`),
+    );
     assertMatch(out, /LOOP +STATE +READY +IN FLIGHT/);
     assertMatch(out, /orders +running +yes +2 /);
     assertEquals(out.includes("\x1b"), false);

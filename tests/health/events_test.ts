@@ -193,7 +193,7 @@ describe("the events of a group", () => {
     assertEquals(fixture.clock.pending, 0);
   });
 
-  it("an event is below 100 kB with 1,000 loops: failing ones first, then the oldest work", async () => {
+  it("an event is below 100 kB with 1,000 loops and 50 replicas: failing ones first, then the oldest work", async () => {
     const base: Status = await (await new Fixture().app().request("/status")).json();
     const loops = Array.from({ length: 1_000 }, (_, i): LoopStatus => ({
       name: `loop-${i}`,
@@ -217,7 +217,11 @@ describe("the events of a group", () => {
       agentId: `agent-${i}`,
       status: i === 500 ? "stale" : "running",
     }));
-    const event = excerpt({ ...base, loops, mailboxes, agents });
+    const replicas = Array.from({ length: 50 }, (_, i) => ({
+      ...{ url: `http://10.0.0.${i}:8080/`, reachable: true, process: base.process! },
+      ...{ phase: base.phase, ready: true, live: true, paused: false, totals: base.totals },
+    }));
+    const event = excerpt({ ...base, loops, mailboxes, agents, replicas });
     const names = event.loops.map(({ name }) => name);
     assertEquals(names.length, 100);
     assertEquals(names.slice(-2), ["loop-998", "loop-999"], "failing");

@@ -15,6 +15,12 @@ describe("without any permission, on Deno", () => {
     assertEquals([code, stderr], [0, ""]);
   });
 
+  it("the host name is not read", { skip }, async () => {
+    await using child = Child.start("identity", { runFlags: [...runFlags, "--deny-sys"] });
+    const { code, stdout, stderr } = await child.exit();
+    assertEquals([code, stdout.trim(), stderr], [0, '["pid"]', ""]);
+  });
+
   it("a blocked event loop is killed", { skip }, async () => {
     await using child = Child.start("blocked_later", { runFlags });
     const { code, signal, stderr } = await child.exit();
