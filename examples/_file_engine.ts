@@ -127,9 +127,9 @@ export class FileEngine implements Engine<string> {
     return saved;
   }
 
-  peek(max: number): StoredMessage<string>[] {
+  peek(max: number, skip = 0): StoredMessage<string>[] {
     return this.#change((rows, now) => {
-      return rows.slice(0, max).map((row) => ({ ...row, state: stateOf(row, now) }));
+      return rows.slice(skip, skip + max).map((row) => ({ ...row, state: stateOf(row, now) }));
     });
   }
 

@@ -9,7 +9,7 @@ import type { DeadLetter, Mailbox, Message, SendOptions } from "../mailbox/mailb
 export interface RedriveOptions<T> {
   /**
    * The ids of the dead letters to redrive. Each stands for one letter, the oldest with this id. Ids without a
-   * letter are skipped, and so are letters that a process has received. @default {all}
+   * letter are skipped, and so are letters in flight, which another process redrives. @default {all}
    */
   readonly ids?: readonly string[];
   /** The most messages to redrive. @default {Infinity} */

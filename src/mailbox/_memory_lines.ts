@@ -53,13 +53,11 @@ export class Slot<B> {
     };
   }
 
-  /** Returns the oldest message with this id. Dead letters may have the same one. */
-  static oldest<B>(slots: readonly Slot<B>[], id: string): Slot<B> | undefined {
-    let oldest: Slot<B> | undefined;
-    for (const slot of slots) {
-      if (slot.entry.id === id && !(oldest && oldest.number < slot.number)) oldest = slot;
-    }
-    return oldest;
+  /** Returns the message with this id; of several, the oldest that is not in flight, if there is one. */
+  static find<B>(slots: readonly Slot<B>[], id: string): Slot<B> | undefined {
+    const found = slots.filter(({ entry }) => entry.id === id);
+    const isHeld = ({ holder }: Slot<B>) => Number(holder !== undefined);
+    return found.sort((a, b) => isHeld(a) - isHeld(b) || a.number - b.number)[0];
   }
 }
 

@@ -189,7 +189,10 @@ export interface Engine<B> {
   stats(): Maybe<EngineStats>;
   /** Deletes all messages and all remembered ids, and returns the number of messages. */
   purge(): Maybe<number>;
-  /** Returns the message with this id, whatever its state. Of several dead letters, the oldest. */
+  /**
+   * Returns the message with this id, whatever its state. Dead letters may have the same id: then the oldest one
+   * without a lease or, when all have one, the oldest.
+   */
   find?(id: string): Maybe<StoredMessage<B> | undefined>;
   /**
    * Deletes the message that `find` finds, whatever its state, and returns whether there was one. If it was in

@@ -196,7 +196,8 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   stats(): Promise<MailboxStats>;
   /**
    * Returns the message with this id, without receiving it; undefined when the mailbox has none. Dead letters
-   * have the ids of their messages. When several have the same id, `get` and `cancel` use the oldest one.
+   * have the ids of their messages. When several have the same id, `get` and `cancel` use the oldest one that is
+   * not in flight, if there is one.
    */
   get(id: string): Promise<PeekedMessage<T> | undefined>;
   /**

@@ -276,7 +276,7 @@ export class MemoryEngine<B> implements Engine<B> {
   }
 
   #find(id: string): Slot<B> | undefined {
-    return this.#chosen.get(id) ?? Slot.oldest(this.#all(), id);
+    return this.#chosen.get(id) ?? Slot.find(this.#all(), id);
   }
 
   #all(): Slot<B>[] {

@@ -173,8 +173,8 @@ export class DirectoryEngine implements Engine<string> {
     return saved;
   }
 
-  async peek(max: number): Promise<readonly StoredMessage<string>[]> {
-    const files = (await this.#folder.listAll()).slice(0, max);
+  async peek(max: number, skip = 0): Promise<readonly StoredMessage<string>[]> {
+    const files = (await this.#folder.listAll()).slice(skip, skip + max);
     const found = await mapFiles(files, (file) => this.#read(file));
     const now = this.#clock.now();
     return found.flatMap((it) => it === undefined ? [] : { ...it, state: stateOf(it.file, now) });

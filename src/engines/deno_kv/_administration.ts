@@ -34,16 +34,17 @@ export class Administration {
     this.#lines = new Lines(store, keys);
   }
 
-  /** Returns the oldest messages, whatever their state. */
-  async peek(max: number): Promise<readonly StoredMessage<string>[]> {
+  /** Returns the oldest messages after the first `skip`, whatever their state. It reads those as well. */
+  async peek(max: number, skip: number): Promise<readonly StoredMessage<string>[]> {
     const action = this.#action("peek");
     const [ready, blocked, { found }] = await Promise.all([
-      this.#ready(action, max),
+      this.#ready(action, skip + max),
       this.#store.list(action, { prefix: this.#keys.blocked }),
       this.#hidden(action),
     ]);
     const all = [...[...ready, ...blocked].flatMap(waitingIn), ...found];
-    const oldest = all.sort((a, b) => a.message.seq - b.message.seq).slice(0, max);
+    const oldest = all.sort((a, b) => a.message.seq - b.message.seq)
+      .slice(skip, skip + max);
     const texts = await largeOf(this.#store, this.#keys, action, oldest.map((it) => it.message));
     return oldest.map(({ message, state }) => {
       const whole = texts.get(message.seq) ?? message;

@@ -168,8 +168,8 @@ export class DenoKvEngine implements Engine<string> {
     return saved;
   }
 
-  peek(max: number): Promise<readonly StoredMessage<string>[]> {
-    return this.#administration.peek(max);
+  peek(max: number, skip = 0): Promise<readonly StoredMessage<string>[]> {
+    return this.#administration.peek(max, skip);
   }
 
   count(): Promise<number> {

@@ -21,12 +21,12 @@ export class Inspection {
   }
 
   /** Knows the delivery count of messages that this process holds. The server does not report others. */
-  async peek(max: number): Promise<readonly StoredMessage<string>[]> {
+  async peek(max: number, skip: number): Promise<readonly StoredMessage<string>[]> {
     const what = this.#queue.what("peek");
     return await this.#streams.use(async () => {
       const held = this.#leases.bySequence();
       const messages: StoredMessage<string>[] = [];
-      for (let seq = 0; messages.length < max;) {
+      for (let seq = await this.#lastOf(what, skip); messages.length < max;) {
         const found = await this.#next(what, seq + 1);
         if (found === undefined) break;
         seq = found.seq;
@@ -63,6 +63,19 @@ export class Inspection {
     if (next === undefined || counts.waiting === 0) return counts;
     const now = await this.#notes.serverTime(what);
     return { ...counts, oldestWaitingMs: Math.max(0, now - Date.parse(next.time)) };
+  }
+
+  /** Returns the sequence number of the last one of the first `count` messages; 0 for none. */
+  async #lastOf(what: string, count: number): Promise<number> {
+    if (count === 0) return 0;
+    const { jetStream, names } = this.#queue;
+    const { state } = await jetStream.stream(what, names.stream, { deleted_details: true });
+    let last = state.first_seq + count - 1;
+    for (const seq of state.deleted ?? []) {
+      if (seq > last) break;
+      last++;
+    }
+    return last;
   }
 
   /** Returns the first stored message from this sequence number on. */

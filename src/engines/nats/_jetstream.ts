@@ -48,7 +48,12 @@ export interface StreamRequest {
 /** A stream's configuration and state. */
 export interface StreamInfo {
   readonly config: StreamConfig;
-  readonly state: { readonly messages: number };
+  readonly state: {
+    readonly messages: number;
+    readonly first_seq: number;
+    /** The deleted sequence numbers between the first and the last one, ascending, if they were requested. */
+    readonly deleted?: readonly number[] | null;
+  };
 }
 
 /** The fields of a consumer that the engine reads. Durations are nanoseconds. */
@@ -82,8 +87,12 @@ export class JetStream {
     this.#calls = calls;
   }
 
-  stream(what: string, name: string): Promise<StreamInfo> {
-    return this.#request(what, `STREAM.INFO.${name}`);
+  stream(
+    what: string,
+    name: string,
+    request?: { readonly deleted_details: boolean },
+  ): Promise<StreamInfo> {
+    return this.#request(what, `STREAM.INFO.${name}`, request);
   }
 
   createStream(what: string, config: StreamRequest): Promise<StreamInfo> {

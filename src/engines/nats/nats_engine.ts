@@ -166,8 +166,8 @@ export class NatsEngine implements Engine<string> {
     return saved;
   }
 
-  peek(max: number): Promise<readonly StoredMessage<string>[]> {
-    return this.#queue.inspection.peek(max);
+  peek(max: number, skip = 0): Promise<readonly StoredMessage<string>[]> {
+    return this.#queue.inspection.peek(max, skip);
   }
 
   count(): Promise<number> {

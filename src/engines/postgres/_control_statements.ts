@@ -6,6 +6,7 @@ export interface ControlStatements {
   readonly peek: string;
   readonly find: string;
   readonly cancel: string;
+  readonly deliverNow: string;
   readonly count: string;
   readonly stats: string;
   readonly pause: string;
@@ -50,30 +51,45 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
         where queue = $1::text and receipt is not null and message_id = $2::text and not chosen
         order by id + 0 limit 1)`;
 
-  // The oldest messages that are ready or blocked: the index has them by priority.
+  // Dead letters may have the same id.
+  const first = `select * from (${byId}) as matches
+      order by chosen desc, receipt is not null, id limit 1`;
+
+  // The numbers of the oldest messages that are ready or blocked: the index has them by priority.
+  const limit = "limit $2::text::bigint + $3::text::bigint";
   const oldest = (visibleAt: string) =>
-    `select found.* from generate_series(-9, 0) as level cross join lateral (
-          select * from ${messages}
+    `select found.id from generate_series(-9, 0) as level cross join lateral (
+          select id from ${messages}
           where queue = $1::text and receipt is null and visible_at = '${visibleAt}' and
             -priority = level
-          order by ${inLine} limit $2::text::bigint
+          order by ${inLine} ${limit}
         ) as found`;
 
   return {
     // The index returns the oldest ready and blocked messages; only the hidden ones are sorted.
-    peek: `select ${COLUMNS}, ${STATE} as state from (
-        ${oldest("-infinity")}
-        union all
-        ${oldest("infinity")}
-        union all
-        (select * from ${messages} where queue = $1::text and receipt is null and
-            visible_at > '-infinity' and visible_at < 'infinity'
-          order by id + 0 limit $2::text::bigint)
-        union all
-        (select * from ${messages} where queue = $1::text and receipt is not null
-          order by id + 0 limit $2::text::bigint)
-      ) as oldest order by oldest.id limit $2::text::bigint`,
-    find: `select ${COLUMNS}, ${STATE} as state from (${byId}) as found limit 1`,
+    peek: `select ${COLUMNS}, ${STATE} as state from ${messages} where id = any(array(
+        select id from (
+          ${oldest("-infinity")}
+          union all
+          ${oldest("infinity")}
+          union all
+          (select id from ${messages} where queue = $1::text and receipt is null and
+              visible_at > '-infinity' and visible_at < 'infinity'
+            order by id + 0 ${limit})
+          union all
+          (select id from ${messages} where queue = $1::text and receipt is not null
+            order by id + 0 ${limit})
+        ) as oldest order by id limit $2::text::bigint offset $3::text::bigint
+      )) order by messages.id`,
+    find: `select ${COLUMNS}, ${STATE} as state from (${first}) as found`,
+
+    // A message of a key that has not joined its line is due now, so that `joinKeys` lets it join.
+    deliverNow: `update ${messages}
+      set visible_at = case when key is not null and place is null then clock_timestamp()
+        else '-infinity' end
+      where id = (select id from (${first}) as found) and receipt is null and
+        visible_at > clock_timestamp() and visible_at < 'infinity'
+      returning key is not null and place is null as joins`,
     cancel: `select cancelled, in_flight as held, advanced::int as advanced
       from "${schema}".cancel($1::text, $2::text, $3::text, $4::text)`,
     count: `select count(*)::float8 as count from (${ofQueue("id")}) as message`,

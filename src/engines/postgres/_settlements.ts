@@ -62,7 +62,8 @@ export class PostgresDelivery implements Delivery<string> {
   }
 }
 
-type Call = (
+/** Runs a statement of the schema. */
+export type Call = (
   statement: keyof Statements,
   action: string,
   parameters: SqlParameter[],

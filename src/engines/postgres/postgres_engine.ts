@@ -17,6 +17,7 @@ import { PendingCalls } from "../_kit/calls.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
 import { statsOf } from "./_control_statements.ts";
+import { Lookup } from "./_lookup.ts";
 import type { PostgresLink } from "./postgres_link.ts";
 import { Receives } from "./_receives.ts";
 import { SendBatcher } from "./_send_batcher.ts";
@@ -28,7 +29,7 @@ import {
   storedOf,
   storeParameters,
 } from "./_sends.ts";
-import { keysOf, PostgresDelivery, type Row, Settlements } from "./_settlements.ts";
+import { type Call, keysOf, type PostgresDelivery, Settlements } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 import { postgresTransaction } from "./_transactions.ts";
 
@@ -68,6 +69,7 @@ export class PostgresEngine implements Engine<string> {
   readonly #pending: PendingCalls;
   readonly #receives: Receives;
   readonly #oldIds: OldIds;
+  readonly #lookup: Lookup;
   #closed = false;
 
   /** The dead letters share `pending` with their mailbox, whose `close` waits for the calls of both. */
@@ -97,9 +99,9 @@ export class PostgresEngine implements Engine<string> {
       (...call) => this.#call(...call),
       (late) => this.release(late),
     );
-    this.#settlements = new Settlements(async (...call) =>
-      this.#wakeNext(await this.#call(...call))
-    );
+    const call: Call = async (...call) => this.#wakeNext(await this.#call(...call));
+    this.#settlements = new Settlements(call);
+    this.#lookup = new Lookup(queue, link, call);
   }
 
   get capabilities(): Capabilities {
@@ -160,9 +162,8 @@ export class PostgresEngine implements Engine<string> {
     return saved;
   }
 
-  async peek(max: number): Promise<PostgresDelivery[]> {
-    const rows = await this.#call("peek", "peek", [this.#queue, `${max}`]);
-    return rows.map((row) => new PostgresDelivery(row as unknown as Row, ""));
+  peek(max: number, skip = 0): Promise<PostgresDelivery[]> {
+    return this.#lookup.peek(max, skip);
   }
 
   async count(): Promise<number> {
@@ -177,22 +178,20 @@ export class PostgresEngine implements Engine<string> {
 
   async purge(): Promise<number> {
     const [row] = await this.#call("purge", "purge", [this.#queue]);
-    // If this fails, the next receive does it.
-    if (row!.joins === true) await this.#call("joinKeys", "purge", [this.#queue]).catch(() => {});
+    if (row!.joins === true) await this.#lookup.joinKeys();
     return Number(row!.count);
   }
 
-  async find(id: string): Promise<PostgresDelivery | undefined> {
-    const [row] = await this.#call("find", "read", [this.#queue, id]);
-    return row && new PostgresDelivery(row as unknown as Row, "");
+  find(id: string): Promise<PostgresDelivery | undefined> {
+    return this.#lookup.find(id);
   }
 
-  async cancel(id: string): Promise<boolean> {
-    const { wakeUps, channel } = this.#link;
-    const parameters = [this.#queue, id, channel, wakeUps.sender];
-    const rows = this.#wakeNext(await this.#call("cancel", "cancel", parameters));
-    if (rows[0]!.held === true) wakeUps.cancelled(this.#queue, id);
-    return rows[0]!.cancelled === true;
+  cancel(id: string): Promise<boolean> {
+    return this.#lookup.cancel(id);
+  }
+
+  deliverNow(id: string): Promise<boolean> {
+    return this.#lookup.deliverNow(id);
   }
 
   onCancel(listener: (id: string) => void): () => void {

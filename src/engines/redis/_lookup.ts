@@ -1,7 +1,8 @@
 import type { EngineStats } from "../../mailbox/engine.ts";
 import { indexOf, peekedMessages, type RedisDelivery } from "./_delivery.ts";
 import type { RedisLink, RunScript, Values } from "./redis_link.ts";
-import { CANCEL, FIND, QUEUES, SEARCH } from "./scripts/control.ts";
+import { QUEUES } from "./scripts/control.ts";
+import { CANCEL, DELIVER_NOW, FIND, SEARCH } from "./scripts/lookup.ts";
 
 /** How many failed calls of `cancel` are kept, in case they are repeated. */
 const MAX_FAILED = 1_000;
@@ -50,6 +51,13 @@ export class Lookup {
       if (this.#failed.size > MAX_FAILED) this.#failed.delete(this.#failed.keys().next().value!);
       throw error;
     }
+  }
+
+  /** Returns whether the message was delayed. */
+  async deliverNow(id: string): Promise<boolean> {
+    const { run } = this.#options;
+    const [, result] = await this.#locate(id, (values) => run("deliver", DELIVER_NOW, values));
+    return result === 1;
   }
 
   /** Calls `act` with the arguments by which its script finds the message. */

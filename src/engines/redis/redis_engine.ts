@@ -187,8 +187,8 @@ export class RedisEngine implements Engine<string> {
     return this.#settler.checkpoint(delivery, checkpoint);
   }
 
-  async peek(max: number): Promise<RedisDelivery[]> {
-    return peekedMessages(await this.#run("peek", PEEK, [max]));
+  async peek(max: number, skip = 0): Promise<RedisDelivery[]> {
+    return peekedMessages(await this.#run("peek", PEEK, [max, skip]));
   }
 
   async count(): Promise<number> {
@@ -211,6 +211,10 @@ export class RedisEngine implements Engine<string> {
 
   cancel(id: string): Promise<boolean> {
     return this.#lookup.cancel(id);
+  }
+
+  deliverNow(id: string): Promise<boolean> {
+    return this.#lookup.deliverNow(id);
   }
 
   /** Cancels are missed while the connection is down. The handler then learns of it when it settles. */

@@ -10,7 +10,7 @@ import { SqliteDelivery, stateOf, type StoredRow } from "./_statements.ts";
 const SCANNED = 1_000;
 
 /**
- * Returns the message with this id; of several dead letters, the oldest.
+ * Returns the message with this id.
  *
  * Chosen ids have an index. One of generated ids would make every message a third more expensive, for programs
  * that never ask for one. So it is created by the first search for a generated id in a long queue, and stays.

@@ -15,7 +15,7 @@ export function peek(
   skip: number,
   now: number,
 ): SqliteDelivery[] {
-  const ranges = each(RANGES, [queue, skip + max]);
+  const ranges = [queue, skip + max, ...each(RANGES, [queue])];
   const rows = statements.peek.all(...ranges, max, skip) as StoredRow[];
   return rows.map((row) => SqliteDelivery.stored(row, now));
 }
@@ -27,7 +27,7 @@ export function stats(statements: Statements, queue: string, now: number): Engin
     readonly hidden: number;
     readonly leased: number;
   };
-  const { at } = statements.oldestWaiting.get(...each(RANGES - 1, [queue, 1]), queue, now) as {
+  const { at } = statements.oldestWaiting.get(...each(RANGES, [queue, 1]), queue, now) as {
     readonly at: number | null;
   };
   return {

@@ -107,8 +107,8 @@ const HELD = "seq = ? AND nonce = ? AND due_at > ?";
 /** Where messages are in the order of their `seq`: ready with each priority, and blocked. */
 const IN_ORDER = [0, -1, -2, -3, -4, -5, -6, -7, -8, -9, BLOCKED].map((it) => `due_at = ${it}`);
 
-/** How many pairs of queue and limit `peek` and `oldestWaiting` need. */
-export const RANGES: number = IN_ORDER.length + 1;
+/** For how many ranges `peek` needs the queue, and `oldestWaiting` the queue and a limit. */
+export const RANGES: number = IN_ORDER.length;
 
 /** Returns the statements on tables whose names begin with `prefix`. */
 function sqlOf(prefix: string) {
@@ -189,11 +189,12 @@ function sqlOf(prefix: string) {
     checkpoint: `UPDATE ${message} SET checkpoint = ?, releases = 0 WHERE ${HELD}`,
 
     findChosen: `SELECT ${STORED} FROM ${message} WHERE queue = ? AND id = ? AND chosen = 1`,
+    // Dead letters may have the same id.
     scanGenerated: `SELECT ${STORED} FROM ${byDue} WHERE queue = ? AND id = ? AND chosen = 0
-      ORDER BY seq LIMIT 1`,
+      ORDER BY nonce IS NOT NULL, seq LIMIT 1`,
     // The sign keeps SQLite from using the index of queues.
     findGenerated: `SELECT ${STORED} FROM ${message} WHERE id = ? AND +queue = ? AND chosen = 0
-      ORDER BY seq LIMIT 1`,
+      ORDER BY nonce IS NOT NULL, seq LIMIT 1`,
     hasIdIndex:
       `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = '${prefix}generated_id'`,
     remove: `DELETE FROM ${message} WHERE seq = ?`,
@@ -204,10 +205,13 @@ function sqlOf(prefix: string) {
     cancelledSince: `SELECT number, id FROM ${cancelled}
       WHERE number > ? AND queue = ? ORDER BY number`,
 
-    // The index has all numbers, so that only the messages of the page are read.
+    // SQLite merges the ranges, which the index has in order; only the hidden messages are sorted. Most
+    // messages are in the last range, which costs the least to merge.
     peek: `SELECT ${STORED} FROM ${message} WHERE seq IN (
-        SELECT seq FROM (${oldestOf(...IN_ORDER, `due_at > 0 AND due_at < ${BLOCKED}`)})
-        ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq`,
+        ${oldestOf(`due_at > 0 AND due_at < ${BLOCKED}`)} UNION ALL ${
+      IN_ORDER.toReversed().map((range) => `SELECT seq FROM ${byDue} WHERE queue = ? AND ${range}`)
+        .join(" UNION ALL ")
+    } ORDER BY seq LIMIT ? OFFSET ?) ORDER BY seq`,
     hidden: `SELECT count(*) AS hidden, count(nonce) AS leased FROM ${byDue}
       WHERE queue = ? AND due_at > ? AND due_at < ${BLOCKED}`,
     oldestWaiting: `SELECT min(enqueued_at) AS at FROM ${message}

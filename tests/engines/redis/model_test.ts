@@ -76,6 +76,7 @@ class Pair {
       case 10: {
         const id = this.#ids[below(this.#ids.length)]!;
         if (flag) return await this.compare((engine) => engine.cancel!(id));
+        if (below(2) === 0) return await this.compare((engine) => engine.deliverNow!(id));
         return await this.compare(async (engine) => {
           const found = await engine.find!(id);
           return found && comparable(found);
@@ -104,6 +105,8 @@ class Pair {
         if (below(10) === 0) await this.compare((engine) => engine.purge());
         await this.compare((engine) => engine.count());
         await this.compare(async (engine) => (await engine.peek(count)).map(comparable));
+        const skip = below(2 * count);
+        await this.compare(async (engine) => (await engine.peek(count, skip)).map(comparable));
     }
   }
 

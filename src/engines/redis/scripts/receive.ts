@@ -6,7 +6,7 @@ import { QueueScript } from "./script.ts";
  * Makes messages ready whose delay or lease has ended, and their receipt handles invalid. Only when more than
  * 10 000 become ready between two receives, some may be delivered before an older one.
  */
-const MAKE_DUE_READY = `
+export const MAKE_DUE_READY: string = `
 for _ = 1, 10 do
   local seqs = redis.call('ZRANGEBYSCORE', DUE, '-inf', at(now), 'LIMIT', '0', '1000')
   if #seqs == 0 then break end
