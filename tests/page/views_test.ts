@@ -73,7 +73,12 @@ describe("every view of the live page", { skip }, () => {
     const mailbox = new InMemoryMailbox<string>("orders/1:a@b");
     await mailbox.send("tea", { id: "tea", delayMs: 3_600_000 });
     const loop = new MailboxLoop({ name: "kitchen", mailbox, handler: () => {}, log: silentLog });
-    await using served = await PageGroup.start([loop], { health: { token: TOKEN } });
+    const first = new InMemoryMailbox<string>("first"); // the one without an address
+    const loops = [
+      new MailboxLoop({ mailbox: first, handler: () => {}, log: silentLog }),
+      loop,
+    ];
+    await using served = await PageGroup.start(loops, { health: { token: TOKEN } });
     await using view = await PageView.at(browser, served.url);
     const { page } = view;
     await view.unlock();
