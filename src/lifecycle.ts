@@ -24,6 +24,7 @@ export type {
   EventLoopWatchOptions,
   HttpServer,
   ModuleThread,
+  ProcessIdentity,
   RequestHandler,
   Runtime,
   ServeOptions,

@@ -26,13 +26,15 @@ describe("the history of a group", () => {
     await fixture.clock.advance(EVERY_MS);
     fixture.work.resolve();
     await fixture.clock.advance(EVERY_MS);
+    await fixture.mailbox.sendMany(["g", "h", "i"]);
+    await fixture.clock.advance(EVERY_MS);
     const { clock } = fixture;
     const { at, ...history } = await historyOf(app);
     assert(clock.now() - at < 100, `the last sample is of now, not ${clock.now() - at} ms ago`);
     assertEquals(history, {
       everyMs: EVERY_MS,
-      perSecond: [0, 0.4],
-      mailboxes: { jobs: { waiting: [2, 0], inFlight: [4, 0] } },
+      perSecond: [0, 0.4, 0.2],
+      mailboxes: { jobs: { waiting: [2, 0, 0], inFlight: [4, 0, 0] } },
     });
     await fixture.stop();
   });

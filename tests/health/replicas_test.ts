@@ -133,13 +133,17 @@ describe("the replicas in the status", () => {
 
   it("a replica that does not answer is given up after checkTimeoutMs", async () => {
     const fixture = new Fixture();
-    const arrived = deferred();
-    await using silent = await OtherServer.start(() => arrived.resolve());
+    const [arrived, left] = [deferred(), deferred()];
+    await using silent = await OtherServer.start((_, response) => {
+      response.once("close", () => left.resolve());
+      arrived.resolve();
+    });
     const found = replicasOf({ replicas: [silent.url] }, fixture);
     await arrived.promise;
     await fixture.clock.advance(1_000);
     const [{ reachable, error } = {}] = await found;
     assertEquals([reachable, error], [false, "no answer within 1000 ms"]);
+    await left.promise; // the request is cancelled
   });
 
   it("a replica is asked for a summary, at most every 2 s, and only while clients ask", async () => {
