@@ -107,6 +107,12 @@ export function limitOption(): Option {
     .argParser(parseCount(1, MAX_BATCH)).default(10);
 }
 
+/** Makes `--skip`, for lists in pages. */
+export function skipOption(): Option {
+  return new Option("--skip <count>", "leave out this many of the oldest")
+    .argParser(parseCount(0, 1e9)).default(0);
+}
+
 /** Makes `--token`, for commands that control a running group. */
 export function tokenOption(): Option {
   return new Option("--token <token>", "token of the health app; prefer the environment variable")

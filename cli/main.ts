@@ -10,7 +10,7 @@ import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addPause, addResume } from "./commands/pause.ts";
 import { addLimit } from "./commands/queue_control.ts";
-import { addCancel, addPeek, addPurge } from "./commands/mailbox.ts";
+import { addCancel, addDeliver, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
 import { addStatus } from "./commands/status.ts";
@@ -29,6 +29,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addCount,
   addQueues,
   addCancel,
+  addDeliver,
   addPurge,
   addDlq,
   addCron,

@@ -3,13 +3,14 @@
 import { type Command, Option } from "commander";
 import { type DeadLetter, type Mailbox, redrive } from "../../mod.ts";
 import { MAX_BATCH } from "../../src/engine.ts";
-import { CliError, usageError, withProgress } from "../_errors.ts";
-import { interruption, type Io } from "../_io.ts";
+import { checkId } from "../../src/mailbox/envelope.ts";
+import { asUsage, CliError, usageError, withProgress } from "../_errors.ts";
+import { confirm, interruption, type Io } from "../_io.ts";
 import { progress } from "../_live.ts";
 import { MAILBOXES, onlyMailbox, takeMailbox, withMailbox } from "../_mailbox.ts";
-import { examples, limitOption, parseCount } from "../_options.ts";
+import { examples, limitOption, parseCount, skipOption } from "../_options.ts";
 import { ageText, counted, detailLines, envelopeDetails, printer, timeText } from "../_print.ts";
-import { peek, purge } from "./mailbox.ts";
+import { forEachId, notFound, peek, purge, requireLookup, takeIds } from "./mailbox.ts";
 
 /** Adds `lastcall dlq` with its subcommands. */
 export function addDlq(program: Command, io: Io): void {
@@ -23,11 +24,13 @@ export function addDlq(program: Command, io: Io): void {
         ["lastcall dlq list sqlite:./jobs.db", "the oldest, with reasons"],
         ["lastcall dlq show sqlite:./jobs.db order-17", "all details of one"],
         ["lastcall dlq redrive sqlite:./jobs.db", "send all back to the mailbox"],
+        ["lastcall dlq delete sqlite:./jobs.db order-17", "delete one"],
       ),
     );
   addList(dlq, io);
   addShow(dlq, io);
   addRedrive(dlq, io);
+  addDelete(dlq, io);
   addPurge(dlq, io);
 }
 
@@ -36,20 +39,22 @@ function addList(dlq: Command, io: Io): void {
     .description("List the oldest dead letters with their reasons.")
     .argument("[mailbox]", "URL of the mailbox that the messages were sent to")
     .addOption(limitOption())
+    .addOption(skipOption())
     .addHelpText(
       "after",
       examples(
         ["lastcall dlq list sqlite:./jobs.db", "the ten oldest"],
         ["lastcall dlq list sqlite:./jobs.db -n 100 --json", "100, as JSON"],
+        ["lastcall dlq list sqlite:./jobs.db -n 100 --skip 100", "the second hundred"],
       ),
     )
     .action(async (
       url: string | undefined,
-      { limit }: { readonly limit: number },
+      { limit, skip }: { readonly limit: number; readonly skip: number },
       command: Command,
     ) => {
       await withMailbox(onlyMailbox(io, url), { create: false }, async (mailbox) => {
-        const letters = await peek(deadLettersOf(mailbox), limit);
+        const letters = await peek(deadLettersOf(mailbox), limit, skip);
         const bodies = letters.map(({ body }) => body);
         printer(io, command).list(bodies, COLUMNS, row, "no dead letters");
       });
@@ -80,18 +85,24 @@ function addShow(dlq: Command, io: Io): void {
       if (id === undefined) throw usageError("No id: give one that `lastcall dlq list` shows");
       if (more.length > 0) throw usageError("Too many arguments: give one id");
       await withMailbox(url, { create: false }, async (mailbox) => {
-        const letters = await peek(deadLettersOf(mailbox), MAX_BATCH);
-        const letter = letters.find(({ body }) => body.id === id)?.body;
-        if (letter === undefined) {
-          throw letters.length < MAX_BATCH ? notFound([id]) : new CliError(
-            "not_found",
-            `No dead letter has the id ${id} among the ${MAX_BATCH} oldest, which are all that ` +
-              "can be shown",
-          );
-        }
+        const letter = await find(deadLettersOf(mailbox), id);
+        if (letter === undefined) throw notFound([id], "dead letter");
         printer(io, command).result(letter, describe(letter));
       });
     });
+}
+
+/** Finds a dead letter by the id of its message. Without `lookup` it looks through all of them. */
+async function find(
+  mailbox: Mailbox<DeadLetter<unknown>>,
+  id: string,
+): Promise<DeadLetter<unknown> | undefined> {
+  if (mailbox.capabilities.lookup) return (await mailbox.get(id))?.body;
+  for (let skip = 0;; skip += MAX_BATCH) {
+    const letters = await peek(mailbox, MAX_BATCH, skip);
+    const found = letters.find(({ body }) => body.id === id);
+    if (found !== undefined || letters.length === 0) return found?.body;
+  }
 }
 
 function describe(letter: DeadLetter<unknown>): string {
@@ -136,25 +147,29 @@ function addRedrive(dlq: Command, io: Io): void {
       command: Command,
     ) => {
       const { url, rest: ids } = takeMailbox(io, [first, ...others]);
+      asUsage(() => ids.forEach(checkId));
       const missing = new Set(ids);
       const print = printer(io, command);
       const bar = progress(io, "redriving", print.json);
       const interrupted = interruption(io);
       await withMailbox(url, { create: false }, async (mailbox) => {
-        const total = await deadLettersOf(mailbox).approximateCount();
+        const all = ids.length === 0;
+        const total = all ? await deadLettersOf(mailbox).approximateCount() : ids.length;
         let seen = 0;
-        const only = ({ id, reason }: DeadLetter<unknown>) => {
+        const only = ({ reason }: DeadLetter<unknown>) => {
           // redrive() releases the dead letters that it holds when this throws.
           interrupted.signal.throwIfAborted();
           bar.to(++seen, total);
-          if (flags.reason !== undefined && !flags.reason.includes(reason)) return false;
-          return missing.delete(id) || ids.length === 0;
+          return flags.reason === undefined || flags.reason.includes(reason);
         };
-        const maxMessages = Math.min(flags.limit ?? Infinity, missing.size || Infinity);
         let redriven = 0;
-        const onRedriven = () => void redriven++;
+        const onRedriven = ({ id }: DeadLetter<unknown>) => {
+          redriven++;
+          missing.delete(id);
+        };
+        const options = { only, maxMessages: flags.limit ?? Infinity, onRedriven };
         try {
-          await redrive(mailbox, { only, maxMessages, onRedriven });
+          await redrive(mailbox, { ...options, ...(!all && { ids: [...missing] }) });
         } catch (error) {
           if (print.json) print.result({ redriven }, "");
           throw withProgress(error, `sent back before that: ${counted(redriven, "dead letter")}`);
@@ -164,7 +179,41 @@ function addRedrive(dlq: Command, io: Io): void {
         }
         print.result({ redriven }, `sent ${counted(redriven, "dead letter")} back`);
         const limited = redriven === flags.limit;
-        if (missing.size > 0 && !limited) throw notFound([...missing]);
+        if (missing.size > 0 && !limited) throw notFound([...missing], "dead letter");
+      });
+    });
+}
+
+function addDelete(dlq: Command, io: Io): void {
+  dlq.command("delete")
+    .description(
+      "Delete dead letters by their ids. Asks first. Exit code 1 when one does not exist.",
+    )
+    .usage("[options] [mailbox] <ids...>")
+    .argument("[mailbox]", "URL of the mailbox that the messages were sent to")
+    .argument("[ids...]", "ids of the messages, as list shows them")
+    .option("-y, --yes", "do not ask")
+    .addHelpText(
+      "after",
+      examples(
+        ["lastcall dlq delete sqlite:./jobs.db order-17", "asks first"],
+        ["lastcall dlq delete sqlite:./jobs.db order-17 --yes", "does not ask, for scripts"],
+      ),
+    )
+    .action(async (
+      first: string | undefined,
+      others: readonly string[],
+      { yes = false }: { readonly yes?: boolean },
+      command: Command,
+    ) => {
+      const { url, ids } = takeIds(io, [first, ...others], "lastcall dlq list");
+      await withMailbox(url, { create: false }, async (mailbox) => {
+        const letters = deadLettersOf(mailbox);
+        requireLookup(letters, "delete dead letters");
+        const found = counted(ids.length, "dead letter");
+        await confirm(io, `Delete ${found} of mailbox "${mailbox.name}"?`, yes);
+        const words = { done: "deleted", thing: "dead letter" };
+        await forEachId(ids, printer(io, command), words, (id) => letters.cancel(id));
       });
     });
 }
@@ -194,8 +243,4 @@ function addPurge(dlq: Command, io: Io): void {
 function deadLettersOf({ name, deadLetters }: Mailbox<unknown>): Mailbox<DeadLetter<unknown>> {
   if (deadLetters !== undefined) return deadLetters;
   throw new CliError("failed", `The engine of mailbox "${name}" keeps no dead letters`);
-}
-
-function notFound(ids: readonly string[]): CliError {
-  return new CliError("not_found", `No dead letter has the id ${ids.join(", ")}`);
 }

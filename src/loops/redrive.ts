@@ -31,9 +31,8 @@ const HIDDEN_MS = 60_000;
  * stored with a new id. Letters that cannot be read stay.
  *
  * A letter is removed only after its message is stored. When the process dies in between, the next redrive
- * stores the message a second time. The same can happen when two processes redrive the same `ids` in the same
- * moment. Without `ids`, or on an engine without `lookup`, a letter that one process redrives is hidden from the
- * others.
+ * stores the message a second time. The same happens when a process redrives a letter by its id between the two
+ * steps of another process. Without `ids`, a letter that one process redrives is hidden from the others.
  */
 export async function redrive<T>(
   mailbox: Mailbox<T>,
@@ -64,15 +63,16 @@ async function redriveByIds<T>(
   let redriven = 0;
   for (const id of ids) {
     if (redriven === maxMessages) break;
+    // In this order: when another process redrives the letter meanwhile, one of the two sends is a duplicate.
+    const isTaken = await mailbox.get(id) !== undefined;
     const found = await deadLetters.get(id);
     // A letter in flight belongs to the process that has received it, such as another redrive.
     if (found === undefined || found.state === "inFlight") continue;
     const letter = found.body;
     if (!isReadable(letter) || !only(letter)) continue;
-    const isStored = await sendBack(mailbox, letter, async () => {
-      return (await deadLetters.get(id))?.enqueuedAt === found.enqueuedAt;
-    });
-    if (!isStored || !await deadLetters.cancel(id)) continue;
+    const options = { ...optionsOf(letter), ...(isTaken ? {} : { id }) };
+    const { stored } = await mailbox.send(letter.body as T, options);
+    if (!stored || !await deadLetters.cancel(id)) continue;
     redriven++;
     onRedriven?.(letter);
   }
@@ -126,25 +126,17 @@ function isReadable<T>(letter: DeadLetter<T>): boolean {
   return typeof letter === "object" && letter !== null && "body" in letter;
 }
 
-/**
- * Stores the message: with its old id, or with a new one if that is taken. `isStillDead` tells whether no other
- * process has redriven the letter meanwhile, which is a reason why the id is taken. Returns false when one has.
- */
-async function sendBack<T>(
-  mailbox: Mailbox<T>,
-  letter: DeadLetter<T>,
-  isStillDead: () => Promise<boolean> = () => Promise.resolve(true),
-): Promise<boolean> {
-  const { id, body, checkpoint } = letter;
-  const options: SendOptions = {
-    ...readEnvelope(letter),
-    ...(checkpoint === undefined ? {} : { checkpoint }),
-  };
-  const { stored } = await mailbox.send(body as T, { ...options, id });
-  if (stored) return true;
-  if (!await isStillDead()) return false;
-  await mailbox.send(body as T, options);
-  return true;
+/** Stores the message: with its old id, or with a new one if that is taken. */
+async function sendBack<T>(mailbox: Mailbox<T>, letter: DeadLetter<T>): Promise<void> {
+  const options = optionsOf(letter);
+  const { stored } = await mailbox.send(letter.body as T, { ...options, id: letter.id });
+  if (!stored) await mailbox.send(letter.body as T, options);
+}
+
+/** Returns the options with which the message was sent, and its last checkpoint. */
+function optionsOf(letter: DeadLetter<unknown>): SendOptions {
+  const { checkpoint } = letter;
+  return { ...readEnvelope(letter), ...(checkpoint === undefined ? {} : { checkpoint }) };
 }
 
 /** Releases a message unless its lease has expired. */

@@ -73,6 +73,69 @@ describe("dlq list and show", () => {
       error: { message: "No dead letter has the id z", code: "not_found" },
     });
   });
+
+  it("dlq list leaves out the first ones with --skip", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, { a: "schema", b: "schema", c: "schema", d: "schema" });
+    const { json } = await lastcall(["dlq", "list", url, "-n", "2", "--skip", "1", "--json"]);
+    assertEquals(json.map(({ id }) => id), ["b", "c"]);
+    assertEquals((await lastcall(["dlq", "list", url, "--skip", "4"])).out, "no dead letters\n");
+    const refused = await lastcall(["dlq", "list", url, "--skip", "-1"]);
+    assertEquals(refused.code, 2);
+  });
+
+  it("dlq show finds a dead letter behind more than a thousand others", async () => {
+    using folder = new TempFolder();
+    const url = `sqlite:${folder.file()}`;
+    {
+      await using mailbox = await openMailbox(url);
+      const all = Array.from({ length: 1_010 }, (_, i) => i);
+      await mailbox.sendMany(all, (_, i) => ({ id: `order-${i}` }));
+      for (const maxMessages of [1_000, 10]) {
+        const messages = await mailbox.receive({ maxMessages });
+        await Promise.all(messages.map((message) => message.deadLetter({ reason: "test" })));
+      }
+    }
+    const { code, json } = await lastcall(["dlq", "show", url, "order-1009", "--json"]);
+    assertEquals([code, json[0]?.body], [0, 1_009]);
+    assertEquals((await lastcall(["dlq", "redrive", url, "order-1008"])).code, 0);
+    assertEquals((await lastcall(["count", url, "--json"])).json[0].dead, 1_009);
+  });
+});
+
+describe("dlq delete", () => {
+  const letters = { a: "schema", b: "schema", c: "schema" };
+
+  it("dlq delete asks, and deletes the dead letters with these ids", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, letters);
+    const refused = await lastcall(["dlq", "delete", url, "a", "c"], { answer: "no" });
+    assertEquals(refused.code, 1);
+    assertStringIncludes(refused.err, 'Delete 2 dead letters of mailbox "');
+    assertEquals(await ids(url), ["a", "b", "c"]);
+    const { code, out } = await lastcall(["dlq", "delete", url, "a", "c"], { answer: "yes" });
+    assertEquals({ code, out }, { code: 0, out: "deleted a\ndeleted c\n" });
+    assertEquals(await ids(url), ["b"]);
+    assertEquals((await lastcall(["count", url, "--json"])).json[0].waiting, 0);
+  });
+
+  it("dlq delete with --yes does not ask, and fails for ids without a dead letter", async () => {
+    using folder = new TempFolder();
+    const url = await withLetters(folder, letters);
+    const ended = await lastcall(["dlq", "delete", url, "z", "b", "--yes", "--json"]);
+    assertEquals([ended.code, ended.json], [1, [
+      { id: "z", deleted: false },
+      { id: "b", deleted: true },
+    ]]);
+    assertEquals(JSON.parse(ended.err).error.message, "No dead letter has the id z");
+    assertEquals(await ids(url), ["a", "c"]);
+  });
+
+  it("dlq delete refuses to run without an id", async () => {
+    const { code, err } = await lastcall(["dlq", "delete", "sqlite:./a.db", "--yes"]);
+    assertEquals(code, 2);
+    assertStringIncludes(err, "No id: give one that `lastcall dlq list` shows");
+  });
 });
 
 describe("dlq redrive", () => {

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { openMailbox } from "../../mod.ts";
 import { freePort } from "../engines/_servers.ts";
+import * as nats from "../engines/nats/_nats.ts";
 import * as postgres from "../engines/postgres/_shared.ts";
 import * as redis from "../engines/redis/_redis.ts";
 import { noServer, SqsServer } from "../engines/sqs/_server.ts";
@@ -29,15 +30,30 @@ async function useAllCommands(url: string): Promise<void> {
   );
   assertEquals((await lastcall(["dlq", "list", url, "--json"])).json[0].reason, "burnt");
   assertEquals((await lastcall(["dlq", "show", url, "first", "--json"])).json[0].id, "first");
-  assertEquals((await lastcall(["dlq", "redrive", url, "--json"])).json, [{ redriven: 1 }]);
+  assertEquals((await lastcall(["dlq", "redrive", url, "first", "--json"])).json, [{
+    redriven: 1,
+  }]);
   assertEquals((await lastcall(["dlq", "purge", url, "--yes", "--json"])).json, [{ deleted: 0 }]);
   assertEquals((await lastcall(["peek", url, "--id", "first", "--json"])).json[0].state, "waiting");
   const queues = (await lastcall(["queues", url, "--json"])).json;
   assertEquals(queues.find(({ name }) => name === queueOf(url))?.waiting, 3);
   await useControl(url);
+  await lastcall(["send", url, "4", "--id", "later", "--delay", "1h"]);
+  assertEquals((await lastcall(["deliver", url, "later"])).out, "delivered later\n");
+  assertEquals((await lastcall(["deliver", url, "later"])).out, "not delayed later\n");
+  assertEquals((await lastcall(["cancel", url, "later"])).out, "cancelled later\n");
+  const page = await lastcall(["peek", url, "--skip", "1", "-n", "1", "--json"]);
+  assertEquals(page.json.map(({ body }) => body), [3]);
+  {
+    await using mailbox = await openMailbox(url);
+    await (await mailbox.receive())[0]!.deadLetter({ reason: "burnt" });
+    const { id } = (await mailbox.deadLetters!.peek!(1))[0]!;
+    const { out } = await lastcall(["dlq", "delete", url, id, "--yes"]);
+    assertEquals(out, `deleted ${id}\n`);
+  }
   assertEquals((await lastcall(["cancel", url, "first"])).out, "cancelled first\n");
   assertEquals((await lastcall(["cancel", url, "first"])).out, "not found first\n");
-  assertEquals((await lastcall(["purge", url, "--yes", "--json"])).json, [{ deleted: 2 }]);
+  assertEquals((await lastcall(["purge", url, "--yes", "--json"])).json, [{ deleted: 1 }]);
 }
 
 /** Pauses, resumes and, where the engine can, limits a queue with three waiting messages. */
@@ -82,6 +98,34 @@ describe("mailbox commands on PostgreSQL", postgres.options, () => {
   });
 });
 
+describe("mailbox commands on NATS", nats.gate, () => {
+  it("mailbox commands on NATS look through the dead letters for an id", async () => {
+    const name = nats.uniqueName();
+    const url = `${nats.url}?queue=${name}`;
+    try {
+      {
+        await using mailbox = await openMailbox(url);
+        await mailbox.sendMany([1, 2, 3], (body) => ({ id: `order-${body}` }));
+        for (const message of await mailbox.receive({ maxMessages: 3 })) {
+          await message.deadLetter({ reason: "burnt" });
+        }
+      }
+      const listed = await lastcall(["dlq", "list", url, "--skip", "1", "--json"]);
+      assertEquals(listed.json.map(({ id }) => id), ["order-2", "order-3"]);
+      assertEquals((await lastcall(["dlq", "show", url, "order-3", "--json"])).json[0].body, 3);
+      const unknown = await lastcall(["dlq", "show", url, "order-4"]);
+      assertStringIncludes(unknown.err, "No dead letter has the id order-4");
+      const ended = await lastcall(["dlq", "delete", url, "order-1", "--yes"]);
+      assertStringIncludes(ended.err, "cannot delete dead letters by id");
+      const redriven = await lastcall(["dlq", "redrive", url, "order-2", "--json"]);
+      assertEquals(redriven.json, [{ redriven: 1 }]);
+      assertEquals((await lastcall(["peek", url, "--json"])).json.map(({ body }) => body), [2]);
+    } finally {
+      await nats.cleanUp(name);
+    }
+  });
+});
+
 describe("mailbox commands on SQS", { skip: noServer }, () => {
   it("mailbox commands on SQS say what the engine cannot do, and exit 1", async () => {
     await using server = await SqsServer.start();
@@ -100,6 +144,7 @@ describe("mailbox commands on SQS", { skip: noServer }, () => {
       });
       assertEquals(await said("peek", url, "--id", "a"), lacks("find messages by id"));
       assertEquals(await said("cancel", url, "a"), lacks("cancel messages by id"));
+      assertEquals(await said("deliver", url, "a"), lacks("deliver messages by id"));
       assertEquals(await said("queues", url), lacks("list its queues"));
       assertEquals(await said("limit", url, "1/s"), lacks("limit its deliveries"));
       assertMatch((await said("pause", url)).err, /cannot pause its deliveries: pause the groups/);

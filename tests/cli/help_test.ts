@@ -72,6 +72,7 @@ describe("the examples of --help", () => {
     "dlq list",
     "dlq show",
     "dlq redrive",
+    "dlq delete",
     "dlq purge",
     "cron next",
   ];

@@ -306,3 +306,45 @@ describe("purge", () => {
     assertEquals(json, [{ deleted: 1 }]);
   });
 });
+
+describe("deliver", () => {
+  it("deliver ends the delay of messages, and fails for those that are not delayed", async () => {
+    using folder = new TempFolder();
+    const url = place(folder);
+    await lastcall(["send", url, "1", "--id", "later", "--delay", "1h"]);
+    await lastcall(["send", url, "2", "--id", "now"]);
+    const { code, json, err } = await lastcall(["deliver", url, "later", "now", "z", "--json"]);
+    assertEquals([code, json], [1, [
+      { id: "later", delivered: true },
+      { id: "now", delivered: false },
+      { id: "z", delivered: false },
+    ]]);
+    assertEquals(JSON.parse(err).error.message, "No delayed message has the id now, z");
+    const { json: peeked } = await lastcall(["peek", url, "--json"]);
+    assertEquals(peeked.map(({ state }) => state), ["waiting", "waiting"]);
+  });
+
+  it("deliver refuses to run without an id", async () => {
+    const { code, err } = await lastcall(["deliver", "sqlite:./a.db"]);
+    assertEquals(code, 2);
+    assertStringIncludes(err, "No id: give one that `lastcall peek` shows");
+  });
+});
+
+describe("peek --skip", () => {
+  it("peek leaves out the first messages", async () => {
+    using folder = new TempFolder();
+    await lastcall(["send", place(folder), "1", "2", "3", "4"]);
+    const peek = async (...args: string[]) => {
+      const { json } = await lastcall(["peek", place(folder), ...args, "--json"]);
+      return json.map(({ body }) => body);
+    };
+    assertEquals(await peek("-n", "2", "--skip", "1"), [2, 3]);
+    assertEquals(await peek("--skip", "4"), []);
+  });
+
+  it("peek refuses --skip with --id", async () => {
+    const { code } = await lastcall(["peek", "sqlite:./a.db", "--id", "a", "--skip", "1"]);
+    assertEquals(code, 2);
+  });
+});

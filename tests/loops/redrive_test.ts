@@ -19,6 +19,63 @@ async function lettersThere(mailbox: Mailbox<number>): Promise<unknown[]> {
   return letters.map(({ body }) => body.body);
 }
 
+describe("redrive with ids", () => {
+  it("two redrives of the same id at the same time store the message once", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    await mailbox.send(1, { id: "order-7" });
+    const [message] = await mailbox.receive();
+    await message!.deadLetter({ reason: "test" });
+    const ids = ["order-7"];
+    const counts = await Promise.all([redrive(mailbox, { ids }), redrive(mailbox, { ids })]);
+    assertEquals(counts.toSorted(), [0, 1]);
+    assertEquals(await mailbox.approximateCount(), 1);
+    assertEquals(await lettersThere(mailbox), []);
+  });
+
+  it("receives no dead letter of other ids", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    await withLetters(mailbox, [1, 2, 3]);
+    const received: number[] = [];
+    const letters = mailbox.deadLetters;
+    const receive = letters.receive.bind(letters);
+    letters.receive = async (options) => {
+      const messages = await receive(options);
+      received.push(...messages.map(({ body }) => body.body!));
+      return messages;
+    };
+    const [, second] = await letters.peek!(2);
+    assertEquals(await redrive(mailbox, { ids: [second!.id] }), 1);
+    assertEquals(received, []);
+    assertEquals((await letters.peek!(10)).map(({ deliveryCount }) => deliveryCount), [0, 0]);
+  });
+
+  it("respects the filter and the limit, and reports each dead letter", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    await withLetters(mailbox, [1, 2, 3, 4]);
+    const ids = (await mailbox.deadLetters.peek!(10)).map(({ id }) => id);
+    const redriven: (number | undefined)[] = [];
+    const options = {
+      ids,
+      maxMessages: 2,
+      only: ({ body }: { body?: number }) => body !== 1,
+      onRedriven: ({ body }: { body?: number }) => void redriven.push(body),
+    };
+    assertEquals(await redrive(mailbox, options), 2);
+    assertEquals(redriven, [2, 3]);
+    assertEquals(await lettersThere(mailbox), [1, 4]);
+  });
+
+  it("refuses invalid ids before it redrives any", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    await withLetters(mailbox, [1]);
+    const [letter] = await mailbox.deadLetters.peek!(1);
+    for (const ids of ["order-7", [letter!.id, 7]] as unknown as string[][]) {
+      await assertRejects(() => redrive(mailbox, { ids }), TypeError, "Invalid id");
+    }
+    assertEquals(await mailbox.approximateCount(), 0);
+  });
+});
+
 describe("redrive", () => {
   it("gives back at once what does not fit into the mailbox", async () => {
     const mailbox = new InMemoryMailbox<number>("orders", { maxSize: 1 });

@@ -21,7 +21,7 @@ export type Command =
   | { readonly do: "acknowledgeMany" | "releaseMany"; readonly picks: readonly number[] }
   | { readonly do: "redrive"; readonly count: number }
   | { readonly do: "bounce"; readonly count: number; readonly ms: number }
-  | { readonly do: "get" | "cancel"; readonly pick: number }
+  | { readonly do: ById; readonly pick: number }
   | { readonly do: "pass"; readonly ms: number }
   | { readonly do: "pause" | "resume" | "purge" };
 
@@ -36,6 +36,18 @@ const SETTLING = [
 ] as const;
 /** A call of one delivery. `nackFree` is a nack that does not count as an attempt. */
 export type Settling = typeof SETTLING[number];
+
+const BY_ID = [
+  "get",
+  "cancel",
+  "cancel",
+  "deliverNow",
+  "deliverNow",
+  "redriveById",
+  "deleteLetter",
+] as const;
+/** A call with the id of a message. `deleteLetter` cancels a dead letter. */
+export type ById = typeof BY_ID[number];
 
 const ms = fc.integer({ min: 0, max: 12 });
 const count = fc.integer({ min: 1, max: 4 });
@@ -91,7 +103,7 @@ export const histories: fc.Arbitrary<Command[]> = fc.array(
       weight: 1,
       arbitrary: command(is("bounce"), { count: fc.integer({ min: 1, max: 8 }), ms: is(5) }),
     },
-    { weight: 3, arbitrary: command(fc.constantFrom("get", "cancel", "cancel"), { pick }) },
+    { weight: 6, arbitrary: command(fc.constantFrom(...BY_ID), { pick }) },
     { weight: 6, arbitrary: command(is("pass"), { ms }) },
     { weight: 2, arbitrary: command(fc.constantFrom("pause", "resume", "resume")) },
     { weight: 1, arbitrary: command(is("purge")) },

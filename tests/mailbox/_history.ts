@@ -7,7 +7,7 @@ import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { isMailboxError } from "../../src/mailbox/errors.ts";
 import type { Message, SendOptions } from "../../src/mailbox/mailbox.ts";
 import { silentLog } from "../../src/log.ts";
-import type { Command, Sending, Settling } from "./_commands.ts";
+import type { ById, Command, Sending, Settling } from "./_commands.ts";
 import { ManualClock } from "./_manual_clock.ts";
 import { Model, type ModelDelivery, type Result } from "./_model.ts";
 
@@ -100,10 +100,13 @@ export class History<B = unknown> {
         }
         return;
       case "get":
-      case "cancel": {
+      case "cancel":
+      case "deliverNow":
+      case "redriveById":
+      case "deleteLetter": {
         const id = this.#ids[command.pick];
-        if (id === undefined || !lookup) return;
-        return await (command.do === "get" ? this.#get(id) : this.#cancel(id));
+        if (id !== undefined && lookup) await this.#doById(command.do, id);
+        return;
       }
       case "pause":
       case "resume":
@@ -230,6 +233,25 @@ export class History<B = unknown> {
     const real = await this.#mailbox[what](open.map((delivery) => delivery.real));
     const single = what === "releaseMany" ? "release" : "acknowledge";
     same(real, open.map(({ model }) => this.#model[single](model) === "done"), what);
+  }
+
+  async #doById(what: ById, id: string): Promise<void> {
+    switch (what) {
+      case "get":
+        return await this.#get(id);
+      case "cancel":
+        return await this.#cancel(id);
+      case "deliverNow":
+        return same(await this.#mailbox.deliverNow(id), this.#model.deliverNow(id), what);
+      case "redriveById":
+        return same(
+          await redrive(this.#mailbox, { ids: [id] }),
+          this.#model.redrive(1, (it) => it.id === id),
+          what,
+        );
+      case "deleteLetter":
+        return same(await this.#mailbox.deadLetters.cancel(id), this.#model.deleteLetter(id), what);
+    }
   }
 
   async #cancel(id: string): Promise<void> {

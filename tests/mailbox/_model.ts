@@ -169,14 +169,35 @@ export class Model {
     return this.stateOf(message);
   }
 
-  redrive(max: number): number {
-    const letters = this.dead.splice(0, max);
+  /** Ends the delay of a message. Returns whether it was delayed. */
+  deliverNow(id: string): boolean {
+    const message = this.messages.find((it) => it.id === id);
+    if (message === undefined || this.stateOf(message) !== "delayed") return false;
+    message.visibleAt = this.now;
+    message.joinedBefore = Math.min(message.joinedBefore, this.#lastNumber);
+    return true;
+  }
+
+  deleteLetter(id: string): boolean {
+    const [letter] = this.#takeLetters(1, (it) => it.id === id);
+    if (letter !== undefined) this.cancelled.add(letter.serial);
+    return letter !== undefined;
+  }
+
+  redrive(max: number, only: (letter: ModelLetter) => boolean = () => true): number {
+    const letters = this.#takeLetters(max, only);
     for (const { serial, id, options, checkpoint } of letters) {
       const { key, priority, expiresInMs, onExpired } = options;
       const kept = { key, priority, expiresInMs, onExpired };
       this.#store(serial, this.#has(id) ? undefined : id, kept, checkpoint);
     }
     return letters.length;
+  }
+
+  #takeLetters(max: number, only: (letter: ModelLetter) => boolean): ModelLetter[] {
+    const letters = this.dead.filter(only).slice(0, max);
+    for (const letter of letters) this.dead.splice(this.dead.indexOf(letter), 1);
+    return letters;
   }
 
   purge(): number {

@@ -1,7 +1,8 @@
 import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { identityCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
+import { InvalidParameterError } from "../../src/mailbox/errors.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { skippedMailboxCases, VirtualClock } from "../../src/testing/mod.ts";
 import { hostMailboxCases, onSharedEngine } from "./_hosts.ts";
@@ -19,6 +20,20 @@ describe("EngineMailbox on an engine that answers later", () => {
 });
 
 describe("EngineMailbox", () => {
+  it("refuses deliverNow on an engine that has lookup and lacks the member", async () => {
+    const engine = new MemoryEngine<unknown>("orders", Infinity, new VirtualClock());
+    Object.defineProperty(engine, "deliverNow", { value: undefined });
+    const mailbox = new EngineMailbox<string, unknown, unknown>("orders", engine, identityCodec);
+    await mailbox.send("tea", { id: "order-7", delayMs: 1_000 });
+    await assertRejects(
+      () => mailbox.deliverNow("order-7"),
+      InvalidParameterError,
+      'Cannot use deliverNow on mailbox "orders": memory has the capability `lookup`, but not the ' +
+        "member `deliverNow`. Add the member to the engine",
+    );
+    assertEquals((await mailbox.get("order-7"))?.state, "delayed");
+  });
+
   it("listens to its engine only while a receive waits", async () => {
     const clock = new VirtualClock();
     const engine = new MemoryEngine<unknown>("orders", Infinity, clock);

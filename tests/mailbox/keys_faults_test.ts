@@ -21,7 +21,7 @@ interface Stored {
   releases: number;
   checkpoint: unknown;
   readonly dueAt: number;
-  readonly holder: unknown;
+  readonly holder: Delivery<unknown> | undefined;
 }
 
 class Engine extends MemoryEngine<unknown> {
@@ -333,6 +333,49 @@ const CONTROL: Faults = {
   },
 };
 
+const DELIVER_NOW: Faults = {
+  "delivers a retry now behind the other messages of its key": class extends Engine {
+    override deliverNow(id: string): boolean {
+      const found = this.find(id);
+      const isDelivered = super.deliverNow(id);
+      if (isDelivered && found!.deliveryCount > 0) this.moveBehind(found!, 0);
+      return isDelivered;
+    }
+  },
+
+  "ignores the key of a message that it delivers now": class extends Engine {
+    override deliverNow(id: string): boolean {
+      const found = this.find(id);
+      if (found?.state === "delayed" && found.deliveryCount === 0) {
+        this.change(found, { key: undefined });
+      }
+      return super.deliverNow(id);
+    }
+  },
+
+  "delivers a message now that a worker holds": class extends Engine {
+    override deliverNow(id: string): boolean {
+      const found = this.find(id);
+      const holder = found?.state === "inFlight" && this.stored(found).holder;
+      return holder ? super.nack([holder], 0, true)[0] === true : super.deliverNow(id);
+    }
+  },
+
+  "counts an attempt when it delivers a message now": class extends Engine {
+    override deliverNow(id: string): boolean {
+      const isDelivered = super.deliverNow(id);
+      if (isDelivered) this.stored(this.find(id)!).deliveryCount++;
+      return isDelivered;
+    }
+  },
+
+  "reports that it delivers a waiting message now": class extends Engine {
+    override deliverNow(id: string): boolean {
+      return super.deliverNow(id) || this.find(id)?.state === "waiting";
+    }
+  },
+};
+
 const STATS: Faults = {
   "does not count messages behind the first of their key": class extends Engine {
     override stats(): EngineStats {
@@ -358,4 +401,12 @@ const STATS: Faults = {
   },
 };
 
-findsFaults({ ...KEYS, ...PRIORITIES, ...WINDOWS, ...EXPIRY, ...CONTROL, ...STATS });
+findsFaults({
+  ...KEYS,
+  ...PRIORITIES,
+  ...WINDOWS,
+  ...EXPIRY,
+  ...CONTROL,
+  ...DELIVER_NOW,
+  ...STATS,
+});
