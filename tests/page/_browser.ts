@@ -56,11 +56,16 @@ export class PageGroup implements AsyncDisposable {
     return `http://127.0.0.1:${this.port}/`;
   }
 
+  /** Resolves when the run has ended. A test may let a loop fail. */
+  async stopped(): Promise<void> {
+    await this.#run.catch((error) => {
+      if (!(error instanceof GroupFailedError)) throw error;
+    });
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.group.shutdown({ timeoutMs: 1_000 });
-    await this.#run.catch((error) => {
-      if (!(error instanceof GroupFailedError)) throw error; // a test may let a loop fail
-    });
+    await this.stopped();
   }
 }
 

@@ -205,6 +205,7 @@ describe("the live page", { skip }, () => {
     const { page } = view;
     fail.resolve();
     await page.getByText("The group has stopped: failed, exit code 1.").first().waitFor();
+    await served.stopped();
     const { phases } = served.group.health();
     const ticked = await page.locator(".steps .past").allInnerTexts();
     assertEquals(ticked.map((it) => it.toLowerCase()), phases.filter((it) => it !== "starting"));
