@@ -128,7 +128,7 @@ async function kitchen() {
       };
       await orders.send(body, { id: `order-${number}`, headers });
       if (number % 9 === 0) {
-        const to = number % 1_800 === 0 ? "nobody@example.com" : "guest@example.com";
+        const to = number % 9_000 === 0 ? "nobody@example.com" : "guest@example.com";
         await emails.send({ to, subject: "Your order" }, { id: `mail-${number}` });
       }
     }
