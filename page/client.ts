@@ -62,22 +62,44 @@ export function storeToken(token: string | undefined): void {
   else sessionStorage.setItem(TOKEN_KEY, token);
 }
 
+/** The token, and its setter: undefined removes the token. */
+export interface Access {
+  readonly token: string | undefined;
+  readonly onToken: (token: string | undefined) => void;
+}
+
 /** Sends a request with the token. */
 export async function send<T>(
   method: "GET" | "POST",
   path: string,
   token: string,
+  body?: unknown,
 ): Promise<Outcome<T>> {
-  // A header cannot carry other characters, so the token cannot be right.
-  if (!/^[\x21-\x7e]+$/.test(token)) return { kind: "refused" };
+  // A token has no other characters, and a header cannot carry some of them.
+  if (!/^[\w.~+/=-]+$/.test(token)) return { kind: "refused" };
   try {
-    const headers = { authorization: `Bearer ${token}` };
-    const response = await fetch(`${BASE}${path}`, { method, headers, cache: "no-store" });
-    if (response.status === 401 || response.status === 400) return { kind: "refused" };
-    const answer = await response.json();
-    if (response.ok) return { kind: "done", answer };
-    return { kind: "failed", why: String(answer.error ?? response.status) };
+    const json = body === undefined ? undefined : JSON.stringify(body);
+    const headers = {
+      authorization: `Bearer ${token}`,
+      ...(json && { "content-type": "application/json" }),
+    };
+    const init = { method, headers, cache: "no-store", ...(json && { body: json }) } as const;
+    const response = await fetch(`${BASE}${path}`, init);
+    if (response.status === 401) return { kind: "refused" };
+    const answer = await response.json().catch(() => undefined);
+    if (response.ok && answer !== undefined) return { kind: "done", answer };
+    return { kind: "failed", why: String(answer?.error ?? `status ${response.status}`) };
   } catch {
     return { kind: "failed", why: "no answer" };
+  }
+}
+
+/** Reads a public document; undefined without an answer. */
+export async function read<T>(path: string): Promise<T | undefined> {
+  try {
+    const response = await fetch(`${BASE}${path}`, { cache: "no-store" });
+    return response.ok ? await response.json() : undefined;
+  } catch {
+    return undefined;
   }
 }

@@ -2,16 +2,13 @@
 
 import type { JSX, TargetedSubmitEvent } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { send } from "./client.ts";
+import { type Access, send } from "./client.ts";
 import { Confirm, Result } from "./parts.tsx";
 
 /** Properties of {@linkcode Controls}. */
-export interface ControlsProps {
+export interface ControlsProps extends Access {
   readonly paused: boolean;
   readonly stopping: boolean;
-  readonly token: string | undefined;
-  /** Stores a correct token; undefined removes it. */
-  readonly onToken: (token: string | undefined) => void;
 }
 
 /** Shows the form for the token, or with a token the buttons. */
@@ -80,11 +77,11 @@ function Buttons(
   { paused, stopping, token, onToken }: ControlsProps & { readonly token: string },
 ): JSX.Element {
   const [asking, setAsking] = useState(false);
-  const [result, setResult] = useState("");
+  const [result, setResult] = useState<{ readonly text: string }>();
   const act = async (path: "pause" | "resume", done: string) => {
     const outcome = await send("POST", path, token);
     if (outcome.kind === "refused") onToken(undefined);
-    else setResult(outcome.kind === "done" ? done : `Failed: ${outcome.why}.`);
+    else setResult({ text: outcome.kind === "done" ? done : `Failed: ${outcome.why}` });
   };
   return (
     <>
@@ -102,7 +99,7 @@ function Buttons(
         </button>
       )}
       <button type="button" class="plain" onClick={() => onToken(undefined)}>Lock</button>
-      {result && <Result text={result} />}
+      {result && <Result result={result} />}
       {asking && (
         <Confirm
           question="Pause this group?"

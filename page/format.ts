@@ -51,3 +51,19 @@ export function title(word: string): string {
 export function several(value: number, one: string, many: string = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
+
+/** Formats a time of day with hours, minutes and seconds. */
+export function clockTime(at: number): string {
+  return new Date(at).toLocaleTimeString();
+}
+
+/** Formats the time since a moment. */
+export function age(at: number, now: number): string {
+  return duration(Math.max(0, now - at));
+}
+
+/** Formats a moment: the time alone on the same day, otherwise with its date. */
+export function moment(at: number, now: number): string {
+  const [date, today] = [new Date(at), new Date(now)];
+  return date.toDateString() === today.toDateString() ? clockTime(at) : date.toLocaleString();
+}

@@ -2,12 +2,13 @@
 
 import { Fragment, type JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { LoopStatus, Status } from "../src/health/status.ts";
+import type { CronStatus, LoopStatus, Status } from "../src/health/status.ts";
 import type { MessageInFlight } from "../src/lifecycle/runnable.ts";
 import { BASE } from "./client.ts";
+import { contains, FILTER_FROM, Find, useAll } from "./find.tsx";
+import { count, duration, moment, plain, rate, several } from "./format.ts";
+import { Badge, Cell, RowHeader, Section, Table, toggled } from "./parts.tsx";
 import type { Tone } from "./summary.ts";
-import { Badge, Cell, RowHeader, Section, Table } from "./parts.tsx";
-import { count, duration, plain, rate, several } from "./format.ts";
 
 const COLUMNS = [
   "Loop",
@@ -22,27 +23,62 @@ const COLUMNS = [
   "#Leases extended",
 ] as const;
 
-/** Shows the loops. A loop with work in flight can be expanded. */
+/** The most rows, so that the page stays fast. */
+const MAX_ROWS = 100;
+
+/** The filters by state. */
+const STATES = {
+  "": { text: "any", accepts: () => true },
+  failing: { text: "failing", accepts: (loop: LoopStatus) => urgencyOf(loop) > 0 },
+  busy: { text: "with work in flight", accepts: ({ inFlight }: LoopStatus) => inFlight > 0 },
+  idle: { text: "idle", accepts: ({ inFlight }: LoopStatus) => inFlight === 0 },
+} as const;
+
+/** Shows the loops, failing ones first. A loop with work in flight can be expanded. */
 export function LoopsTable({ status }: { readonly status: Status }): JSX.Element {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const toggle = (name: string) => {
-    const next = new Set(opened);
-    if (!next.delete(name)) next.add(name);
-    setOpened(next);
-  };
-  const left = status.leftOut?.loops ?? 0;
+  const [text, setText] = useState("");
+  const [state, setState] = useState<keyof typeof STATES>("");
+  const filtered = text !== "" || state !== "";
+  const found = useAll(status, filtered).loops.filter((loop) => {
+    const { name, mailbox = "" } = loop;
+    return STATES[state].accepts(loop) && (contains(name, text) || contains(mailbox, text));
+  });
+  const loops = found.sort((a, b) => urgencyOf(b) - urgencyOf(a)).slice(0, MAX_ROWS);
+  const left = filtered ? found.length - loops.length : status.totals.loops - loops.length;
   return (
     <Section id="loops" heading="Loops">
-      {status.loops.length === 0
-        ? <p class="more">No loops.</p>
+      {status.totals.loops > FILTER_FROM && (
+        <Find
+          noun="loop"
+          text={text}
+          onText={setText}
+          found={filtered ? found.length : undefined}
+        >
+          <label>
+            State{" "}
+            <select
+              value={state}
+              onChange={({ currentTarget }) => setState(currentTarget.value as typeof state)}
+            >
+              {Object.entries(STATES).map(([value, { text }]) => (
+                <option key={value} value={value}>{text}</option>
+              ))}
+            </select>
+          </label>
+        </Find>
+      )}
+      {loops.length === 0
+        ? <p class="more">{filtered ? "No loops match." : "No loops."}</p>
         : (
           <Table caption="Loops and the counts of their messages" columns={COLUMNS}>
-            {status.loops.map((loop) => (
+            {loops.map((loop) => (
               <Fragment key={loop.name}>
                 <Loop
                   loop={loop}
+                  at={status.at}
                   open={opened.has(loop.name)}
-                  onToggle={() => toggle(loop.name)}
+                  onToggle={() => setOpened(toggled(opened, loop.name))}
                 />
               </Fragment>
             ))}
@@ -57,9 +93,15 @@ export function LoopsTable({ status }: { readonly status: Status }): JSX.Element
   );
 }
 
+/** Ranks failing loops first. Others keep their order, so that rows do not jump. */
+function urgencyOf(loop: LoopStatus): number {
+  return toneOf(loop) === "bad" ? 2 : loop.state === "backing_off" ? 1 : 0;
+}
+
 function Loop(
-  { loop, open, onToggle }: {
+  { loop, at, open, onToggle }: {
     readonly loop: LoopStatus;
+    readonly at: number;
     readonly open: boolean;
     readonly onToggle: () => void;
   },
@@ -84,6 +126,7 @@ function Loop(
             )
             : <span class="name">{name}</span>}
           {mailbox !== undefined && mailbox !== name && <small>from {mailbox}</small>}
+          {loop.cron && <Slots cron={loop.cron} at={at} />}
         </RowHeader>
         <Cell label="State">
           <Badge tone={toneOf(loop)}>{stateOf(loop)}</Badge>
@@ -109,6 +152,20 @@ function Loop(
         </tr>
       )}
     </>
+  );
+}
+
+/** Shows the last and the next slot of a cron loop. */
+function Slots(
+  { cron: { last, next }, at }: { readonly cron: CronStatus; readonly at: number },
+): JSX.Element {
+  return (
+    <small>
+      {next === undefined
+        ? "no next slot"
+        : `next ${moment(next, at)}, in ${duration(Math.max(0, next - at))}`}
+      {last !== undefined && `; last ${moment(last, at)}`}
+    </small>
   );
 }
 

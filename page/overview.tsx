@@ -1,13 +1,15 @@
 // Totals of all loops and mailboxes.
 
 import type { ComponentChildren, JSX } from "preact";
-import type { Status } from "../src/health/status.ts";
-import type { Tone } from "./summary.ts";
+import type { History, Status } from "../src/health/status.ts";
+import { highestRate } from "./charts.tsx";
 import { count, duration, plain, rate, several } from "./format.ts";
+import { hashOf } from "./route.ts";
+import type { Tone } from "./summary.ts";
 
 /** Shows the totals as tiles. */
 export function Overview(
-  { status, rates }: { readonly status: Status; readonly rates: readonly number[] },
+  { status, history }: { readonly status: Status; readonly history: History | undefined },
 ): JSX.Element {
   const { totals, mailboxes, phase } = status;
   // During a shutdown loops are expected not to be ready.
@@ -17,9 +19,10 @@ export function Overview(
   const sum = (numbers: readonly (number | undefined)[]) =>
     numbers.reduce<number>((total, it) => total + (it ?? 0), 0);
   const dead = sum(mailboxes.map((mailbox) => mailbox.dead));
+  const peak = highestRate(history);
   const unreachable = mailboxes.filter(({ reachable }) => !reachable).length;
   return (
-    <section aria-label="Overview">
+    <section aria-label="Totals">
       <dl class="tiles">
         <Tile
           name="Loops ready"
@@ -35,7 +38,7 @@ export function Overview(
         >
           {count(totals.inFlight)}
         </Tile>
-        <Tile name="Per second" note={<Sparkline values={rates} />}>
+        <Tile name="Per second" note={peak ? `at most ${rate(peak)}` : "last hour"}>
           {totals.perSecond === undefined ? "–" : rate(totals.perSecond)}
         </Tile>
         <Tile name="Acknowledged" note={`${count(counts.nacked)} nacked`}>
@@ -52,7 +55,7 @@ export function Overview(
         </Tile>
         <Tile
           name="Dead letters"
-          note={dead > 0 ? "see below" : "none"}
+          note={dead > 0 ? <a href={hashOf({ view: "dead-letters" })}>show</a> : "none"}
           tone={dead > 0 ? "busy" : undefined}
         >
           {count(dead)}
@@ -76,16 +79,5 @@ function Tile(
       <dd>{children}</dd>
       <dd class="note">{note}</dd>
     </div>
-  );
-}
-
-/** Draws the last minute. Hidden from screen readers: the tile has the number. */
-function Sparkline({ values }: { readonly values: readonly number[] }): JSX.Element {
-  const most = Math.max(1, ...values);
-  const points = values.map((value, i) => `${i + 60 - values.length},${11 - 10 * value / most}`);
-  return (
-    <svg class="sparkline" viewBox="0 0 60 12" preserveAspectRatio="none" aria-hidden="true">
-      <polyline points={points.join(" ")} />
-    </svg>
   );
 }

@@ -40,15 +40,16 @@ export function Section(
 
 /** Shows a table. Roles are explicit, because narrow screens lay it out as cards. */
 export function Table(
-  { caption, columns, children }: {
+  { caption, columns, class: look, children }: {
     readonly caption: string;
     /** Columns of numbers begin with #. */
     readonly columns: readonly string[];
+    readonly class?: string;
     readonly children: ComponentChildren;
   },
 ): JSX.Element {
   return (
-    <table role="table">
+    <table role="table" class={look}>
       <caption>{caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
@@ -112,7 +113,7 @@ export function Confirm(
       <h2 id="question">{question}</h2>
       <p>{text}</p>
       <div class="buttons">
-        <button type="button" autofocus onClick={() => dialog.current?.close()}>Cancel</button>
+        <button type="button" autofocus onClick={() => dialog.current?.close()}>Back</button>
         <button type="button" class="strong" onClick={() => dialog.current?.close("yes")}>
           {action}
         </button>
@@ -122,8 +123,27 @@ export function Confirm(
 }
 
 /** Shows the result of an action, and focuses it so that screen readers announce it. */
-export function Result({ text }: { readonly text: string }): JSX.Element {
+export function Result({ result }: { readonly result: { readonly text: string } }): JSX.Element {
   const element = useRef<HTMLParagraphElement>(null);
-  useLayoutEffect(() => element.current?.focus(), [text]);
-  return <p ref={element} class="result" tabIndex={-1}>{text}</p>;
+  useLayoutEffect(() => element.current?.focus(), [result]);
+  return <p ref={element} class="result" tabIndex={-1}>{result.text}</p>;
+}
+
+/** Shows one fact of a list of facts. */
+export function Fact(
+  { name, children }: { readonly name: string; readonly children: ComponentChildren },
+): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Returns the set with this id added or removed. */
+export function toggled(ids: ReadonlySet<string>, id: string): ReadonlySet<string> {
+  const next = new Set(ids);
+  if (!next.delete(id)) next.add(id);
+  return next;
 }

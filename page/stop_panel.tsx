@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import type { Status } from "../src/health/status.ts";
 import { PHASES } from "../src/lifecycle/group_events.ts";
-import { Cell, RowHeader, Section, Table } from "./parts.tsx";
+import { Cell, Fact, RowHeader, Section, Table } from "./parts.tsx";
 import { count, duration, plain, several, title } from "./format.ts";
 
 /** The phases that the panel shows: all but `starting`. */
@@ -11,8 +11,10 @@ const STEPS = PHASES.slice(1);
 
 const MAX_WORK = 10;
 
-/** Shows the panel during and after a shutdown, and while the group is paused. */
-export function StopPanel({ status }: { readonly status: Status }): JSX.Element | null {
+/** Shows the panel during and after a shutdown, and while the group is paused; in short without the work. */
+export function StopPanel(
+  { status, short }: { readonly status: Status; readonly short: boolean },
+): JSX.Element | null {
   const { phase, stop, end, paused, totals } = status;
   const stopping = stop !== undefined || phase === "stopped";
   if (!stopping && !paused) return null;
@@ -31,7 +33,7 @@ export function StopPanel({ status }: { readonly status: Status }): JSX.Element 
           <Fact name="Left to expire">{several(leftToExpire, "message")}</Fact>
         )}
       </dl>
-      <WorkInFlight status={status} />
+      {!short && <WorkInFlight status={status} />}
     </Section>
   );
 }
@@ -93,19 +95,5 @@ function WorkInFlight({ status }: { readonly status: Status }): JSX.Element | nu
       </Table>
       {more > 0 && <p class="more">and {count(more)} more</p>}
     </>
-  );
-}
-
-function Fact(
-  { name, children }: {
-    readonly name: string;
-    readonly children: JSX.Element["props"]["children"];
-  },
-): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }

@@ -33,7 +33,11 @@ const SENTENCES: Readonly<Record<Phase, string>> = {
 };
 
 /** Summarizes a status. */
-export function summarize({ phase, paused, ready, live, end }: Status): Summary {
+export function summarize(
+  { phase, paused, ready, live, end }:
+    & Pick<Status, "phase" | "paused" | "ready" | "live">
+    & Partial<Pick<Status, "end">>,
+): Summary {
   const sentence = SENTENCES[phase];
   if (phase === "running") {
     if (!live) return { tone: "bad", word: "Stuck", sentence: "A loop does not respond." };
@@ -64,10 +68,9 @@ const COLOURS: Readonly<Record<Tone, string>> = {
 };
 
 /** Shows the state in the title and the icon of the tab. */
-export function showInTab({ tone, word }: Summary, inFlight: number): void {
-  document.title = inFlight > 0 && tone !== "good"
-    ? `${word}, ${inFlight} in flight · lastcall`
-    : `${word} · lastcall`;
+export function showInTab({ tone, word }: Summary, { totals, process }: Status): void {
+  const work = totals.inFlight > 0 && tone !== "good" ? `, ${totals.inFlight} in flight` : "";
+  document.title = [`${word}${work}`, ...(process ? [process.name] : []), "lastcall"].join(" · ");
   const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]");
   const href = `data:image/svg+xml,${
     encodeURIComponent(

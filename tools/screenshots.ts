@@ -8,7 +8,9 @@ import process from "node:process";
 import type { Browser, Page } from "playwright-core";
 import { InMemoryMailbox, LoopGroup, MailboxLoop, silentLog, StepLoop } from "../mod.ts";
 import { Board } from "../src/coordination/mod.ts";
+import { CronLoop } from "../src/cron/mod.ts";
 import { freePort } from "../tests/engines/_servers.ts";
+import { SampleClock } from "../tests/page/_browser.ts";
 import { findChromium, launchChromium } from "./chromium.ts";
 import { root } from "./runtimes.ts";
 
@@ -16,19 +18,32 @@ const folder = process.argv[2] ?? join(root, "docs", "images");
 const token = "a-token-for-pictures";
 const WIDE = { width: 1_120, height: 880 };
 
+/** The addresses of the processes. */
+const addresses: string[] = [];
+
 const path = findChromium();
 if (path === undefined) throw new Error("No Chromium found: set LASTCALL_CHROMIUM");
 await mkdir(folder, { recursive: true });
 const browser = await launchChromium(path);
-const { port, group, run, finish } = await kitchen();
+const { url, group, run, finish } = await kitchen();
+const others = await replicas(url);
 try {
-  const url = `http://127.0.0.1:${port}/`;
-  const light = await open(browser, url, "light", WIDE);
+  const light = await open(browser, url, "light");
   await unlock(light);
-  const dark = await open(browser, url, "dark", WIDE);
-  await light.waitForTimeout(12_000); // fills the chart of the rate
+  const dark = await open(browser, url, "dark");
+  await light.waitForTimeout(4_000); // fills the rates
   await shoot(light, "page_light");
   await shoot(dark, "page_dark");
+  await light.getByRole("link", { name: "Messages" }).click();
+  await light.getByLabel("State").selectOption("delayed");
+  await light.getByRole("button", { name: /^order-/ }).first().click();
+  await shoot(light, "page_messages");
+  await light.getByRole("link", { name: /^Dead letters/ }).click();
+  await light.getByLabel(/^Select mail/).first().check();
+  await shoot(light, "page_dead_letters");
+  await light.getByRole("link", { name: /^Replicas/ }).click();
+  await shoot(light, "page_replicas");
+  await light.getByRole("link", { name: "Overview" }).click();
   const stopped = group.shutdown();
   await light.getByText("Draining").first().waitFor();
   await light.waitForTimeout(4_000);
@@ -38,17 +53,20 @@ try {
   await run;
 } finally {
   finish();
+  await Promise.all(others.map((other) => other.shutdown()));
   await browser.close();
 }
 
-/** Starts a group: most orders take a moment, a few take long, and some emails fail. */
+/** Starts a group: most orders take a moment, a few take long or are retried later, and some emails fail. */
 async function kitchen() {
   const finished = new AbortController();
-  const orders = new InMemoryMailbox<number>("orders");
-  const emails = new InMemoryMailbox<number>("emails");
+  const orders = new InMemoryMailbox<{ readonly dish: string; readonly table: number }>("orders");
+  const emails = new InMemoryMailbox<{ readonly to: string; readonly subject: string }>("emails");
   const invoices = new InMemoryMailbox<number>("invoices");
+  let isFast = true;
   const cook = (ms: number) =>
     new Promise<void>((resolve) => {
+      if (isFast) return resolve();
       setTimeout(resolve, ms);
       finished.signal.addEventListener("abort", () => resolve());
     });
@@ -57,57 +75,109 @@ async function kitchen() {
       name: "kitchen",
       mailbox: orders,
       concurrency: 8,
-      handler: ({ body }) => cook(body % 60 === 0 ? 40_000 : 60 + body % 7 * 30),
+      backoff: { minMs: 900_000, maxMs: 900_000 },
+      handler: async ({ body: { table } }, { attempt }) => {
+        await cook(table === 40 ? 40_000 : 60 + table % 7 * 30);
+        if (table === 13 && attempt === 1 && !isFast) throw new Error("the oven is cold");
+      },
+      log: silentLog,
     }),
     new MailboxLoop({
       mailbox: emails,
       concurrency: 4,
       deadLetter: { maxDeliveries: 1 },
-      handler: async ({ body }) => {
+      handler: async ({ body: { to } }) => {
         await cook(40);
-        if (body % 90 === 0) throw new Error("550 5.1.1 the address does not exist");
+        if (to.startsWith("nobody")) throw new Error(`550 5.1.1 ${to}: the address does not exist`);
       },
       log: silentLog,
     }),
     new MailboxLoop({ mailbox: invoices, handler: () => cook(900) }),
-    new StepLoop("nightly-report", ({ sleep }) => sleep(3_600_000)),
+    new CronLoop({ name: "daily-report", schedule: "0 18 * * *", mailbox: invoices, body: 0 }),
+    new StepLoop("nightly-cleanup", ({ sleep }) => sleep(3_600_000)),
   ];
   const board = new Board();
   await board.setState("kitchen-1", "running");
   await board.setState("kitchen-2", "running");
   await board.setState("kitchen-3", "shutting_down", {}, { force: true });
+  const clock = new SampleClock();
   const port = await freePort();
   const group = new LoopGroup(loops, {
     healthPort: port,
     healthHost: "127.0.0.1",
-    health: { token, board },
+    health: {
+      ...{ token, board, clock },
+      ...{ name: "kitchen-1", version: "2.4.1" },
+      replicas: () => addresses,
+    },
     shutdownTimeoutMs: 30_000,
     log: silentLog,
   });
   const run = group.run({ installSignals: false });
-  let next = 0;
-  const supply = setInterval(() => {
-    next += 3;
-    orders.sendMany([next, next + 1, next + 2]);
-    emails.send(next);
-    if (next % 15 === 0) invoices.send(next);
-  }, 100);
   while (group.health().phase !== "running") await new Promise((done) => setTimeout(done, 5));
+  const url = `http://127.0.0.1:${port}/`;
+  let next = 0;
+  const dishes = ["tea", "soup", "bread", "cake"];
+  const supply = async (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const number = ++next;
+      const body = { dish: dishes[number % 4]!, table: number % 41 };
+      const headers = {
+        source: "till-2",
+        traceparent: `00-${String(number).padStart(32, "0")}-01`,
+      };
+      await orders.send(body, { id: `order-${number}`, headers });
+      if (number % 9 === 0) {
+        const to = number % 9_000 === 0 ? "nobody@example.com" : "guest@example.com";
+        await emails.send({ to, subject: "Your order" }, { id: `mail-${number}` });
+      }
+    }
+  };
+  // One hour of work, whose rate rises and falls.
+  for (let sample = 0; sample < 240; sample++) {
+    const wave = 24 + 9 * Math.sin(sample / 19) + 4 * Math.sin(sample / 3.1) + sample % 5;
+    if (sample % 60 === 40) await orders.pause();
+    if (sample % 60 === 50) await orders.resume();
+    await supply(Math.round(wave * 15));
+    await clock.sample(url);
+  }
+  isFast = false;
+  const timer = setInterval(() => {
+    supply(3);
+    if (next % 15 < 3) invoices.send(next);
+  }, 100);
   const finish = () => {
-    clearInterval(supply);
+    clearInterval(timer);
     finished.abort();
   };
-  return { port, group, run, finish };
+  return { url, group, run, finish };
 }
 
-async function open(
-  browser: Browser,
-  url: string,
-  colorScheme: "light" | "dark",
-  viewport: { readonly width: number; readonly height: number },
-): Promise<Page> {
-  const context = await browser.newContext({ colorScheme, viewport });
+/** Starts two more processes of the kitchen. A third one does not answer. */
+async function replicas(first: string): Promise<readonly LoopGroup[]> {
+  const groups = await Promise.all(["kitchen-2", "kitchen-3"].map(async (name) => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    const handler = () => new Promise<void>((resolve) => setTimeout(resolve, 50));
+    const port = await freePort();
+    const group = new LoopGroup([new MailboxLoop({ name: "kitchen", mailbox, handler })], {
+      healthPort: port,
+      healthHost: "127.0.0.1",
+      health: { name, version: "2.4.1" },
+      log: silentLog,
+    });
+    void group.run({ installSignals: false });
+    await mailbox.sendMany(Array.from({ length: 1_000 }, (_, i) => i));
+    return { group, address: `http://127.0.0.1:${port}/` };
+  }));
+  const away = `http://127.0.0.1:${await freePort()}/`;
+  addresses.push(first, ...groups.map(({ address }) => address), away);
+  return groups.map(({ group }) => group);
+}
+
+async function open(browser: Browser, url: string, colorScheme: "light" | "dark"): Promise<Page> {
+  const context = await browser.newContext({ colorScheme, viewport: WIDE });
   const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
   await page.goto(url);
   await page.getByRole("heading", { name: "Loops" }).waitFor();
   return page;
@@ -117,9 +187,10 @@ async function unlock(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Unlock controls" }).click();
   await page.getByLabel("Token").fill(token);
   await page.getByRole("button", { name: "Unlock" }).click();
-  await page.getByRole("button", { name: "Drain" }).waitFor();
+  await page.getByRole("button", { name: "Pause" }).waitFor();
 }
 
 async function shoot(page: Page, name: string): Promise<void> {
+  await page.waitForTimeout(500);
   await page.screenshot({ path: join(folder, `${name}.png`) });
 }

@@ -1,20 +1,16 @@
 /// <reference lib="dom" />
 
-import { after, describe, it } from "node:test";
+import process from "node:process";
+import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
 import { InMemoryMailbox, MailboxLoop, silentLog, StepLoop } from "../../mod.ts";
 import { nodeRuntime } from "../../runtime_adapters/node.ts";
-import { Board } from "../../src/coordination/mod.ts";
+import { CronLoop } from "../../src/cron/mod.ts";
 import { healthApp } from "../../src/health/mod.ts";
 import { deferred } from "../../src/_promises.ts";
-import { findChromium, launchChromium } from "../../tools/chromium.ts";
-import { flaws, PageGroup, PageView, TOKEN } from "./_browser.ts";
-
-const path = findChromium();
-const skip = path === undefined ? "no Chromium found: set LASTCALL_CHROMIUM" : false;
-const browser = path === undefined ? undefined! : await launchChromium(path);
-after(async () => await browser?.close());
+import { eventSize, flaws, PageGroup, PageView, TOKEN } from "./_browser.ts";
+import { browser, skip } from "./_chromium.ts";
 
 const REFUSED = /401/;
 const idle = (name: string) => new StepLoop(name, ({ sleep }) => sleep(60_000));
@@ -38,24 +34,21 @@ function orderLoop(options: { readonly fails?: boolean; readonly concurrency?: n
 }
 
 describe("the live page", { skip }, () => {
-  it("the live page shows loops, mailboxes and agents, and no controls without a token", async () => {
+  it("the live page shows loops and mailboxes, and no controls without a token", async () => {
     const { mailbox, go, loop } = orderLoop();
     await mailbox.send("tea", { id: "tea" });
-    const board = new Board({ log: silentLog });
-    await board.setState("waiter-1", "running");
-    await using served = await PageGroup.start([loop, idle("cleaner")], { health: { board } });
+    await using served = await PageGroup.start([loop, idle("cleaner")]);
     {
       await using view = await PageView.at(browser, served.url);
       const { page } = view;
       await page.getByRole("banner").getByText("Running", { exact: true }).waitFor();
-      assertEquals(await page.title(), "Running · lastcall");
+      assertEquals(await page.title(), "Running · worker-1 · lastcall");
       assertMatch(await view.row(/^Loops/, "kitchen").innerText(), /from orders\s+running\s+1\s/);
       assertMatch(await view.row(/^Loops/, "cleaner").innerText(), /running/);
       assertMatch(
         await view.row(/^Mailboxes/, "orders").innerText(),
         /reachable memory\s+0\s+–\s+0\s+1\s+0/,
       );
-      assertMatch(await view.row(/^Agents/, "waiter-1").innerText(), /running/);
       assertEquals(await page.getByRole("button", { name: /unlock|pause/i }).count(), 0);
 
       await page.getByRole("button", { name: "kitchen", expanded: false }).press("Enter");
@@ -72,7 +65,42 @@ describe("the live page", { skip }, () => {
       );
     }
     go.resolve();
-    await board.close();
+  });
+
+  it("the live page names the process: its name, version, pid, uptime and runtime", async () => {
+    await using served = await PageGroup.start([idle("cleaner")], {
+      health: { name: "kitchen-7", version: "2.4.1" },
+    });
+    await using view = await PageView.at(browser, served.url);
+    const { page } = view;
+    await page.getByRole("heading", { name: "kitchen-7", level: 1 }).waitFor();
+    const fact = (name: string) => {
+      return page.getByRole("banner").locator("dt", { hasText: name }).locator("+ dd").innerText();
+    };
+    assertEquals(await fact("Version"), "2.4.1");
+    assertEquals(await fact("Pid"), String(process.pid));
+    assertEquals(await fact("Runtime"), "node");
+    assertMatch(await fact("Uptime"), /^\d+(\.\d)? m?s$/);
+    assertMatch(await fact("lastcall"), /^\d+\.\d+\.\d+/);
+  });
+
+  it("the live page keeps the focus when a link leads to another view", async () => {
+    const { mailbox, go, loop } = orderLoop({ concurrency: 1 });
+    await mailbox.sendMany(["tea", "cake"]);
+    await using served = await PageGroup.start([loop]);
+    {
+      await using view = await PageView.at(browser, served.url);
+      const { page } = view;
+      await view.row(/^Mailboxes/, "orders").locator('[data-label="Waiting"] a').press("Enter");
+      await page.locator("main:focus").waitFor();
+      await page.getByText("This process has no token. Set health.token to read messages.")
+        .waitFor();
+      await page.goBack();
+      await page.getByRole("heading", { name: "Loops" }).waitFor();
+      await page.goto(`${served.url}#/nowhere`);
+      await page.getByRole("heading", { name: "Loops" }).waitFor();
+    }
+    go.resolve();
   });
 
   it("the live page shows how far a message is: its attempt and its finished steps", async () => {
@@ -123,15 +151,16 @@ describe("the live page", { skip }, () => {
       /^(30\.0|2\d\.\d) s left of 30\.0 s$/,
     );
     await view.row(/^Work in flight/, "tea").waitFor();
-    assertEquals(await page.title(), "Draining, 1 in flight · lastcall");
+    assertEquals(await page.title(), "Draining, 1 in flight · worker-1 · lastcall");
     assertMatch(await page.getByRole("status").innerText(), /finishes the work in flight/);
     assertEquals(await flaws(page), []);
     go.resolve();
     await stopped;
     await page.getByRole("banner").getByText("Stopped", { exact: true }).waitFor();
     await page.getByText(/^Took/).waitFor();
-    await page.getByText(/Connection lost/).waitFor();
-    assertEquals(await page.title(), "Stopped · lastcall");
+    await page.getByText(/^The process has ended\. Last update at .* Waiting for the next process/)
+      .waitFor();
+    assertEquals(await page.title(), "Stopped · worker-1 · lastcall");
     const ticked = await page.locator(".steps .past").allInnerTexts();
     assertEquals(ticked, ["Running", "Unready", "Draining", "Stopped"]);
     assertMatch(await page.locator(".steps .skipped").innerText(), /^Cancelling/);
@@ -161,6 +190,31 @@ describe("the live page", { skip }, () => {
     const ticked = await page.locator(".steps .past").allInnerTexts();
     assertEquals(ticked, ["Running", "Unready", "Draining", "Cancelling", "Stopped"]);
     go.resolve();
+  });
+
+  it("the live page does not tick the phases that a failure has skipped", async () => {
+    const fail = deferred();
+    const broken = new StepLoop("broken", async () => {
+      await fail.promise;
+      throw new Error("no gas");
+    });
+    await using served = await PageGroup.start([broken]);
+    await using view = await PageView.at(browser, served.url, {
+      expected: /Failed to load resource/,
+    });
+    const { page } = view;
+    fail.resolve();
+    await page.getByText("The group has stopped: failed, exit code 1.").first().waitFor();
+    await served.stopped();
+    const { phases } = served.group.health();
+    const ticked = await page.locator(".steps .past").allInnerTexts();
+    assertEquals(ticked.map((it) => it.toLowerCase()), phases.filter((it) => it !== "starting"));
+    assert(!ticked.includes("Cancelling"), "no work was cancelled");
+    assertMatch(await page.locator(".steps .skipped").first().innerText(), /, skipped$/);
+    assertEquals(
+      await page.locator("dt", { hasText: "Exit code" }).locator("+ dd").innerText(),
+      "1",
+    );
   });
 
   it("the live page refuses a wrong token", async () => {
@@ -207,24 +261,6 @@ describe("the live page", { skip }, () => {
     assertEquals(await page.evaluate(() => sessionStorage.length), 0);
   });
 
-  it("the live page shows dead letters to all users, their errors only with the token, and redrives them", async () => {
-    const { mailbox, loop } = orderLoop({ fails: true });
-    await mailbox.send("tea", { id: "tea" });
-    await using served = await PageGroup.start([loop], { health: { token: TOKEN } });
-    await using view = await PageView.at(browser, served.url);
-    const { page } = view;
-    const row = view.row(/^Dead letters of orders/, "tea");
-    assertMatch(await row.innerText(), /max deliveries\s+1\s/);
-    assert(!(await page.content()).includes("secret"));
-    await view.unlock(TOKEN);
-    await row.getByText("no stove at stove://ada:secret@kitchen").waitFor();
-    await page.getByRole("button", { name: "Redrive" }).press("Enter");
-    await page.getByRole("dialog", { name: "Redrive orders?" })
-      .getByRole("button", { name: "Redrive" }).press("Enter");
-    await page.getByText("1 message redriven.").waitFor();
-    await view.row(/^Loops/, "kitchen").getByRole("cell", { name: "2", exact: true }).waitFor();
-  });
-
   it("the live page limits the list of 10,000 messages in flight, and counts them all", async () => {
     const rooms = Array.from({ length: 10 }, (_, i) => {
       const mailbox = new InMemoryMailbox<number>(`room-${i}`);
@@ -240,7 +276,7 @@ describe("the live page", { skip }, () => {
     {
       await using view = await PageView.at(browser, served.url);
       const { page } = view;
-      await page.getByRole("region", { name: "Overview" }).getByText("10\u202f000").first()
+      await page.getByRole("region", { name: "Totals" }).getByText("10\u202f000").first()
         .waitFor();
       await page.getByRole("button", { name: "room-3" }).click();
       const list = page.getByRole("list", { name: "Oldest work of room-3" });
@@ -250,7 +286,7 @@ describe("the live page", { skip }, () => {
     for (const { go } of rooms) go.resolve();
   });
 
-  it("the live page shows 100 of 1,000 loops, failed ones first, and how many more there are", async () => {
+  it("the live page shows 100 of 1,000 loops, failed ones first, and finds the others", async () => {
     const loops = Array.from({ length: 1_000 }, (_, i) =>
       i === 999
         ? new StepLoop("broken", () => {
@@ -260,11 +296,45 @@ describe("the live page", { skip }, () => {
     await using served = await PageGroup.start(loops, { onFailure: "ignore" });
     await using view = await PageView.at(browser, served.url);
     const { page } = view;
-    await view.row(/^Loops/, "broken").getByText("failed").waitFor();
     const table = page.getByRole("table", { name: /^Loops/ });
-    assertEquals(await table.getByRole("rowheader").count(), 100);
+    const names = () => table.getByRole("rowheader").allInnerTexts();
+    await view.row(/^Loops/, "broken").getByText("failed").waitFor();
+    assertEquals((await names()).length, 100);
+    assertEquals((await names())[0], "broken");
     await page.getByText("and 900 more loops").waitFor();
     await page.getByText("/1\u202f000").waitFor();
+
+    const found = page.getByRole("search", { name: "Find a loop" }).getByRole("status");
+    await page.getByLabel("Name of the loop").fill("OOP-77");
+    await found.getByText("11 loops found").waitFor();
+    assertEquals(await names(), [
+      "loop-77",
+      ...Array.from({ length: 10 }, (_, i) => `loop-77${i}`),
+    ]);
+    await page.getByLabel("State").selectOption("failing");
+    await page.getByText("No loops match.").waitFor();
+    await page.getByLabel("Name of the loop").fill("");
+    await found.getByText("1 loop found").waitFor();
+    assertEquals(await names(), ["broken"]);
+    await page.getByLabel("State").selectOption("idle");
+    await found.getByText("1\u202f000 loops found").waitFor();
+    await page.getByText("and 900 more loops").waitFor();
+    assertEquals(await flaws(page), []);
+    assert(await eventSize(served.url) < 60_000);
+  });
+
+  it("the live page shows the last and the next slot of a cron loop", async () => {
+    const mailbox = new InMemoryMailbox<string>("reports");
+    const sent = deferred();
+    const loops = [
+      new CronLoop({ name: "every-second", schedule: "* * * * * *", mailbox, body: "report" }),
+      new MailboxLoop({ mailbox, handler: () => sent.resolve(), log: silentLog }),
+    ];
+    await using served = await PageGroup.start(loops);
+    await using view = await PageView.at(browser, served.url);
+    await sent.promise;
+    await view.row(/^Loops/, "every-second")
+      .getByText(/^next \d+:\d\d:\d\d.*, in \d.* m?s; last \d+:\d\d:\d\d/).waitFor();
   });
 
   it("the live page reconnects after its process was replaced", async () => {
@@ -274,11 +344,11 @@ describe("the live page", { skip }, () => {
     });
     const { page } = view;
     await first[Symbol.asyncDispose]();
-    await page.getByText(/Connection lost/).waitFor();
+    await page.getByText(/^The process has ended/).waitFor();
     await using _second = await PageGroup.start([idle("new")], { healthPort: first.port });
     await view.row(/^Loops/, "new").waitFor();
     await page.getByText(/^Live\. Last update/).waitFor();
-    assertEquals(await page.title(), "Running · lastcall");
+    assertEquals(await page.title(), "Running · worker-1 · lastcall");
   });
 
   it("the live page works under the path where it is mounted", async () => {
@@ -295,24 +365,5 @@ describe("the live page", { skip }, () => {
       assertEquals(await status.getAttribute("href"), "/ops/status");
     }
     await server.close({ signal: AbortSignal.abort() });
-  });
-
-  it("the live page is accessible in light and dark mode, also 320 pixels wide", async () => {
-    const { mailbox, loop } = orderLoop({ fails: true });
-    await mailbox.send("tea", { id: "a-rather-long-id-of-a-message-that-failed-0001" });
-    await using served = await PageGroup.start([loop, idle("cleaner")], {
-      health: { token: TOKEN },
-    });
-    for (const colorScheme of ["light", "dark"] as const) {
-      const viewport = { width: 320, height: 640 };
-      await using view = await PageView.at(browser, served.url, { colorScheme, viewport });
-      const { page } = view;
-      await view.unlock(TOKEN);
-      await page.getByRole("button", { name: "Redrive" }).waitFor();
-      assertEquals(await flaws(page), [], colorScheme);
-      assertEquals(await page.evaluate(() => document.documentElement.scrollWidth), 320);
-      await page.setViewportSize({ width: 1_280, height: 800 });
-      assertEquals(await flaws(page), [], colorScheme);
-    }
   });
 });
