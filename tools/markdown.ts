@@ -24,7 +24,8 @@ export interface Link {
 }
 
 const FENCE = /^(\s*)(`{3,})\s*(.*)$/;
-const MARKER = /^<!--\s*(\w+):\s*(.*?)\s*-->$/;
+/** A comment that tells how to test or show the next block: `<!-- file: worker.ts -->`. */
+export const MARKER: RegExp = /^<!--\s*(\w+):\s*(.*?)\s*-->$/;
 
 /** Returns the fenced blocks in order. */
 export function fencedBlocks(markdown: string): readonly Block[] {
