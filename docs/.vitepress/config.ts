@@ -5,6 +5,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { type DefaultTheme, defineConfigWithTheme, type UserConfig } from "vitepress";
 import llms from "vitepress-plugin-llms";
+import { browserModules } from "./theme/playground/browser_modules.ts";
 import { BASE_VARIABLE, pageGroups, pageMarkdown, REFERENCE, repository, VERSION } from "./site.ts";
 
 /** The theme's settings, and the version that the pages show. */
@@ -48,6 +49,7 @@ const config: UserConfig<SiteTheme> = defineConfigWithTheme<SiteTheme>({
             ? { code: pageMarkdown(code, relative(docs, id).replaceAll("\\", "/")), map: null }
             : undefined,
       },
+      browserModules(),
       llms({ injectLLMHint: false }),
     ],
   },

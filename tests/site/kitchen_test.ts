@@ -7,6 +7,7 @@ import {
   type KitchenView,
   type Settings,
 } from "../../docs/.vitepress/theme/playground/kitchen.ts";
+import { seed } from "../mailbox/_seed.ts";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
 
 /** A kitchen whose time the test advances. It checks the counts every 100 ms. */
@@ -236,7 +237,6 @@ describe("the kitchen of the playground", () => {
   });
 
   it("loses no order while workers are stopped, killed and frozen at random", async () => {
-    const seed = Math.floor(Math.random() * 2 ** 31);
     let state = seed;
     const random = (max: number) => (state = state * 48_271 % 0x7fffffff || 1) % max;
     const bench = new Bench(3, { ordersPerMinute: 60, handlerMs: 1_500, concurrency: 2 });
