@@ -35,7 +35,7 @@ export interface EntryPoint {
   readonly jsr: string;
   /** Its source: `src/cron/mod.ts`. */
   readonly source: string;
-  /** Its page in the site: `reference/cron/`. */
+  /** Its page in the site: `reference/lastcall/cron/`. */
   readonly page: string;
 }
 
@@ -54,7 +54,7 @@ export const entryPoints: readonly EntryPoint[] = Object.entries<string>(jsr.exp
     npm: posix.join(npm.name, subpath),
     jsr: posix.join(jsr.name, subpath),
     source: posix.normalize(source),
-    page: posix.join(REFERENCE, subpath, "/"),
+    page: posix.join(REFERENCE, npm.name, subpath, "/"),
   }));
 
 /** The pages by group, in reading order. A page that is not listed is added to the last group. */
