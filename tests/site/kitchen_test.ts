@@ -59,7 +59,10 @@ describe("a worker of the playground", () => {
   it("extends the lease of an order that takes longer than the lease", async () => {
     const bench = new Bench(2, { handlerMs: 15_000 });
     await bench.kitchen.send(1);
-    const { counts, redelivered, refused } = await bench.advance(16_000);
+    const { workers } = await bench.advance(10_000);
+    const { leaseMs } = workers.flatMap(({ hands }) => hands)[0]!;
+    assert(leaseMs > 3_000, `${leaseMs} ms`);
+    const { counts, redelivered, refused } = await bench.advance(6_000);
     assertEquals([counts.handled, redelivered, refused], [1, 0, 0]);
   });
 
@@ -124,14 +127,29 @@ describe("a worker of the playground", () => {
 
   it("does nothing after it was killed, and starts again as a new process", async () => {
     const bench = new Bench(1);
-    await bench.kitchen.send(3);
+    await bench.kitchen.send(1, true);
+    await bench.kitchen.send(2);
     await bench.advance(1_000);
     bench.kitchen.kill("Worker 1");
     const dead = await bench.advance(60_000);
     assertEquals([dead.counts.waiting, dead.counts.handled], [3, 0]);
+    assertEquals(bench.events.at(-1), "Worker 1: killed");
     bench.kitchen.start("Worker 1");
     const { counts, workers } = await bench.advance(12_000);
-    assertEquals([counts.handled, workers[0]!.end], [3, undefined]);
+    assertEquals([counts.handled, workers[0]!.end], [2, undefined]);
+  });
+
+  it("receives nothing when it is killed or frozen in the moment of its start", async () => {
+    const bench = new Bench(0);
+    await bench.kitchen.send(2);
+    bench.kitchen.addWorker();
+    bench.kitchen.kill("Worker 1");
+    bench.kitchen.addWorker();
+    bench.kitchen.toggleFreeze("Worker 2");
+    const { counts } = await bench.advance(1_000);
+    assertEquals([counts.waiting, counts.inFlight], [2, 0]);
+    bench.kitchen.toggleFreeze("Worker 2");
+    assertEquals((await bench.advance(4_000)).counts.handled, 1);
   });
 
   it("is frozen for longer than its lease: another handles the order, its own acknowledge is refused", async () => {

@@ -95,7 +95,8 @@ export class ProcessClock implements Clock {
   }
 
   schedule(ms: number, task: () => void): Cancel {
-    const cancel = this.#base.schedule(ms, () => this.#run(task));
+    const run = () => void (this.#held === undefined ? task() : this.#held.add(task));
+    const cancel = this.#base.schedule(ms, run);
     return () => {
       cancel();
       this.#held?.delete(task);
@@ -111,12 +112,7 @@ export class ProcessClock implements Clock {
   thaw(): void {
     const held = this.#held ?? [];
     this.#held = undefined;
-    for (const task of held) this.#run(task); // one of them may end the process
-  }
-
-  #run(task: () => void): void {
-    if (this.#held === undefined) task();
-    else this.#held.add(task);
+    for (const task of held) task();
   }
 }
 
@@ -307,7 +303,7 @@ export class WorkerProcess {
     if (this.ended) return;
     this.#state = state;
     this.#clock.freeze(); // for ever
-    this.#engine.freeze();
+    this.#engine.freeze(); // promises of the process may still be due
     this.#options.observer.onEnd(exitCode, report);
   }
 }
