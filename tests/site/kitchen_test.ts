@@ -135,7 +135,7 @@ describe("a worker of the playground", () => {
     assertEquals([dead.counts.waiting, dead.counts.handled], [3, 0]);
     assertEquals(bench.events.at(-1), "Worker 1: killed");
     bench.kitchen.start("Worker 1");
-    const { counts, workers } = await bench.advance(12_000);
+    const { counts, workers } = await bench.advance(25_000);
     assertEquals([counts.handled, workers[0]!.end], [2, undefined]);
   });
 
