@@ -11,7 +11,13 @@ import {
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type EntryPoint, entryPoints, REFERENCE, repositoryUrl } from "../docs/.vitepress/site.ts";
+import {
+  type EntryPoint,
+  entryPoints,
+  ICON,
+  REFERENCE,
+  repositoryUrl,
+} from "../docs/.vitepress/site.ts";
 import { run } from "./process.ts";
 import { root, runtimeBinary } from "./runtimes.ts";
 
@@ -70,6 +76,7 @@ function sitePage(html: string, path: string, icons: Map<string, string>): strin
     : (isModule ? `<h1>${entry.npm}</h1>` : "") + importNames(entry, up);
   return html
     .replace("<html>", '<html lang="en">')
+    .replace("</head>", `<link rel="icon" href="${ICON}"></head>`)
     .replace(/<main[^>]*>/, (main) => main + intro)
     .replaceAll(SOURCES, (_, file: string) => repositoryUrl(file.replaceAll("&#x2F;", "/")))
     .replaceAll("&quot;@lastcall/lastcall", "&quot;lastcall")
@@ -117,4 +124,15 @@ const STYLE = `
   #topnav { height: auto; }
   #topnav > div { flex-wrap: wrap; gap: 0.5rem; }
 }
+.namespaceItem a span, .documentNavigation a { opacity: 1 !important; }
+html:not(.dark) :is(.contextLink, .td-ref, a code) { color: #1d4ed8 !important; }
+html:not(.dark) :is(.td-kw, .text-optional) { color: #0e7490 !important; }
+html:not(.dark) :is(.td-str, .token.string, .token.builtin, .text-Class) { color: #3d6300 !important; }
+html:not(.dark) :is(.td-lit, .td-tp, .text-Interface) { color: #9a3412 !important; }
+html:not(.dark) :is(.token.class-name, .token.function) { color: #be123c !important; }
+html:not(.dark) :is(.token.comment, .type, .documentNavigation li li a) { color: #57534e !important; }
+html:not(.dark) :is(.text-protected, .text-readonly) { color: #5b21b6 !important; }
+html.dark :is(.type) { color: #a8a29e !important; }
+html.dark :is(.text-protected, .text-readonly) { color: #c4b5fd !important; }
+html.dark .td-ref { color: #60a5fa !important; }
 `;

@@ -35,6 +35,7 @@ export const stepNames: readonly string[] = [
   "package",
   "docs",
   "page",
+  "site",
   "chaos",
   "doc",
 ];
@@ -46,7 +47,7 @@ const TEST_TIMEOUT_MS = 600_000;
 const JOBS = 2;
 
 /** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
-const HEAVY: readonly string[] = ["package", "docs", "page", "chaos"];
+const HEAVY: readonly string[] = ["package", "docs", "page", "site", "chaos"];
 
 /** Selects the steps by name. Filters keep only the test files whose paths contain one of them. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {

@@ -5,18 +5,13 @@ import { type DefaultTheme, defineConfigWithTheme, type UserConfig } from "vitep
 import llms from "vitepress-plugin-llms";
 import { copyCommands } from "./console.ts";
 import { accessibleSearch, sitePages } from "./plugins.ts";
-import { BASE_VARIABLE, pageGroups, REFERENCE, repository, VERSION } from "./site.ts";
+import { BASE_VARIABLE, ICON, pageGroups, REFERENCE, repository, VERSION } from "./site.ts";
 import { browserModules } from "./theme/playground/browser_modules.ts";
 
 /** The theme's settings, and the version that the pages show. */
 export interface SiteTheme extends DefaultTheme.Config {
   readonly version: string;
 }
-
-/** In the page, so that browsers do not request a file. */
-const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">
-<rect width="16" height="16" rx="3" fill="#3451b2"/>
-<path d="M4 8l3 3 5-6" fill="none" stroke="#fff" stroke-width="2"/></svg>`;
 
 const groups = pageGroups();
 
@@ -25,7 +20,7 @@ const config: UserConfig<SiteTheme> = defineConfigWithTheme<SiteTheme>({
   description: "Message loops and small services that shut down gracefully, on Deno, Bun and Node.",
   lang: "en",
   base: process.env[BASE_VARIABLE] ?? "/",
-  head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(ICON)}` }]],
+  head: [["link", { rel: "icon", href: ICON }]],
   cleanUrls: true,
   rewrites: { "README.md": "index.md", ":folder/README.md": ":folder/index.md" },
   // `npm run docs` adds the reference to the build; addresses of the reader's own machine are examples.

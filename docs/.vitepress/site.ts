@@ -15,6 +15,12 @@ export const VERSION = "__lastcall_version__";
 /** The folder of the API reference in the site. */
 export const REFERENCE = "reference";
 
+/** The icon of the site, as data so that browsers do not request a file. */
+export const ICON: string = "data:image/svg+xml," + encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" ' +
+    'fill="#3451b2"/><path d="M4 8l3 3 5-6" fill="none" stroke="#fff" stroke-width="2"/></svg>',
+);
+
 /** A page in the navigation. */
 export interface PageLink {
   readonly text: string;

@@ -15,6 +15,8 @@ import {
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
+import { assertEquals } from "@std/assert";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { addVersion, buildSite } from "../../tools/docs.ts";
 import { root } from "../../tools/runtimes.ts";
 import { readVersion } from "../../tools/version.ts";
@@ -83,6 +85,44 @@ export async function serveFolder(folder: string): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   server.unref();
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}${BASE}`;
+}
+
+/** A page of the site in a browser context of its own. */
+export class SiteView implements AsyncDisposable {
+  readonly page: Page;
+  readonly #errors: string[] = [];
+
+  private constructor(page: Page, origin: string) {
+    this.page = page;
+    page.on("request", (request) => {
+      const url = request.url();
+      if (!url.startsWith(origin) && !/^(?:data|blob):/.test(url)) this.#errors.push(url);
+    });
+    page.on("pageerror", (error) => this.#errors.push(String(error)));
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type())) this.#errors.push(message.text());
+    });
+  }
+
+  /** Opens a page and waits until its scripts have started. */
+  static async at(
+    browser: Browser,
+    url: string,
+    options: BrowserContextOptions = {},
+  ): Promise<SiteView> {
+    const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+    const page = await context.newPage();
+    page.setDefaultTimeout(15_000);
+    const view = new SiteView(page, new URL(url).origin);
+    await page.goto(url, { waitUntil: "networkidle" });
+    return view;
+  }
+
+  /** Closes the page, and fails if it has logged an error or requested another host. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.page.context().close();
+    assertEquals(this.#errors, []);
+  }
 }
 
 async function findOrBuild(): Promise<string> {

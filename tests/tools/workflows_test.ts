@@ -40,8 +40,9 @@ async function parse(name: string): Promise<Workflow> {
 
 const ci = await parse("ci.yml");
 const release = await parse("release.yml");
+const docs = await parse("docs.yml");
 const npm = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-const jobs = [...Object.entries(ci.jobs), ...Object.entries(release.jobs)];
+const jobs = [ci, release, docs].flatMap((workflow) => Object.entries(workflow.jobs));
 const steps = jobs.flatMap(([, job]) => job.steps ?? []);
 const scripts = steps.flatMap((step) => step.run === undefined ? [] : [step.run]);
 
@@ -71,20 +72,21 @@ async function play(job: string, step: RegExp, tag: string, known: boolean): Pro
 
 describe("the workflows", () => {
   it("the workflows have read permission only, except to publish and to announce", () => {
-    assertEquals([ci.permissions, release.permissions], [{ contents: "read" }, {
-      contents: "read",
-    }]);
+    for (const { permissions } of [ci, release, docs]) {
+      assertEquals(permissions, { contents: "read" });
+    }
     const more = jobs.filter(([, job]) => job.permissions !== undefined);
     assertEquals(Object.fromEntries(more.map(([name, job]) => [name, job.permissions])), {
       npm: { contents: "read", "id-token": "write" },
       jsr: { contents: "read", "id-token": "write" },
       announce: { contents: "write" },
+      docs: { contents: "write" },
     });
-    assert(!/\bsecrets\b/.test(JSON.stringify([ci, release])), "a secret can get lost");
+    assert(!/\bsecrets\b/.test(JSON.stringify([ci, release, docs])), "a secret can get lost");
   });
 
   it("the workflows have a time limit, a concurrency group, and actions with a version", () => {
-    assert(ci.concurrency && release.concurrency);
+    assert(ci.concurrency && release.concurrency && docs.concurrency);
     for (const [name, job] of jobs) {
       assert(job.uses !== undefined || job["timeout-minutes"]! <= 60, `${name} has no limit`);
     }
@@ -121,7 +123,7 @@ describe("the workflows", () => {
     });
     assertEquals(release.jobs["test"]?.uses, "./.github/workflows/ci.yml");
     assert("workflow_call" in ci.on);
-    assertEquals(release.on, { push: { tags: ["v*"] } });
+    for (const { on } of [release, docs]) assertEquals(on, { push: { tags: ["v*"] } });
   });
 
   it("the workflows publish to npm only a version that is not there", async () => {

@@ -75,7 +75,7 @@ export const VersionNote: Component = defineComponent(() => {
   return () => {
     const latest = versions.value.find(({ isLatest }) => isLatest);
     if (latest === undefined || latest.isOwn) return undefined;
-    return h("div", { class: "version-note warning custom-block" }, [
+    return h("aside", { class: "version-note warning custom-block", "aria-label": "Version" }, [
       h("p", [
         `This page describes version ${own}. The latest version is `,
         h("a", { href: latest.link, target: "_self" }, latest.version),
