@@ -42,15 +42,19 @@ class Playground implements AsyncDisposable {
     await this.page.evaluate(watch);
   }
 
-  /** Opens a playground to which no orders come by themselves, and waits until it is idle. */
-  static async openIdle(handlerMs = 15_000): Promise<Playground> {
+  static async openIdle(handlerMs?: number): Promise<Playground> {
     const playground = await Playground.open();
-    await playground.set("Orders per minute", 0);
-    await playground.set("Handler time", handlerMs);
-    const idle = () => ["waiting", "delayed", "inFlight"].every((it) => countOf(it) === 0);
-    await playground.until(`(${idle})()`);
-    await playground.page.evaluate(() => void (globalThis.shown = {}));
+    await playground.idle(handlerMs);
     return playground;
+  }
+
+  /** Ends the flow of orders, and waits until all are handled. */
+  async idle(handlerMs = 15_000): Promise<void> {
+    await this.set("Orders per minute", 0);
+    await this.set("Handler time", handlerMs);
+    const idle = () => ["waiting", "delayed", "inFlight"].every((it) => countOf(it) === 0);
+    await this.until(`(${idle})()`);
+    await this.page.evaluate(() => void (globalThis.shown = {}));
   }
 
   worker(number: number): Locator {
@@ -223,8 +227,7 @@ describe("the playground", { skip }, () => {
     await page.clock.install(); // from here on the test can let time pass faster
     await page.reload();
     await playground.begin();
-    await playground.set("Orders per minute", 0);
-    await playground.set("Handler time", 15_000);
+    await playground.idle();
     const [holder] = await playground.sendOrder();
     await page.evaluate(() => {
       Object.defineProperty(document, "hidden", { configurable: true, value: true });
