@@ -131,6 +131,13 @@ export interface Runtime {
   readonly name: string;
   /** Whether standard input is a terminal. */
   readonly interactive: boolean;
+  /**
+   * Keeps the state that all copies of the package in a process share. A simulated process has an object of
+   * its own, so that several of them in one real process have their own signals and exit codes.
+   *
+   * @default {globalThis}
+   */
+  readonly globals?: object;
   /** The signals that request a stop on this platform. */
   readonly stopSignals: readonly SignalName[];
   /** Adds a listener and returns its remover. Throws when the platform cannot deliver the signal. */

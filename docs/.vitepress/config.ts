@@ -6,6 +6,7 @@ import llms from "vitepress-plugin-llms";
 import { copyCommands } from "./console.ts";
 import { accessibleSearch, sitePages } from "./plugins.ts";
 import { BASE_VARIABLE, ICON, pageGroups, REFERENCE, repository, VERSION } from "./site.ts";
+import { browserModules } from "./theme/playground/browser_modules.ts";
 
 /** The theme's settings, and the version that the pages show. */
 export interface SiteTheme extends DefaultTheme.Config {
@@ -38,7 +39,7 @@ const config: UserConfig<SiteTheme> = defineConfigWithTheme<SiteTheme>({
       };
     },
   },
-  vite: { plugins: [sitePages, accessibleSearch, llms({ injectLLMHint: false })] },
+  vite: { plugins: [sitePages, accessibleSearch, browserModules, llms({ injectLLMHint: false })] },
   themeConfig: {
     version: VERSION,
     search: { provider: "local" },

@@ -18,9 +18,9 @@ interface ProcessShare<I> {
 
 const KEY = Symbol.for("lastcall.process.v1");
 
-/** Returns the shared state. */
-export function processShare<I>(): ProcessShare<I> {
-  const globals = globalThis as { [KEY]?: ProcessShare<I> };
+/** Returns the shared state of the process of `runtime`. */
+export function processShare<I>(runtime?: Runtime): ProcessShare<I> {
+  const globals = (runtime?.globals ?? globalThis) as { [KEY]?: ProcessShare<I> };
   return globals[KEY] ??= {
     installation: undefined,
     mainStops: new Set(),
@@ -34,7 +34,7 @@ export function processShare<I>(): ProcessShare<I> {
  * calls. While another `main()` still runs, it never resolves, and the last one ends the process.
  */
 export function joinProcessEnd(runtime: Runtime): (exitCode: number) => Promise<never> {
-  const share = processShare();
+  const share = processShare(runtime);
   share.mains++;
   return async (exitCode) => {
     share.exitCodes.push(exitCode);

@@ -105,13 +105,14 @@ export class ShutdownCoordinator {
   static hold(options: InstallOptions = {}): { coordinator: ShutdownCoordinator; release(): void } {
     const installation = ShutdownCoordinator.#installed(options);
     const { coordinator } = installation;
+    const share = processShare<Installation>(options.runtime);
     installation.holders++;
     return {
       coordinator,
       release() {
         installation.holders--;
         if (installation.holders > 0 || installation.permanent || coordinator.triggered) return;
-        if (processShare<Installation>().installation === installation) ShutdownCoordinator.reset();
+        if (share.installation === installation) uninstall(share);
       },
     };
   }
@@ -123,9 +124,7 @@ export class ShutdownCoordinator {
 
   /** Removes the signal listeners and forgets the coordinator. */
   static reset(): void {
-    const share = processShare<Installation>();
-    share.installation?.uninstall();
-    share.installation = undefined;
+    uninstall(processShare<Installation>());
   }
 
   static #installed(options: InstallOptions): Installation {
@@ -133,7 +132,7 @@ export class ShutdownCoordinator {
     for (const signal of options.signals ?? []) {
       checkOneOf("signal", signal, Object.keys(SIGNAL_NUMBERS) as SignalName[]);
     }
-    const share = processShare<Installation>();
+    const share = processShare<Installation>(options.runtime);
     if (share.installation !== undefined) return share.installation;
     const coordinator = new ShutdownCoordinator(options);
     coordinator.#listen(options.signals ?? coordinator.#runtime.stopSignals);
@@ -183,7 +182,7 @@ export class ShutdownCoordinator {
       throw new TypeError(`Invalid shutdown callback: expected a function, got ${show(callback)}`);
     }
     if (this.#callbacks.has(callback)) return;
-    if (endsProcess) processShare().mainStops.add(callback);
+    if (endsProcess) processShare(this.#runtime).mainStops.add(callback);
     this.#callbacks.add(callback);
     if (this.#reason !== undefined) this.#call(callback, this.#reason);
   }
@@ -194,7 +193,7 @@ export class ShutdownCoordinator {
   unregister(callback: () => unknown): void;
   unregister(callback: ShutdownCallback): void {
     this.#callbacks.delete(callback);
-    processShare().mainStops.delete(callback);
+    processShare(this.#runtime).mainStops.delete(callback);
   }
 
   /**
@@ -213,7 +212,7 @@ export class ShutdownCoordinator {
    * and each writes its own report.
    */
   async unfinished(timeoutMs: number, own?: ShutdownCallback): Promise<readonly string[]> {
-    const { mainStops } = processShare();
+    const { mainStops } = processShare(this.#runtime);
     const others = [...this.#pending].filter(([callback]) =>
       callback !== own && !mainStops.has(callback)
     );
@@ -274,4 +273,10 @@ export class ShutdownCoordinator {
       this.#force.abort(reason);
     } else this.#runtime.exit(exitCodeOf(signal));
   }
+}
+
+/** Removes the signal listeners of a process and forgets its coordinator. */
+function uninstall(share: { installation: Installation | undefined }): void {
+  share.installation?.uninstall();
+  share.installation = undefined;
 }

@@ -56,13 +56,25 @@ export class FakeRuntime implements Runtime {
   thread: (EventLoopWatchOptions & { readonly beats: (readonly BeatRecord[])[] }) | undefined;
   /** The terminal, if the options have one. */
   readonly terminal?: Terminal;
+  /** The state of the fake process, if it has its own. */
+  readonly globals?: object;
   readonly #exitListeners = new Set<() => void>();
   readonly #listeners = new Set<readonly [SignalName, () => void]>();
 
-  /** Creates a runtime without listeners. It is not interactive by default. */
-  constructor(options: { readonly interactive?: boolean; readonly terminal?: Terminal } = {}) {
+  /**
+   * Creates a runtime without listeners. It is not interactive by default. Fake processes that run side by
+   * side each need `globals` of their own, such as `{}`; otherwise a signal to one stops all.
+   */
+  constructor(
+    options: {
+      readonly interactive?: boolean;
+      readonly terminal?: Terminal;
+      readonly globals?: object;
+    } = {},
+  ) {
     this.interactive = options.interactive ?? false;
     if (options.terminal !== undefined) this.terminal = options.terminal;
+    if (options.globals !== undefined) this.globals = options.globals;
   }
 
   /** The number of signal listeners. */

@@ -1,6 +1,7 @@
 import { afterEach, describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { ShutdownCoordinator } from "../../src/lifecycle/shutdown_coordinator.ts";
+import { FakeRuntime } from "../../src/testing/fake_runtime.ts";
 import { Bench } from "./_group.ts";
 
 describe("several groups with main() in one process", () => {
@@ -64,5 +65,34 @@ describe("several groups with main() in one process", () => {
     bench.runtime.send("SIGTERM");
     await bench.clock.until(ended);
     assertEquals([(await report).outcome, bench.runtime.exitCodes], ["drained", [0]]);
+  });
+
+  it("simulated processes with globals of their own have their own signals and exit codes", async () => {
+    const bench = new Bench();
+    const runtimes = [new FakeRuntime({ globals: {} }), new FakeRuntime({ globals: {} })] as const;
+    const [first, second] = runtimes;
+    const groups = [
+      bench.group([bench.idle("idle")], { runtime: first }),
+      bench.group([bench.stuck("stuck")], { runtime: second, shutdownTimeoutMs: 1_000 }),
+    ];
+    const ended = groups.map((group) => group.main().catch(() => {}));
+    await bench.clock.settle();
+    first.send("SIGTERM");
+    await bench.clock.until(ended[0]!);
+    assertEquals([first.exitCodes, second.exitCodes, groups[1]!.running], [[0], [], true]);
+    assertEquals(ShutdownCoordinator.get(), undefined);
+    second.send("SIGTERM");
+    await bench.clock.until(ended[1]!);
+    assertEquals([first.exitCodes, second.exitCodes], [[0], [124]]);
+  });
+
+  it("an ended run removes the signal listeners of its simulated process", async () => {
+    const bench = new Bench();
+    const runtime = new FakeRuntime({ globals: {} });
+    const run = bench.group([bench.idle("idle")], { runtime }).run({ maxIterations: 1 });
+    await bench.clock.settle();
+    assertEquals(runtime.listening, 2);
+    await bench.clock.until(run);
+    assertEquals(runtime.listening, 0);
   });
 });
