@@ -9,6 +9,7 @@ import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addPause, addResume } from "./commands/pause.ts";
+import { addInit } from "./commands/init.ts";
 import { addLimit } from "./commands/queue_control.ts";
 import { addCancel, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
@@ -23,6 +24,7 @@ const FLUSH_TIMEOUT_MS = 1_000;
 
 /** The commands, in the order of `--help`. */
 const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
+  addInit,
   addRun,
   addSend,
   addPeek,

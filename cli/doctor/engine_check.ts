@@ -10,7 +10,7 @@ import type { Capabilities } from "../../src/engine.ts";
 import { redactUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import type { MailboxStats } from "../../src/mailbox/mailbox.ts";
-import { type EngineRegistration } from "../../src/engines/_kit/registration.ts";
+import type { EngineRegistration } from "../../src/engines/_kit/registration.ts";
 import { engineOfScheme, ENGINES } from "../../src/engines/registry.ts";
 import { CliError, connectionReason, toCliError } from "../_errors.ts";
 import { open } from "../_mailbox.ts";

@@ -74,6 +74,7 @@ describe("the examples of --help", () => {
     "dlq redrive",
     "dlq purge",
     "cron next",
+    "init",
   ];
   for (const command of tried) {
     it(`the examples of --help of ${command} work`, async () => {
