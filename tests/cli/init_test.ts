@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -62,7 +62,7 @@ describe("lastcall init", () => {
         assertEquals(files["kubernetes.yaml"]!.includes("PersistentVolumeClaim"), !!engine.file);
         const isServer = !engine.file && !engine.inProcess;
         assertEquals(files["kubernetes.yaml"]!.includes("secretKeyRef"), isServer);
-        assertEquals(files["README.md"]!.includes(" send "), !engine.inProcess);
+        assertEquals(files["README.md"]!.includes(" send '"), !engine.inProcess);
       });
     }
   }
@@ -88,15 +88,13 @@ describe("lastcall init", () => {
 
   it("lastcall init removes what it wrote when a file cannot be written", async () => {
     using temp = new TempFolder();
-    mkdirSync(join(temp.path, "jobs"));
-    writeFileSync(join(temp.path, "jobs", "file"), "");
-    const under = join(temp.path, "jobs", "file");
+    symlinkSync("nowhere", join(temp.path, "README.md")); // the last file
     const { code, err } = await lastcall([
-      ...["init", under, "--runtime", "node", "--engine", "sqlite"],
+      ...["init", temp.path, "--runtime", "node", "--engine", "sqlite"],
     ]);
     assertEquals(code, 1);
-    assertMatch(err, /^error: Cannot write to .*file: /);
-    assertEquals(readdirSync(join(temp.path, "jobs")), ["file"]);
+    assertMatch(err, /^error: Cannot write to .*: EEXIST/);
+    assertEquals(readdirSync(temp.path), ["README.md"]);
   });
 
   it("lastcall init asks for what is not given, in a terminal", async () => {
