@@ -56,7 +56,7 @@ export const RUNTIMES: Readonly<Record<string, RuntimeFacts>> = {
     image: "denoland/deno:2",
     user: "deno",
     uid: 1993,
-    install: "deno install --entrypoint worker.ts",
+    install: "deno cache worker.ts",
     start: ["deno", "run", "-A", "worker.ts"],
     evaluate: ["deno", "eval"],
     command: "deno task lastcall",
