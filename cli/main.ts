@@ -15,6 +15,7 @@ import { addCancel, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
 import { addStatus } from "./commands/status.ts";
+import { addTop } from "./commands/top.ts";
 import { type CliError, EXIT, toCliError } from "./_errors.ts";
 import { type Io, processIo } from "./_io.ts";
 import { paint } from "./_print.ts";
@@ -35,6 +36,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addDlq,
   addCron,
   addStatus,
+  addTop,
   addPause,
   addResume,
   addLimit,

@@ -32,6 +32,11 @@ export class Screen {
     return new Promise((resolve) => this.#terminal.write(text, resolve));
   }
 
+  /** True while a program uses the whole terminal. */
+  get isTaken(): boolean {
+    return this.#terminal.buffer.active.type === "alternate";
+  }
+
   /** The visible lines without trailing blanks. */
   get lines(): readonly string[] {
     const { active } = this.#terminal.buffer;
@@ -96,6 +101,16 @@ export class TerminalProcess implements AsyncDisposable {
     return new TerminalProcess([process.execPath, ...RUN_FLAGS, fixture], env);
   }
 
+  /** Starts the command with these arguments, and then `stty -a`, which shows how it left the terminal. */
+  static command(...args: readonly string[]): TerminalProcess {
+    const cli = fileURLToPath(new URL("../../cli/mod.ts", import.meta.url));
+    const script = '"$@"; code=$?; stty -a; exit $code';
+    return new TerminalProcess(
+      ["sh", "-c", script, "sh", process.execPath, ...RUN_FLAGS, cli, ...args],
+      {},
+    );
+  }
+
   /** True when the fixture has printed colours. */
   get colored(): boolean {
     return this.#colored;
@@ -103,7 +118,12 @@ export class TerminalProcess implements AsyncDisposable {
 
   /** Presses Ctrl+C. */
   interrupt(): void {
-    this.#process.stdin!.write("\x03");
+    this.press("\x03");
+  }
+
+  /** Presses a key. */
+  press(key: string): void {
+    this.#process.stdin!.write(key);
   }
 
   /** Waits until the screen shows this. */
