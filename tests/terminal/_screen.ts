@@ -101,16 +101,6 @@ export class TerminalProcess implements AsyncDisposable {
     return new TerminalProcess([process.execPath, ...RUN_FLAGS, fixture], env);
   }
 
-  /** Starts the command with these arguments, and then `stty -a`, which shows how it left the terminal. */
-  static command(...args: readonly string[]): TerminalProcess {
-    const cli = fileURLToPath(new URL("../../cli/mod.ts", import.meta.url));
-    const script = '"$@"; code=$?; stty -a; exit $code';
-    return new TerminalProcess(
-      ["sh", "-c", script, "sh", process.execPath, ...RUN_FLAGS, cli, ...args],
-      {},
-    );
-  }
-
   /** True when the fixture has printed colours. */
   get colored(): boolean {
     return this.#colored;
