@@ -37,6 +37,11 @@ export interface Io {
   /** Asks the user and resolves to the answer, or to undefined at the end of the input. */
   ask(question: string): Promise<string | undefined>;
   /**
+   * Calls `listener` with each key that is pressed, until the returned function is called. Ctrl+C is the key
+   * `\x03` then, and no signal.
+   */
+  keys?(listener: (key: string) => void): () => void;
+  /**
    * Options for the groups of `run` and `demo`. Stop signals also come from its `runtime`.
    *
    * @default {the runtime of this process, with a watchdog}
@@ -54,6 +59,7 @@ export function processIo(): Io {
     typed: stdin.isTTY === true,
     lines: () => createInterface({ input: stdin, crlfDelay: Infinity }),
     ask,
+    keys,
   };
 }
 
@@ -111,6 +117,18 @@ function writeSome(fd: number, bytes: Uint8Array): number {
   }
 }
 
+function keys(listener: (key: string) => void): () => void {
+  const { stdin } = process;
+  if (stdin.isTTY !== true) return () => {};
+  const take = (chunk: unknown) => [...String(chunk)].forEach(listener);
+  stdin.setRawMode(true);
+  stdin.on("data", take).resume();
+  return () => {
+    stdin.off("data", take).pause();
+    stdin.setRawMode(false);
+  };
+}
+
 function ask(question: string): Promise<string | undefined> {
   const reader = createInterface({ input: process.stdin, output: process.stderr });
   return new Promise((resolve) => {
@@ -154,17 +172,19 @@ export function interruption(io: Io): Interruption {
   };
 }
 
-/** Calls `look` every `everyMs` milliseconds until a stop signal. */
+/** Calls `look` every `everyMs` milliseconds until a stop signal, or until `quit` aborts. */
 export async function watch(
   io: Io,
   everyMs: number,
   look: (signal: AbortSignal) => Promise<void>,
+  quit?: AbortSignal,
 ): Promise<void> {
   const interrupted = interruption(io);
+  const signal = AbortSignal.any([interrupted.signal, ...(quit === undefined ? [] : [quit])]);
   try {
-    while (!interrupted.signal.aborted) {
-      await look(interrupted.signal);
-      await sleep(everyMs, interrupted.signal);
+    while (!signal.aborted) {
+      await look(signal);
+      await sleep(everyMs, signal);
     }
   } finally {
     interrupted.end();

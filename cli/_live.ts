@@ -36,6 +36,21 @@ export function live(sink: Sink): Live {
   };
 }
 
+/** Draws on the whole terminal, as an editor does. `leave` brings back the text that was there before. */
+export function fullScreen(sink: Sink): Pick<Live, "show" | "leave"> {
+  sink.write("\x1b[?1049h\x1b[?25l");
+  return {
+    show(lines) {
+      const fit = fitRows(lines, sink.rows ?? 24).map((line) =>
+        `${clip(line, sink.columns)}\x1b[K`
+      );
+      // One write avoids flicker.
+      sink.write(`\x1b[H${fit.join("\r\n")}\x1b[J`);
+    },
+    leave: () => sink.write("\x1b[?25h\x1b[?1049l"),
+  };
+}
+
 /** Limits the height: lines that have scrolled away cannot be drawn over. */
 function fitRows(lines: readonly string[], rows: number): readonly string[] {
   if (lines.length <= rows) return lines;

@@ -1,4 +1,4 @@
-// The module of `run`: loads it and finds the handler, the loops or the group that it exports.
+// The module of `run` and `doctor`: loads it and finds the handler, the loops or the group that it exports.
 // Exports are recognized by shape, not by class: the module may use its own copy of the package.
 
 import { existsSync } from "node:fs";
@@ -9,7 +9,8 @@ import type { Handler, LoopGroup, MailboxLoopOptions, Runnable } from "../mod.ts
 import { checkRunnable } from "../src/lifecycle/runnable.ts";
 import { asUsage, messageOf, usageError } from "./_errors.ts";
 
-type Exports = Readonly<Record<string, unknown>>;
+/** The exports of a module by name. */
+export type Exports = Readonly<Record<string, unknown>>;
 
 /** The export `options` of a module whose handler runs in a loop. */
 export type HandlerOptions = Partial<MailboxLoopOptions<unknown>>;
@@ -28,7 +29,11 @@ const EXPECTED = "a handler function, a loop, several loops, or a LoopGroup";
 
 /** Loads a module, by a path relative to the current folder, and returns what it exports to run. */
 export async function loadRunnables(path: string): Promise<Runnables> {
-  const exports = await load(path);
+  return await runnablesOf(path, await loadModule(path));
+}
+
+/** Returns what a module exports to run. */
+export async function runnablesOf(path: string, exports: Exports): Promise<Runnables> {
   if (exports["default"] === undefined) return fromNamedExports(path, exports);
   const value = await exports["default"];
   const found = recognize(path, "default", value, exports);
@@ -38,7 +43,8 @@ export async function loadRunnables(path: string): Promise<Runnables> {
   );
 }
 
-async function load(path: string): Promise<Exports> {
+/** Loads a module, by a path relative to the current folder. This runs its code. */
+export async function loadModule(path: string): Promise<Exports> {
   const file = resolve(path);
   if (!existsSync(file)) {
     throw usageError(`No module ${path}: give the path of a file, as ./worker.ts`);

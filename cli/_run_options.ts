@@ -45,6 +45,9 @@ const NOT_FOR_GROUPS = [
   "token",
 ];
 
+/** Options of a run, which a program that calls `main()` has fixed in code. */
+const NOT_FOR_PROGRAMS = ["visibilityTimeout", "maxIterations", "maxMessages", "untilEmpty"];
+
 /** Adds the options to the command. */
 export function addRunOptions(command: Command): Command {
   const add = envOptions(command);
@@ -95,18 +98,23 @@ export function readFlags(command: Command, flags: RunFlags): RunFlags {
 /** Refuses flags without effect. Environment variables may be meant for other workers. */
 export function refuseFlags(
   command: Command,
-  kind: "handler" | "loops" | "group",
+  kind: "handler" | "loops" | "group" | "program",
   path: string,
 ): void {
   if (kind === "handler") return;
-  const useless = kind === "loops" ? HANDLER_ONLY : [...HANDLER_ONLY, ...NOT_FOR_GROUPS];
+  const useless = [
+    ...HANDLER_ONLY,
+    ...(kind === "loops" ? [] : NOT_FOR_GROUPS),
+    ...(kind === "program" ? NOT_FOR_PROGRAMS : []),
+  ];
   for (const option of command.options) {
     const name = option.attributeName();
     if (!useless.includes(name) || command.getOptionValueSource(name) !== "cli") continue;
-    const exported = kind === "group" ? "a group" : "loops";
+    const does =
+      { loops: "exports loops", group: "exports a group", program: "runs a group" }[kind];
     const place = HANDLER_ONLY.includes(name) ? "the loop" : "the group";
     throw usageError(
-      `${option.long} has no effect here: ${path} exports ${exported}; set it in the options of ${place}`,
+      `${option.long} has no effect here: ${path} ${does}; set it in the options of ${place}`,
     );
   }
 }

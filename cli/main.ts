@@ -10,11 +10,13 @@ import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addPause, addResume } from "./commands/pause.ts";
 import { addMcp } from "./commands/mcp.ts";
+import { addInit } from "./commands/init.ts";
 import { addLimit } from "./commands/queue_control.ts";
 import { addCancel, addDeliver, addPeek, addPurge } from "./commands/mailbox.ts";
 import { addRun } from "./commands/run.ts";
 import { addSend } from "./commands/send.ts";
 import { addStatus } from "./commands/status.ts";
+import { addTop } from "./commands/top.ts";
 import { type CliError, EXIT, toCliError } from "./_errors.ts";
 import { type Io, processIo } from "./_io.ts";
 import { paint } from "./_print.ts";
@@ -24,6 +26,7 @@ const FLUSH_TIMEOUT_MS = 1_000;
 
 /** The commands, in the order of `--help`. */
 const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
+  addInit,
   addRun,
   addSend,
   addPeek,
@@ -35,6 +38,7 @@ const COMMANDS: readonly ((program: Command, io: Io) => void)[] = [
   addDlq,
   addCron,
   addStatus,
+  addTop,
   addPause,
   addResume,
   addLimit,

@@ -61,5 +61,6 @@ export { Heartbeat, Watchdog, type WatchdogOptions } from "./lifecycle/watchdog.
 export type { LeaseCounters, LeaseOptions, Leases, LeaseSubject } from "./lease/lease_extender.ts";
 export type { BatchContext } from "./loops/batch_loop.ts";
 export type { Around } from "./loops/handler.ts";
+export type { MailboxLoopSettings } from "./loops/mailbox_loop.ts";
 export type { SchemaIssue, SchemaResult } from "./loops/schema.ts";
 export type { DrainView, DrainViewOptions, Watchable } from "./terminal/show_drain.ts";

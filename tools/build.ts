@@ -57,9 +57,9 @@ function withVisiblePeer(text: string): string {
  * Removes comments, which the declarations have. esbuild keeps those of class members, and has no option for
  * that: it drops them with the white space, and formats the code when it writes the bundle.
  */
-async function withoutComments(text: string): Promise<string> {
+async function withoutComments(text: string, loader: "ts" | "js"): Promise<string> {
   const { code } = await transform(text, {
-    loader: "ts",
+    loader,
     minifyWhitespace: true,
     target: "esnext",
   });
@@ -69,9 +69,10 @@ async function withoutComments(text: string): Promise<string> {
 const sources: Plugin = {
   name: "sources",
   setup({ onLoad }) {
-    onLoad({ filter: /\.ts$/ }, async ({ path }) => {
+    onLoad({ filter: /\.[jt]s$/ }, async ({ path }) => {
+      const loader = path.endsWith(".ts") ? "ts" : "js";
       const text = withVisiblePeer(await readFile(path, "utf8"));
-      return { contents: await withoutComments(text), loader: "js" };
+      return { contents: await withoutComments(text, loader), loader: "js" };
     });
   },
 };

@@ -10,53 +10,112 @@ import type { Capabilities } from "../../src/engine.ts";
 import { redactUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import { type MailboxUrl, parseMailboxUrl } from "../../src/engines/_kit/mailbox_url.ts";
 import type { MailboxStats } from "../../src/mailbox/mailbox.ts";
-import { engineOfScheme } from "../../src/engines/registry.ts";
+import type { EngineRegistration } from "../../src/engines/_kit/registration.ts";
+import { engineOfScheme, ENGINES } from "../../src/engines/registry.ts";
 import { CliError, connectionReason, toCliError } from "../_errors.ts";
 import { open } from "../_mailbox.ts";
 import { counted, pauseText, rateText } from "../_print.ts";
-import { durationText, type Finding, flagValue, ok, problem, warning } from "./finding.ts";
-import type { Settings } from "./settings.ts";
+import { durationText, type Finding, ok, problem, warning } from "./finding.ts";
+import { durationOption, optionName, type Settings } from "./settings.ts";
 
 /** Every batch of messages needs two round trips, so a longer one limits the throughput. */
 const SLOW_MS = 100;
 
 /** Checks the mailbox of the settings. */
 export async function checkEngine(settings: Settings): Promise<readonly Finding[]> {
-  const { mailbox: url } = settings;
-  if (url === undefined) return [];
+  const { mailbox } = settings;
+  if (mailbox === undefined) return [];
   try {
-    const parsed = parseMailboxUrl(url);
-    const engine = engineOfScheme(parsed.scheme);
-    if (engine?.inProcess) {
-      return [warning("engine", {
-        found: `${parsed.scheme}: is a mailbox of one process`,
-        why: "no other process can send to it, and its messages end with the process",
-        change: "--mailbox sqlite:./jobs.db, or a server",
-      })];
-    }
-    const file = engine?.file?.(parsed);
-    const finding = file === undefined ? undefined : await checkFile(resolve(file), parsed);
-    if (finding !== undefined) return [finding];
-    // `migrate` is an option of some engines only, so the type of the options does not have it.
-    const options = { log: silentLog, migrate: false };
-    const mailbox = await open(url, false, options);
-    try {
-      const { capabilities } = mailbox;
-      return [
-        await roundTrip(mailbox, redactUrl(url)),
-        ...checkQueue(await mailbox.stats()),
-        ...checkCapabilities(capabilities),
-        checkCrash(capabilities, engine?.ownerDetection?.(parsed), settings),
-      ];
-    } finally {
-      await mailbox.close();
-    }
+    return await (typeof mailbox === "string"
+      ? checkUrl(mailbox, settings)
+      : checkOpen(mailbox, settings));
   } catch (error) {
-    return [failureFinding(error)];
+    return [failureFinding(error, settings)];
   }
 }
 
-async function roundTrip(mailbox: Mailbox<unknown>, place: string): Promise<Finding> {
+async function checkUrl(url: string, settings: Settings): Promise<readonly Finding[]> {
+  const parsed = parseMailboxUrl(url);
+  const engine = engineOfScheme(parsed.scheme);
+  if (engine?.inProcess) return [inProcess(`${parsed.scheme}:`, settings)];
+  const file = engine?.file?.(parsed);
+  const finding = file === undefined ? undefined : await checkFile(resolve(file), parsed);
+  if (finding !== undefined) return [finding];
+  // `migrate` is an option of some engines only, so the type of the options does not have it.
+  const options = { log: silentLog, migrate: false };
+  const mailbox = await open(url, false, options);
+  try {
+    return await checkMailbox(mailbox, redactUrl(url), engine?.ownerDetection?.(parsed), settings);
+  } finally {
+    await mailbox.close();
+  }
+}
+
+/** Checks a mailbox that the module has opened, and closes it. */
+async function checkOpen(
+  mailbox: Mailbox<unknown>,
+  settings: Settings,
+): Promise<readonly Finding[]> {
+  const { name, engine = "an engine of the program" } = mailbox;
+  const known: EngineRegistration | undefined = ENGINES.find((it) => it.name === engine);
+  if (known?.inProcess) return [inProcess(`mailbox "${name}"`, settings)];
+  try {
+    return await checkMailbox(mailbox, `mailbox "${name}" (${engine})`, undefined, settings);
+  } finally {
+    await mailbox.close();
+  }
+}
+
+function inProcess(place: string, settings: Settings): Finding {
+  return warning("engine", {
+    found: `${place} is a mailbox of one process`,
+    why: "no other process can send to it, and its messages end with the process",
+    change: `${optionName(settings, "mailbox")} sqlite:./jobs.db, or a server`,
+  });
+}
+
+async function checkMailbox(
+  mailbox: Mailbox<unknown>,
+  place: string,
+  detection: string | undefined,
+  settings: Settings,
+): Promise<readonly Finding[]> {
+  const { capabilities } = mailbox;
+  const found = [
+    await roundTrip(mailbox, place, settings),
+    ...checkQueue(await mailbox.stats()),
+  ];
+  // A loop that only sends.
+  if (settings.dedupMs !== undefined) return [...found, ...checkSends(capabilities)];
+  return [
+    ...found,
+    ...checkCapabilities(capabilities, settings),
+    ...(mailbox.deadLetters === undefined && settings.maxDeliveries ? [keepsNone()] : []),
+    checkCrash(capabilities, detection, settings),
+  ];
+}
+
+function checkSends({ dedupWindow }: Capabilities): readonly Finding[] {
+  return dedupWindow ? [] : [problem("capabilities", {
+    found: "the engine cannot remember the ids of messages",
+    why: "every replica would send each slot, so the loop does not start",
+    change: "an engine with the capability dedupWindow",
+  })];
+}
+
+function keepsNone(): Finding {
+  return warning("dead-letter", {
+    found: "the engine keeps no dead letters",
+    why: "a message that always fails is retried for ever",
+    change: "a dead-letter queue in the settings of the engine",
+  });
+}
+
+async function roundTrip(
+  mailbox: Mailbox<unknown>,
+  place: string,
+  settings: Settings,
+): Promise<Finding> {
   const messages = await mailbox.approximateCount();
   const began = systemClock.monotonic();
   const dead = await (mailbox.deadLetters ?? mailbox).approximateCount();
@@ -68,12 +127,13 @@ async function roundTrip(mailbox: Mailbox<unknown>, place: string): Promise<Find
   return warning("engine", {
     found,
     why: "every batch of messages needs two such calls",
-    change: "move the worker closer to the server, or raise --concurrency and --prefetch",
+    change: "move the worker closer to the server, or raise " +
+      `${optionName(settings, "concurrency")} and ${optionName(settings, "prefetch")}`,
   });
 }
 
 /** Reports why a mailbox cannot be opened, by the class and the `reason` of the error. */
-export function failureFinding(error: unknown): Finding {
+export function failureFinding(error: unknown, settings: Pick<Settings, "inCode"> = {}): Finding {
   const reason = connectionReason(error);
   if (reason === "schema_missing") {
     return ok("engine", "the server answers; the worker creates its tables when it starts");
@@ -88,14 +148,15 @@ export function failureFinding(error: unknown): Finding {
     change: reason === "client_missing"
       ? "install the package"
       : code === "usage"
-      ? "--mailbox, as the message says"
-      : "--mailbox, or the network between this machine and the server",
+      ? `${optionName(settings, "mailbox")}, as the message says`
+      : `${optionName(settings, "mailbox")}, or the network between this machine and the server`,
   });
 }
 
 /** Reports what the engine cannot do and what follows for the worker. */
 export function checkCapabilities(
   { fencedAck, restoresAttempts, fifo }: Capabilities,
+  settings: Pick<Settings, "inCode"> = {},
 ): readonly Finding[] {
   const lacks = [
     ...(fencedAck ? [] : ["cannot refuse a stale receipt handle"]),
@@ -110,7 +171,7 @@ export function checkCapabilities(
       ? "shutdowns alone may dead-letter a message"
       : "a worker that was suspended may settle a message that another worker handles by now",
     change: fencedAck
-      ? "a higher --max-deliveries"
+      ? `a higher ${optionName(settings, "max-deliveries")}`
       : "idempotent handlers; or an engine that refuses stale receipt handles",
   })];
 }
@@ -138,8 +199,9 @@ const SOON_MS = 60_000;
 export function checkCrash(
   { ownerDetection }: Pick<Capabilities, "ownerDetection">,
   needs: string | undefined,
-  { visibilityTimeoutMs }: Pick<Settings, "visibilityTimeoutMs">,
+  settings: Pick<Settings, "visibilityTimeoutMs" | "inCode">,
 ): Finding {
+  const { visibilityTimeoutMs } = settings;
   const timeout = `visibility timeout of ${durationText(visibilityTimeoutMs)}`;
   if (needs !== undefined) {
     return ok(
@@ -154,7 +216,7 @@ export function checkCrash(
   return warning("crash", {
     found,
     why: "the messages of a worker that crashed are delivered again only after that time",
-    change: `--visibility-timeout ${flagValue(SOON_MS)}, with lease extension`,
+    change: `${durationOption(settings, "visibility-timeout", SOON_MS)}, with lease extension`,
   });
 }
 

@@ -7,7 +7,7 @@ import { messageOf } from "../_errors.ts";
 import { fetchStatus } from "../_health.ts";
 import { checkHealthPackages, checkPort } from "../_health.ts";
 import { type Finding, ok, problem, warning } from "./finding.ts";
-import type { Settings } from "./settings.ts";
+import { optionName, type Settings } from "./settings.ts";
 
 /** The facts that {@linkcode checkRuntime} checks. */
 export interface RuntimeFacts {
@@ -17,7 +17,7 @@ export interface RuntimeFacts {
   readonly moduleExists: boolean;
 }
 
-/** Collects the facts. The module is not loaded, because that would run its code. */
+/** Collects the facts. */
 export function runtimeFacts({ module }: Settings): RuntimeFacts {
   const { name } = defaultRuntime();
   return {
@@ -75,20 +75,23 @@ function runsTypeScript(version: string): boolean {
 
 /** Checks that the packages for the health port are installed and that the port is free. */
 export async function checkHealthPort(
-  { healthPort, healthHost }: Settings,
+  settings: Settings,
 ): Promise<readonly Finding[]> {
+  const { healthPort } = settings;
   if (healthPort === undefined) return [];
   const missing = await checkHealthPackages().then(() => [], (error) => [
     problem("health", {
       found: messageOf(error),
-      why: "run would end with exit code 2",
+      why: "the worker could not start",
       change: "install the missing packages",
     }),
   ]);
-  return [...missing, await portFinding(healthPort, healthHost)];
+  return [...missing, await portFinding(settings, healthPort)];
 }
 
-async function portFinding(port: number, host: string): Promise<Finding> {
+async function portFinding(settings: Settings, port: number): Promise<Finding> {
+  const host = settings.healthHost;
+  const portOption = optionName(settings, "health-port");
   const place = `${host}:${port}`;
   const code = await checkPort(port, host).then(() => undefined, systemCode);
   if (code === undefined) return ok("port", `${place} is free`);
@@ -96,20 +99,20 @@ async function portFinding(port: number, host: string): Promise<Finding> {
     return problem("port", {
       found: `no permission to listen on ${place}`,
       why: "ports below 1024 need a privilege",
-      change: "--health-port 8080",
+      change: `${portOption} 8080`,
     });
   }
   if (code !== "EADDRINUSE") {
     return problem("port", {
       found: `cannot listen on ${place}: ${code}`,
       why: "the group could not start",
-      change: "--health-host, to an address of this machine",
+      change: `${optionName(settings, "health-host")}, to an address of this machine`,
     });
   }
   const isGroup = await fetchStatus(`http://127.0.0.1:${port}`).then(() => true, () => false);
   const found = `${place} is in use${isGroup ? " by a group of lastcall" : ""}`;
   const why = "a second process cannot listen on the same port and would not start";
-  const change = `another --health-port${isGroup ? ", unless that group is this worker" : ""}`;
+  const change = `another ${portOption}${isGroup ? ", unless that group is this worker" : ""}`;
   return (isGroup ? warning : problem)("port", { found, why, change });
 }
 

@@ -7,6 +7,8 @@ export type Level = "ok" | "warning" | "problem";
 export interface Finding {
   /** The name of the check. */
   readonly check: string;
+  /** The name of the loop that it is about. */
+  readonly loop?: string;
   readonly level: Level;
   readonly found: string;
   /** Why it matters. Set for warnings and problems. */

@@ -1,5 +1,8 @@
 // What the doctor checks: the settings of a worker, and the platform that it runs on.
 
+import type { Mailbox } from "../../mod.ts";
+import { flagValue } from "./finding.ts";
+
 /** How a platform ends a process, by default. */
 export interface Platform {
   readonly name: string;
@@ -99,7 +102,7 @@ export function detectPlatform(env: Readonly<Record<string, string | undefined>>
     platformOf("none");
 }
 
-/** The settings of a worker, as far as they are known. */
+/** The settings of a worker, or of one of its loops, as far as they are known. */
 export interface Settings {
   readonly platform: Platform;
   /** The variable by which the platform was detected; undefined if `--platform` names it. */
@@ -113,13 +116,58 @@ export interface Settings {
   readonly leases: boolean;
   /** The lease interval, if it is set. */
   readonly leaseIntervalMs?: number;
+  /** False if a lease interval that is too long is not shortened. @default {true} */
+  readonly adaptive?: boolean;
   /** The time of the longest handler. */
   readonly processingTimeMs?: number;
-  /** Null if the watchdog is off. */
   readonly watchdogThresholdMs: number | false;
   readonly healthPort?: number;
   readonly healthHost: string;
-  readonly mailbox?: string;
-  /** The path of the module that `run` will run. */
+  /** The mailbox that the module has opened, or a URL. */
+  readonly mailbox?: string | Mailbox<unknown>;
+  /** The path of the module. */
   readonly module?: string;
+  /** True when the code of the module has the settings, so that flags cannot change them. */
+  readonly inCode?: boolean;
+  /** The name of the loop. */
+  readonly loop?: string;
+  /** The timeout of the loop's own stop. */
+  readonly ownTimeoutMs?: number;
+  readonly concurrency?: number;
+  readonly prefetch?: number;
+  /** The failures after which a message is dead-lettered; `false` for none. */
+  readonly maxDeliveries?: number | false;
+  /** How long the engine must remember the ids of messages. */
+  readonly dedupMs?: number;
+}
+
+/** The options that a finding recommends to change: the flag of `run`, and the name in code. */
+const OPTIONS = {
+  "shutdown-timeout": "shutdownTimeoutMs",
+  "unready-delay": "unreadyDelayMs",
+  "visibility-timeout": "visibilityTimeoutMs",
+  "lease-interval": "lease.intervalMs",
+  "health-port": "healthPort",
+  "health-host": "healthHost",
+  "mailbox": "mailbox",
+  "max-deliveries": "deadLetter.maxDeliveries",
+  "concurrency": "concurrency",
+  "prefetch": "prefetch",
+} as const;
+
+/** Names an option where the worker has it: `--mailbox`, or `mailbox` in code. */
+export function optionName(
+  { inCode }: Pick<Settings, "inCode">,
+  flag: keyof typeof OPTIONS,
+): string {
+  return inCode ? `\`${OPTIONS[flag]}\`` : `--${flag}`;
+}
+
+/** Writes a duration where the worker has it: `--shutdown-timeout 28s`, or `shutdownTimeoutMs: 28000`. */
+export function durationOption(
+  { inCode }: Pick<Settings, "inCode">,
+  flag: keyof typeof OPTIONS,
+  ms: number,
+): string {
+  return inCode ? `\`${OPTIONS[flag]}: ${ms}\`` : `--${flag} ${flagValue(ms)}`;
 }

@@ -1,16 +1,8 @@
 // Checks of the time that a shutdown has: platform, grace period, unready delay and drain.
 
 import { reserveOf } from "../../src/lifecycle/deadline.ts";
-import {
-  durationText,
-  type Finding,
-  flagValue,
-  ok,
-  problem,
-  warning,
-  wholeSeconds,
-} from "./finding.ts";
-import type { Settings } from "./settings.ts";
+import { durationText, type Finding, ok, problem, warning, wholeSeconds } from "./finding.ts";
+import { durationOption, optionName, type Settings } from "./settings.ts";
 
 /**
  * Returns how long handlers may run before the group cancels them. It computes as the group does:
@@ -85,8 +77,9 @@ export function checkGrace(settings: Settings): readonly Finding[] {
   })];
 }
 
-function graceChange({ platform, shutdownTimeoutMs }: Settings, mostMs: number): string {
-  const shorter = `--shutdown-timeout ${flagValue(mostMs)}`;
+function graceChange(settings: Settings, mostMs: number): string {
+  const { platform, shutdownTimeoutMs } = settings;
+  const shorter = durationOption(settings, "shutdown-timeout", mostMs);
   const longer = platform.setGrace?.(graceFor(shutdownTimeoutMs) / 1_000);
   return longer === undefined ? shorter : `${shorter}; or ${longer}`;
 }
@@ -108,10 +101,12 @@ export function checkUnready(settings: Settings): readonly Finding[] {
         durationText(shutdownTimeoutMs),
       why:
         "the delay is part of the timeout, so no time is left for work; the group will not start",
-      change: `--shutdown-timeout ${flagValue(enough)}, or a shorter --unready-delay`,
+      change: `${durationOption(settings, "shutdown-timeout", enough)}, or a shorter ` +
+        optionName(settings, "unready-delay"),
     })];
   }
   if (healthPort === undefined || !platform.probesReadiness) {
+    const noDelay = durationOption(settings, "unready-delay", 0);
     const because = healthPort === undefined
       ? "there is no health port"
       : "the platform does not probe readiness";
@@ -119,8 +114,8 @@ export function checkUnready(settings: Settings): readonly Finding[] {
       found: `the unready delay is ${delay}, but ${because}`,
       why: "the delay has no effect and takes time from the work in flight",
       change: healthPort === undefined && platform.probesReadiness
-        ? "--health-port 8080, or --unready-delay 0s"
-        : "--unready-delay 0s",
+        ? `${optionName(settings, "health-port")} 8080, or ${noDelay}`
+        : noDelay,
     })];
   }
   return [ok("unready", `the group is not ready for ${delay} before draining starts`)];
@@ -148,10 +143,31 @@ export function checkDrain(settings: Settings): readonly Finding[] {
   })];
 }
 
+/** Checks the timeout of a loop's own stop, which is part of that of its group. */
+export function checkOwnTimeout(settings: Settings): readonly Finding[] {
+  const { ownTimeoutMs, shutdownTimeoutMs, processingTimeMs } = settings;
+  if (ownTimeoutMs === undefined) return [];
+  const own = `the loop's own timeout is ${durationText(ownTimeoutMs)}`;
+  if (ownTimeoutMs > shutdownTimeoutMs) {
+    return [warning("drain", {
+      found: `${own}, more than the ${durationText(shutdownTimeoutMs)} of the group`,
+      why: "the group ends the stop of all its loops, so the rest has no effect",
+      change: `\`shutdownTimeoutMs: ${timeoutFor(ownTimeoutMs, 0)}\` of the group, or less here`,
+    })];
+  }
+  const workMs = Math.max(0, ownTimeoutMs - reserveOf(ownTimeoutMs));
+  if (processingTimeMs === undefined || processingTimeMs <= workMs) return [ok("drain", own)];
+  return [problem("drain", {
+    found: `${own}, and the longest handler takes ${durationText(processingTimeMs)}`,
+    why: "the handler is cancelled and its message released, so each shutdown repeats its work",
+    change: `\`shutdownTimeoutMs: ${timeoutFor(processingTimeMs, 0)}\` of the loop`,
+  })];
+}
+
 function drainChange(settings: Settings, processingTimeMs: number): string {
   const { graceMs, platform, unreadyDelayMs } = settings;
   const neededMs = timeoutFor(processingTimeMs, unreadyDelayMs);
-  const longer = `--shutdown-timeout ${flagValue(neededMs)}`;
+  const longer = durationOption(settings, "shutdown-timeout", neededMs);
   if (graceMs === undefined || neededMs <= graceMs - headroomMs(graceMs)) return longer;
   const grace = platform.setGrace?.(graceFor(neededMs) / 1_000);
   return grace === undefined

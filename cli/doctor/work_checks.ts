@@ -2,16 +2,8 @@
 
 import { MAX_VISIBILITY_MS } from "../../src/engine.ts";
 import { DEFAULT_LEASE_INTERVAL_MS, LEASE_INTERVAL_SHARE } from "../../src/lease/lease_extender.ts";
-import {
-  durationText,
-  type Finding,
-  flagValue,
-  ok,
-  problem,
-  warning,
-  wholeSeconds,
-} from "./finding.ts";
-import type { Settings } from "./settings.ts";
+import { durationText, type Finding, ok, problem, warning, wholeSeconds } from "./finding.ts";
+import { durationOption, optionName, type Settings } from "./settings.ts";
 
 /** Without lease extension a handler should need at most this share of the visibility timeout. */
 const SAFE_SHARE = 0.5;
@@ -26,7 +18,7 @@ export function checkVisibility(settings: Settings): readonly Finding[] {
       why: visibilityTimeoutMs < 1
         ? "another worker receives the message at once, while its handler runs"
         : `no mailbox hides a message for longer than ${durationText(MAX_VISIBILITY_MS)}`,
-      change: "--visibility-timeout 5m, with lease extension",
+      change: `${durationOption(settings, "visibility-timeout", 300_000)}, with lease extension`,
     })];
   }
   if (!leases) return [withoutLeases(settings, `${found}, and leases are not extended`)];
@@ -44,7 +36,7 @@ function withoutLeases(settings: Settings, found: string): Finding {
   const advice = {
     found: `${found}; the longest handler takes ${durationText(processingTimeMs)}`,
     why,
-    change: `--visibility-timeout ${flagValue(safeMs)}, or extend leases`,
+    change: `${durationOption(settings, "visibility-timeout", safeMs)}, or extend leases`,
   };
   if (processingTimeMs >= visibilityTimeoutMs) return problem("visibility", advice);
   if (processingTimeMs > visibilityTimeoutMs * SAFE_SHARE) return warning("visibility", advice);
@@ -56,19 +48,21 @@ const CALL_TIMEOUT_MS = 5_000;
 
 /** Checks that leases are extended in time, also when the first attempt fails. */
 export function checkLease(settings: Settings): readonly Finding[] {
-  const { leases, leaseIntervalMs, visibilityTimeoutMs } = settings;
+  const { leases, leaseIntervalMs, visibilityTimeoutMs, adaptive } = settings;
   if (!leases || visibilityTimeoutMs < 1) return [];
   const mostMs = visibilityTimeoutMs * LEASE_INTERVAL_SHARE;
   const found = (intervalMs: number) =>
     `leases of ${durationText(visibilityTimeoutMs)} are extended every ${durationText(intervalMs)}`;
-  if (leaseIntervalMs !== undefined && leaseIntervalMs > mostMs) {
+  // Without a module it is not known whether `adaptive` shortens the interval.
+  if (leaseIntervalMs !== undefined && leaseIntervalMs > mostMs && adaptive !== true) {
+    const unless = adaptive === false ? "" : ", unless `adaptive` is on, which is the default";
     const late = leaseIntervalMs >= visibilityTimeoutMs;
     return [(late ? problem : warning)("lease", {
       found: found(leaseIntervalMs),
       why: late
-        ? "another worker has the message by then, unless `adaptive` is on, which is the default"
-        : "one failed extension loses the message, unless `adaptive` is on, which is the default",
-      change: `--lease-interval ${flagValue(Math.floor(mostMs))} or less, ` +
+        ? `another worker has the message by then${unless}`
+        : `one failed extension loses the message${unless}`,
+      change: `${durationOption(settings, "lease-interval", Math.floor(mostMs))} or less, ` +
         `${LEASE_INTERVAL_SHARE * 100} % of the visibility timeout`,
     })];
   }
@@ -78,10 +72,51 @@ export function checkLease(settings: Settings): readonly Finding[] {
       found: found(intervalMs),
       why: `a call that hangs fails after ${durationText(CALL_TIMEOUT_MS)}, which leaves no time ` +
         "for a second attempt",
-      change: `--visibility-timeout ${flagValue(10_000)} or more`,
+      change: `${durationOption(settings, "visibility-timeout", 10_000)} or more`,
     })];
   }
   return [ok("lease", found(intervalMs))];
+}
+
+/** Tells how many messages a loop holds, and checks those that it receives ahead. */
+export function checkConcurrency(settings: Settings): readonly Finding[] {
+  const { concurrency, prefetch = 0, leases, processingTimeMs, visibilityTimeoutMs } = settings;
+  if (concurrency === undefined) return [];
+  const found = `${concurrency} at a time, ${prefetch} received ahead`;
+  // The last message that was received ahead waits for all handlers before it.
+  const waitMs = processingTimeMs === undefined
+    ? 0
+    : processingTimeMs * (1 + Math.ceil(prefetch / concurrency));
+  if (leases || prefetch === 0 || waitMs < visibilityTimeoutMs) {
+    return [ok("concurrency", found)];
+  }
+  return [problem("concurrency", {
+    found: `${found}, and leases are not extended: the last one ends after ${durationText(waitMs)}`,
+    why: `its lease of ${durationText(visibilityTimeoutMs)} has expired then, and another worker ` +
+      "receives it",
+    change: `${optionName(settings, "prefetch")} 0, or extend leases`,
+  })];
+}
+
+/** Checks when messages that fail are dead-lettered. */
+export function checkDeadLetter(settings: Settings): readonly Finding[] {
+  const { maxDeliveries } = settings;
+  if (maxDeliveries === undefined) return [];
+  if (maxDeliveries === false) {
+    return [warning("dead-letter", {
+      found: "messages that fail are never dead-lettered",
+      why: "a message that always fails is retried for ever",
+      change: "`deadLetter: { maxDeliveries: 10 }` of the loop",
+    })];
+  }
+  if (maxDeliveries > 1) {
+    return [ok("dead-letter", `a message is dead-lettered after ${maxDeliveries} failures`)];
+  }
+  return [warning("dead-letter", {
+    found: "a message is dead-lettered after its first failure",
+    why: "a failure that a retry would solve needs an operator",
+    change: `${optionName(settings, "max-deliveries")} of 2 or more`,
+  })];
 }
 
 /** The share of the watchdog threshold after which a silent loop is not ready. */

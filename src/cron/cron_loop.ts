@@ -127,6 +127,11 @@ export class CronLoop<T, R = unknown> extends BaseLoop {
     if (typeof mailbox !== "string") this.#checkEngine(mailbox);
   }
 
+  /** The mailbox or its URL, and how long its engine must remember ids, for tools that check them. */
+  get settings(): { readonly mailbox: unknown; readonly dedupMs: number } {
+    return { mailbox: this.#source, dedupMs: this.#config.dedupMs };
+  }
+
   /** The next slot of the schedule; undefined when there is none. */
   get next(): Date | undefined {
     const now = this.clock.now();

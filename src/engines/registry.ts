@@ -21,6 +21,7 @@ const memory: EngineRegistration = {
   parameters: ["maxSize"],
   help: ["memory:orders?maxSize=100"],
   inProcess: true,
+  starter: { url: (queue) => `memory:${queue}` },
   async open(url, options) {
     const { InMemoryMailbox } = await import("../mailbox/in_memory_mailbox.ts");
     const all = definedOptions({ ...options, maxSize: countParam(url, "maxSize") });

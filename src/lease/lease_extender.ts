@@ -123,6 +123,11 @@ export class LeaseExtender {
     this.#log = safeLog(options.log);
   }
 
+  /** The options that were set. */
+  get options(): LeaseOptions {
+    return this.#options;
+  }
+
   /** Counts of the extensions so far. */
   get counters(): LeaseCounters {
     return { ...this.#counters };

@@ -11,7 +11,7 @@ import { type BaseGroupOptions, type GroupConfig, groupConfig } from "./group_op
 import { GroupRun } from "./_group_run.ts";
 import { healthOf, type HealthSnapshot } from "./health_snapshot.ts";
 import { isInside } from "./_inside.ts";
-import { joinProcessEnd } from "./_process_share.ts";
+import { isInspected, joinProcessEnd } from "./process_share.ts";
 import {
   checkRunOptions,
   type Runnable,
@@ -47,6 +47,7 @@ export interface StopView {
  * terminal. Every stop has one deadline and ends in a {@linkcode DrainReport}.
  */
 export class BaseGroup implements AsyncDisposable {
+  readonly #options: BaseGroupOptions;
   readonly #config: GroupConfig;
   readonly #emitter: Emitter<GroupEvents>;
   #run: GroupRun | undefined;
@@ -62,6 +63,7 @@ export class BaseGroup implements AsyncDisposable {
 
   /** Checks the loops and options. Nothing starts before `run`. */
   constructor(loops: readonly Runnable[], options: BaseGroupOptions = {}) {
+    this.#options = options;
     this.#config = groupConfig(loops, options);
     this.#emitter = new Emitter<GroupEvents>(this.#config.log);
     // Bound, so that `coordinator.register(group.shutdown)` works.
@@ -107,6 +109,7 @@ export class BaseGroup implements AsyncDisposable {
    * Rejects with a {@linkcode GroupFailedError} when loops failed, unless failures are ignored.
    */
   async run(options: LoopGroupRunOptions = {}): Promise<DrainReport> {
+    if (this.#isInspected(options)) return await new Promise<never>(() => {});
     const report = await this.#execute(options, false);
     if (report.failed.length > 0 && this.#config.onFailure !== "ignore") {
       throw new GroupFailedError(report);
@@ -126,6 +129,7 @@ export class BaseGroup implements AsyncDisposable {
    * Rejects in a worker thread, which cannot end the process.
    */
   async main(options: LoopGroupRunOptions = {}): Promise<never> {
+    if (this.#isInspected(options)) return await new Promise<never>(() => {});
     const { clock, log, runtime } = this.#config;
     if (runtime().inWorker?.()) {
       throw new Error(
@@ -205,6 +209,10 @@ export class BaseGroup implements AsyncDisposable {
   /** Begins to show the stop. Only `main` calls it. */
   protected showStop(): Promise<StopView> | undefined {
     return undefined;
+  }
+
+  #isInspected(runOptions: LoopGroupRunOptions): boolean {
+    return isInspected(() => ({ ...this.#options, ...this.#config, runOptions }));
   }
 
   async #execute(options: LoopGroupRunOptions, endsProcess: boolean): Promise<DrainReport> {

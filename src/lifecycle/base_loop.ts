@@ -4,6 +4,7 @@ import { type Clock, systemClock } from "../clock.ts";
 import { CancelledError, TerminatingError } from "../errors.ts";
 import { endsWithin } from "./deadline.ts";
 import { isInside, runInside } from "./_inside.ts";
+import { isInspected } from "./process_share.ts";
 import {
   checkRunOptions,
   checkStopOrder,
@@ -117,6 +118,9 @@ export abstract class BaseLoop implements Runnable {
 
   /** Runs until the work is done or a stop is requested. Rejects when the loop fails. */
   async run(options: RunOptions = {}): Promise<void> {
+    if (isInspected(() => ({ loops: [this], runOptions: options }))) {
+      return await new Promise(() => {});
+    }
     checkRunOptions(options);
     if (this.#run !== undefined) {
       throw new Error(`Loop "${this.name}" is already running: stop it before running it again`);

@@ -12,7 +12,7 @@ import {
   type SignalName,
 } from "../runtime.ts";
 import { isInside, runInside } from "./_inside.ts";
-import { processShare } from "./_process_share.ts";
+import { processShare } from "./process_share.ts";
 import type { StopReason } from "./group_events.ts";
 
 /** Called once when the stop begins. The stop waits for the returned promise. */

@@ -1,7 +1,11 @@
 import { type BackoffOptions, checkBackoff } from "../_backoff.ts";
 import { checkCount, checkDuration, checkOneOf, MAX_VISIBILITY_MS, show } from "../_checks.ts";
 import { mailboxName, withMailbox } from "../engines/open_mailbox.ts";
-import { LeaseExtender, type LeaseExtenderOptions } from "../lease/lease_extender.ts";
+import {
+  LeaseExtender,
+  type LeaseExtenderOptions,
+  type LeaseOptions,
+} from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import {
   type MessageCounts,
@@ -67,6 +71,22 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   readonly backoff?: BackoffOptions;
   /** Where failures of handlers and of the engine are logged. @default {libraryLog} */
   readonly log?: Log;
+}
+
+/** The options of a loop with their defaults, as far as they decide how it receives and stops. */
+export interface MailboxLoopSettings {
+  /** The mailbox, or its URL, which may contain a password. */
+  readonly mailbox: unknown;
+  /** How long received messages stay invisible to other workers. */
+  readonly visibilityTimeoutMs: number;
+  /** How many messages are handled at a time. */
+  readonly concurrency: number;
+  /** How many more messages are received ahead. */
+  readonly prefetch: number;
+  /** How leases are extended. */
+  readonly lease: LeaseOptions;
+  /** A message that failed this often is dead-lettered; `false`: it is retried for ever. */
+  readonly maxDeliveries: number | false;
 }
 
 /** The default pauses before a failed message is retried. */
@@ -180,6 +200,17 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
   /** The mailbox to receive from. With a URL it is undefined while no run has opened it. */
   get mailbox(): Mailbox<T, R> | undefined {
     return this.#mailbox;
+  }
+
+  /** The options with their defaults, for tools that check them. */
+  get settings(): MailboxLoopSettings {
+    const { visibilityTimeoutMs, concurrency, prefetch, extender } = this.#config;
+    const policy = this.#policy ?? new DeadLetterPolicy();
+    return {
+      ...{ mailbox: this.#source, visibilityTimeoutMs, concurrency, prefetch },
+      lease: extender.options,
+      maxDeliveries: policy && policy.maxDeliveries,
+    };
   }
 
   /** The lease extender and its counters. */

@@ -17,6 +17,8 @@ export interface Surroundings {
   readonly onOut?: (text: string) => void;
   /** The same for standard error. */
   readonly onErr?: (text: string) => void;
+  /** The keyboard: see `keys` of Io. */
+  readonly keys?: NonNullable<Io["keys"]>;
   /** @default {80} */
   readonly columns?: number;
   readonly rows?: number;
@@ -51,6 +53,7 @@ export async function lastcall(args: readonly string[], around: Surroundings = {
       err += question;
       return Promise.resolve(around.answer);
     },
+    ...(around.keys === undefined ? {} : { keys: around.keys }),
     // A fake process does not end, so a watchdog would keep running.
     ...(around.runtime ? { group: { runtime: around.runtime, watchdogThresholdMs: false } } : {}),
   };

@@ -75,6 +75,7 @@ describe("the examples of --help", () => {
     "dlq delete",
     "dlq purge",
     "cron next",
+    "init",
   ];
   for (const command of tried) {
     it(`the examples of --help of ${command} work`, async () => {

@@ -84,6 +84,7 @@ describe("a MailboxLoop with a URL", () => {
       schemes: ["frozen"],
       parameters: ["queue"],
       help: [],
+      starter: { url: (queue: string) => `frozen:?queue=${queue}` },
       open() {
         asked.resolve();
         return answer.promise;

@@ -28,6 +28,11 @@ export class Screen {
     return new Promise((resolve) => this.#terminal.write(text, resolve));
   }
 
+  /** True while a program uses the whole terminal. */
+  get isTaken(): boolean {
+    return this.#terminal.buffer.active.type === "alternate";
+  }
+
   /** The visible lines without trailing blanks. */
   get lines(): readonly string[] {
     const { active } = this.#terminal.buffer;
@@ -99,7 +104,12 @@ export class TerminalProcess implements AsyncDisposable {
 
   /** Presses Ctrl+C. */
   interrupt(): void {
-    this.#process.stdin!.write("\x03");
+    this.press("\x03");
+  }
+
+  /** Presses a key. */
+  press(key: string): void {
+    this.#process.stdin!.write(key);
   }
 
   /** Waits until the screen shows this. */

@@ -8,6 +8,18 @@ export type MailboxOpener = (
   options: MailboxOptions,
 ) => Mailbox<unknown> | Promise<Mailbox<unknown>>;
 
+/** How a new project uses an engine. */
+export interface EngineStarter {
+  /** Returns the URL of a queue on this machine; of an engine with a file, in `folder`. */
+  readonly url: (queue: string, folder: string) => string;
+  /** The versions of its package that are tested. */
+  readonly range?: string;
+  /** The runtimes that have a client, and need no package. */
+  readonly builtInto?: readonly string[];
+  /** The unstable features of Deno that it needs. */
+  readonly unstable?: readonly string[];
+}
+
 /** Everything that the package needs to know about an engine. It loads nothing before `open`. */
 export interface EngineRegistration {
   /** The name for people, as in `engine.label`: `Redis`. */
@@ -35,6 +47,8 @@ export interface EngineRegistration {
    * may learn from its first receive whether it has that, and tells it in `capabilities.ownerDetection`.
    */
   readonly ownerDetection?: (url: MailboxUrl) => string | undefined;
+  /** How `lastcall init` uses it. */
+  readonly starter: EngineStarter;
   /** Opens a mailbox. */
   readonly open: MailboxOpener;
   /** Opens what extends leases on another thread, for engines with `offThread`. */

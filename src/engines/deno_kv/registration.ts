@@ -9,6 +9,10 @@ export const denoKv: EngineRegistration = {
   help: ["denokv:./jobs.kv?queue=orders&maxSize=100"],
   runtimes: ["deno"],
   file: (url) => url.path === "" ? undefined : filePath(url),
+  starter: {
+    url: (queue, folder) => `denokv:${folder}/${queue}.kv?queue=${queue}`,
+    unstable: ["kv"],
+  },
   async open(url, options) {
     const { DenoKvMailbox } = await import("./mod.ts");
     return await DenoKvMailbox.open(

@@ -9,6 +9,10 @@ export const nats: EngineRegistration = {
   help: ["nats://host:4222?queue=orders&maxSize=100"],
   packages: ["@nats-io/transport-node"],
   alwaysCreates: "the streams of a mailbox on NATS",
+  starter: {
+    url: (queue) => `nats://localhost:4222?queue=${queue}`,
+    range: "^3.4.0",
+  },
   async open(url, options) {
     const { NatsMailbox } = await import("./mod.ts");
     return await NatsMailbox.open(

@@ -12,6 +12,10 @@ export const postgres: EngineRegistration = {
   help: ["postgres://host:5432/shop?queue=orders&schema=lastcall&maxSize=100"],
   packages: ["postgres"],
   ownerDetection: () => "connections without a pooler in transaction mode",
+  starter: {
+    url: (queue) => `postgres://localhost:5432/postgres?queue=${queue}`,
+    range: "^3.4.9",
+  },
   async open(url, options) {
     const { PostgresMailbox } = await import("./mod.ts");
     return await PostgresMailbox.open(

@@ -13,6 +13,11 @@ export const redis: EngineRegistration = {
   packages: ["ioredis"],
   ownerDetection: ({ scheme }) =>
     scheme.endsWith("+cluster") ? undefined : "a user who may subscribe, and no cluster",
+  starter: {
+    url: (queue) => `redis://localhost:6379?queue=${queue}`,
+    range: "^6.0.0",
+    builtInto: ["bun"],
+  },
   async open(url, options) {
     const { RedisMailbox } = await import("./mod.ts");
     return await RedisMailbox.open(

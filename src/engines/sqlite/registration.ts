@@ -13,6 +13,10 @@ export const sqlite: EngineRegistration = {
   packages: ["better-sqlite3"],
   ownerDetection: () => "a file system that locks files",
   file: (url) => filePath(url) || undefined,
+  starter: {
+    url: (queue, folder) => `sqlite:${folder}/${queue}.db?queue=${queue}`,
+    builtInto: ["node", "bun", "deno"],
+  },
   async open(url, options) {
     const { SqliteMailbox } = await import("./mod.ts");
     return await SqliteMailbox.open(

@@ -14,6 +14,10 @@ export const sqs: EngineRegistration = {
     "sqs:orders?region=eu-west-1&create=true",
   ],
   packages: ["@aws-sdk/client-sqs"],
+  starter: {
+    url: (queue) => `sqs:${queue}?region=eu-west-1&create=true`,
+    range: "^3.1164.0",
+  },
   async open(url, options) {
     const { SqsMailbox } = await import("./mod.ts");
     return await SqsMailbox.open(

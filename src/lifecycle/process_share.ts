@@ -14,6 +14,11 @@ interface ProcessShare<I> {
   mains: number;
   /** The exit codes of the `main()` calls that have ended. */
   exitCodes: number[];
+  /**
+   * Gets the options of every group and loop that is told to run, which then does not run: its `main()` or
+   * `run()` never settles. `lastcall doctor` sets it while it loads a module. Older copies ignore it.
+   */
+  inspect?: ((options: object) => void) | undefined;
 }
 
 const KEY = Symbol.for("lastcall.process.v1");
@@ -27,6 +32,13 @@ export function processShare<I>(runtime?: Runtime): ProcessShare<I> {
     mains: 0,
     exitCodes: [],
   };
+}
+
+/** Hands the options to the inspector of the process. Returns false when there is none. */
+export function isInspected(options: () => object): boolean {
+  const { inspect } = processShare();
+  inspect?.(options());
+  return inspect !== undefined;
 }
 
 /**
