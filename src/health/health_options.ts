@@ -85,9 +85,9 @@ export interface HealthOptions {
 
 /** Throws for a token that is too short or that a header cannot contain. */
 export function checkToken(token: string): string {
-  if (typeof token === "string" && /^[\w.~+/=-]{16,}$/.test(token)) return token;
+  if (typeof token === "string" && /^(?=.{16})[\w.~+/-]+=*$/.test(token)) return token;
   throw new TypeError(
-    `Invalid token: expected at least 16 letters, digits or one of -._~+/=, got ${
+    `Invalid token: expected at least 16 letters, digits or one of -._~+/, with = only at the end, got ${
       typeof token === "string" ? `${token.length} characters` : show(token)
     }`,
   );

@@ -168,4 +168,13 @@ describe("the controls of a group", () => {
     const error = assertThrows(() => new Fixture().app({ token: "secret" }), TypeError);
     assert(!error.message.includes("secret"));
   });
+
+  it("healthApp takes every token that a bearer header can carry, and refuses others", async () => {
+    for (const token of ["0123456789abcdef", "a-b.c_d~e+f/0123456789=="]) {
+      const headers = { authorization: `Bearer ${token}` };
+      const answer = await new Fixture().app({ token }).request("/controls", { headers });
+      assertEquals(answer.status, 200, token);
+    }
+    assertThrows(() => new Fixture().app({ token: "01234567=89abcdef" }), TypeError, "at the end");
+  });
 });
