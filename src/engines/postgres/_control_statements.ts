@@ -83,13 +83,14 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
       )) order by messages.id`,
     find: `select ${COLUMNS}, ${STATE} as state from (${first}) as found`,
 
-    // A message of a key that has not joined its line is due now, so that `joinKeys` lets it join.
+    // A message of a key that has not joined its line is due now: the next receive lets it join, and a
+    // message that is sent before that joins behind it.
     deliverNow: `update ${messages}
       set visible_at = case when key is not null and place is null then clock_timestamp()
         else '-infinity' end
       where id = (select id from (${first}) as found) and receipt is null and
         visible_at > clock_timestamp() and visible_at < 'infinity'
-      returning key is not null and place is null as joins`,
+      returning id::text as number`,
     cancel: `select cancelled, in_flight as held, advanced::int as advanced
       from "${schema}".cancel($1::text, $2::text, $3::text, $4::text)`,
     count: `select count(*)::float8 as count from (${ofQueue("id")}) as message`,

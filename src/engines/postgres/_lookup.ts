@@ -34,14 +34,7 @@ export class Lookup {
 
   async deliverNow(id: string): Promise<boolean> {
     const [row] = await this.#call("deliverNow", "deliver", [this.#queue, id]);
-    if (row === undefined) return false;
-    if (row.joins === true) await this.joinKeys();
-    this.#link.wake(this.#queue);
-    return true;
-  }
-
-  /** Lets due messages join the lines of their keys. If this fails, the next receive does it. */
-  async joinKeys(): Promise<void> {
-    await this.#call("joinKeys", "join keys", [this.#queue]).catch(() => {});
+    if (row !== undefined) this.#link.wake(this.#queue);
+    return row !== undefined;
   }
 }

@@ -178,7 +178,8 @@ export class PostgresEngine implements Engine<string> {
 
   async purge(): Promise<number> {
     const [row] = await this.#call("purge", "purge", [this.#queue]);
-    if (row!.joins === true) await this.#lookup.joinKeys();
+    // If this fails, the next receive does it.
+    if (row!.joins === true) await this.#call("joinKeys", "purge", [this.#queue]).catch(() => {});
     return Number(row!.count);
   }
 

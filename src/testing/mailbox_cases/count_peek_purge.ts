@@ -55,7 +55,8 @@ export const countPeekPurge: readonly MailboxCase[] = [
   peeked("peek with skip returns the messages after the first ones", async (setup) => {
     const { mailbox } = setup;
     await mailbox.sendMany([1, 2, 3, 4, 5, 6, 7]);
-    await setup.receiveOne();
+    const [, second, third] = await mailbox.receive({ maxMessages: 3 });
+    for (const message of [second, third]) await message?.acknowledge();
     if (mailbox.capabilities.delay) await mailbox.send(8, { delayMs: setup.ms(100) });
     const all = (await mailbox.peek(10)).map(({ body }) => body);
     const pages: unknown[] = [];
