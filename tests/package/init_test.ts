@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { readFileSync, rmSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, realpath, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { after, test } from "node:test";
@@ -20,6 +21,9 @@ const JSR_PACKAGES = ["commander", "croner", "deno-std", "eventsource-parser"];
 // Not in a hook: when packing fails it fails once, not once for every test.
 const consumer = await makeConsumer(["hono", "@hono/node-server", "ioredis", ...JSR_PACKAGES]);
 after(() => consumer[Symbol.dispose]());
+/** Beside the consumer, so that projects do not find its packages. */
+const projects = await realpath(await mkdtemp(join(tmpdir(), "lastcall-init-")));
+after(() => rmSync(projects, { recursive: true, force: true }));
 const bin = join(consumer.folder, "node_modules", "lastcall", "dist", "cli", "bin.js");
 
 /** A project that init wrote, without network: it installs the packed package, and links the other ones. */
@@ -32,14 +36,14 @@ interface Project {
 }
 
 async function makeProject(runtime: RuntimeName, engine: string, name: string): Promise<Project> {
-  const folder = join(consumer.folder, name);
+  const folder = join(projects, name);
   const options = ["--runtime", runtime, "--engine", engine];
   await consumer.run(runtimeBinary("node"), bin, "init", folder, ...options);
   const files = ["worker.ts", "Dockerfile", "README.md", "kubernetes.yaml", `${name}.service`];
   const written = new Map(files.map((file) => [file, readFileSync(join(folder, file), "utf8")]));
   const linked = await (runtime === "deno" ? denoOffline(folder) : npmOffline(folder));
   const image = await build(folder, {
-    into: join(consumer.folder, `${name}.image`),
+    into: join(projects, `${name}.image`),
     env: { npm_config_offline: "true", npm_config_audit: "false" },
     beforeRun: runtime === "deno" ? linkModules : () => Promise.resolve(),
   });
@@ -124,6 +128,7 @@ class Container implements AsyncDisposable {
     for (;;) {
       const status = await fetch(url).then(({ status }) => status, () => 0);
       if (status === 200) return;
+      assert([0, 503].includes(status), `${url} answered ${status}`);
       const over = await Promise.race([this.#exited, sleep(50)]);
       assert(over === undefined, `the worker ended before ${url} answered:\n${this.#output}`);
     }
@@ -269,8 +274,8 @@ test("the Kubernetes manifest of init stops, probes and confines the worker", as
 });
 
 test("systemd accepts the units of init", async (t) => {
-  const projects = await Promise.all(RUNTIMES.map((it) => makeProject(it, "sqlite", `${it}-unit`)));
-  for (const { read, runtime, folder } of projects) {
+  const all = await Promise.all(RUNTIMES.map((it) => makeProject(it, "sqlite", `${it}-unit`)));
+  for (const { read, runtime, folder } of all) {
     const name = `${runtime}-unit`;
     const unit = read(`${name}.service`);
     const value = (key: string) => new RegExp(`^${key}=(.*)$`, "m").exec(unit)?.[1];
