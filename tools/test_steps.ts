@@ -44,7 +44,7 @@ export const stepNames: readonly string[] = [
 const TEST_TIMEOUT_MS = 600_000;
 
 /** The number of test files that a runtime runs in parallel. Most tests wait. */
-const JOBS = 2;
+const JOBS = 4;
 
 /** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
 const HEAVY: readonly string[] = ["package", "docs", "page", "site", "chaos"];

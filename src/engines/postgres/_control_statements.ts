@@ -84,12 +84,12 @@ export function controlStatements(schema: string, inLine: string): ControlStatem
     find: `select ${COLUMNS}, ${STATE} as state from (${first}) as found`,
 
     // A message of a key that has not joined its line is due now: the next receive lets it join, and a
-    // message that is sent before that joins behind it.
+    // message that is sent before that joins behind it. The conditions are written so that no index but the key fits.
     deliverNow: `update ${messages}
       set visible_at = case when key is not null and place is null then clock_timestamp()
         else '-infinity' end
-      where id = (select id from (${first}) as found) and receipt is null and
-        visible_at > clock_timestamp() and visible_at < 'infinity'
+      where id = any(array(select id from (${first}) as found)) and num_nulls(receipt) = 1 and
+        visible_at + interval '0' > clock_timestamp() and visible_at + interval '0' < 'infinity'
       returning id::text as number`,
     cancel: `select cancelled, in_flight as held, advanced::int as advanced
       from "${schema}".cancel($1::text, $2::text, $3::text, $4::text)`,
