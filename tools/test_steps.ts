@@ -44,10 +44,13 @@ export const stepNames: readonly string[] = [
 const TEST_TIMEOUT_MS = 600_000;
 
 /** The number of test files that a runtime runs in parallel. Most tests wait. */
-const JOBS = 4;
+const JOBS = 3;
 
 /** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
-const HEAVY: readonly string[] = ["package", "docs", "page", "site", "chaos"];
+const HEAVY: readonly string[] = ["package", "page", "docs", "site", "chaos"];
+
+/** Those that run in parallel with the step before them. `package` and `docs` both build the package. */
+const BESIDE: readonly string[] = ["package", "page", "site"];
 
 /** Selects the steps by name. Filters keep only the test files whose paths contain one of them. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
@@ -71,11 +74,12 @@ function staticSteps(): readonly Step[] {
   const deno = runtimeBinary("deno");
   return [
     { name: "fmt", program: deno, args: ["fmt", "--check"], timeoutMs: 60_000 },
-    { name: "lint", program: deno, args: ["lint"], timeoutMs: 60_000 },
-    { name: "check", program: deno, args: ["check"], timeoutMs: 180_000 },
-    { name: "tsc", program: tool("tsc"), args: [], timeoutMs: 180_000 },
+    { name: "lint", beside: true, program: deno, args: ["lint"], timeoutMs: 60_000 },
+    { name: "check", beside: true, program: deno, args: ["check"], timeoutMs: 180_000 },
+    { name: "tsc", beside: true, program: tool("tsc"), args: [], timeoutMs: 180_000 },
     {
       name: "doclint",
+      beside: true,
       program: deno,
       // the types of npm packages are not documented here
       args: ["doc", "--lint", "--no-npm", "--quiet"],
@@ -97,6 +101,7 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
     nodeStep("node", paths, JOBS),
     {
       name: "bun",
+      beside: true,
       program: runtimeBinary("bun"),
       // the default time limit of Bun is 5 s
       args: ["test", "--timeout", "60000", `--parallel=${JOBS}`],
@@ -119,8 +124,7 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
 }
 
 function heavyStep(name: string, files: readonly string[]): Step {
-  // `docs` builds the package too, so it must not run in parallel with `package`.
-  const beside = name === "package";
+  const beside = BESIDE.includes(name);
   return { ...nodeStep(name, files.map((file) => `./${file}`), 1), beside };
 }
 
