@@ -31,7 +31,7 @@ describe("a waiting receiver", options, () => {
     assertEquals((await delayed).map(({ body }) => body), ["later"]);
     await here.purge(); // while messages are in flight, a receive asks once a second
     const { id } = await there.send("much later", { delayMs: 3_600_000 });
-    const early = here.receive({ waitTimeMs: 20_000 });
+    const early = here.receive({ waitTimeMs: 3_600_000 });
     for (let i = 0; i < 10; i++) await here.stats(); // by then the receive has found nothing
     await there.deliverNow(id);
     assertEquals((await early).map(({ body }) => body), ["much later"]);
