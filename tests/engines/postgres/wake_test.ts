@@ -13,7 +13,7 @@ const never = { pollIntervalMs: 3_600_000 };
 describe("a waiting receiver", options, () => {
   const schema = ownSchema();
 
-  it("a send through another connection wakes a receiver", async () => {
+  it("a send or a deliverNow through another connection wakes a receiver", async () => {
     const sql = observer();
     const listening = async () => {
       const [row] = await sql`select count(*)::int as count from pg_stat_activity
@@ -29,6 +29,12 @@ describe("a waiting receiver", options, () => {
     const delayed = here.receive({ waitTimeMs: 3_600_000 });
     await there.send("later", { delayMs: 100 });
     assertEquals((await delayed).map(({ body }) => body), ["later"]);
+    await here.purge(); // while messages are in flight, a receive asks once a second
+    const { id } = await there.send("much later", { delayMs: 3_600_000 });
+    const early = here.receive({ waitTimeMs: 3_600_000 });
+    for (let i = 0; i < 10; i++) await here.stats(); // by then the receive has found nothing
+    await there.deliverNow(id);
+    assertEquals((await early).map(({ body }) => body), ["much later"]);
     await here.close();
     while (await listening() > 0);
     await there.close();
