@@ -32,7 +32,9 @@ const HIDDEN_MS = 60_000;
  *
  * A letter is removed only after its message is stored. When the process dies in between, the next redrive
  * stores the message a second time. The same happens when a process redrives a letter by its id between the two
- * steps of another process. Without `ids`, a letter that one process redrives is hidden from the others.
+ * steps of another process. Do not redrive one id from two processes at the same time while several letters have
+ * it: one of these letters may be removed unsent. Without `ids`, a letter that one process redrives is hidden from
+ * the others.
  */
 export async function redrive<T>(
   mailbox: Mailbox<T>,
@@ -72,7 +74,9 @@ async function redriveByIds<T>(
     if (!isReadable(letter) || !only(letter)) continue;
     const options = { ...optionsOf(letter), ...(isTaken ? {} : { id }) };
     const { stored } = await mailbox.send(letter.body as T, options);
-    if (!stored || !await deadLetters.cancel(id)) continue;
+    // Another process may have removed the letter meanwhile: a second letter with this id must stay.
+    const next = stored ? await deadLetters.get(id) : undefined;
+    if (next?.body.deadAt !== letter.deadAt || !await deadLetters.cancel(id)) continue;
     redriven++;
     onRedriven?.(letter);
   }

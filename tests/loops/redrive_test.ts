@@ -32,6 +32,28 @@ describe("redrive with ids", () => {
     assertEquals(await lettersThere(mailbox), []);
   });
 
+  it("a redrive that another process has overtaken leaves the next letter with the same id", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new InMemoryMailbox<number>("orders", { clock });
+    for (const body of [1, 2]) {
+      await mailbox.send(body, { id: "order-7" });
+      const [message] = await mailbox.receive();
+      await message!.deadLetter({ reason: "test" });
+      await clock.advance(1_000);
+    }
+    const send = mailbox.send.bind(mailbox);
+    const overtaken = async (...args: Parameters<typeof send>) => {
+      mailbox.send = send;
+      assertEquals(await redrive(mailbox, { ids: ["order-7"] }), 1);
+      const [message] = await mailbox.receive();
+      await message!.acknowledge();
+      return await send(...args);
+    };
+    mailbox.send = overtaken;
+    assertEquals(await redrive(mailbox, { ids: ["order-7"] }), 0);
+    assertEquals(await lettersThere(mailbox), [2]);
+  });
+
   it("receives no dead letter of other ids", async () => {
     const mailbox = new InMemoryMailbox<number>("orders");
     await withLetters(mailbox, [1, 2, 3]);
