@@ -11,7 +11,7 @@ const DEFAULT_PAGE = 50;
 
 /** The most messages that one request searches, and how many of them one call of the engine returns. */
 const MAX_SEARCHED = 10_000;
-const SEARCH_BATCH = 250;
+const SEARCH_BATCH = 1_000;
 
 /** The most characters of a body, as JSON. */
 const MAX_TEXT = 10_000;
