@@ -15,6 +15,9 @@ export interface SiteTheme extends DefaultTheme.Config {
 
 const groups = pageGroups();
 
+/** An item of a checklist in Markdown. */
+const UNTICKED = "[ ] ";
+
 const config: UserConfig<SiteTheme> = defineConfigWithTheme<SiteTheme>({
   title: "lastcall",
   description: "Message loops and small services that shut down gracefully, on Deno, Bun and Node.",
@@ -37,6 +40,16 @@ const config: UserConfig<SiteTheme> = defineConfigWithTheme<SiteTheme>({
         const html = render(tokens, index, options, env, self);
         return inReference ? html.replace(/>$/, ' target="_self">') : html;
       };
+      md.core.ruler.push("checkboxes", ({ tokens, Token }) => {
+        for (const { type, content, children } of tokens) {
+          const [first] = children ?? [];
+          if (type !== "inline" || !content.startsWith(UNTICKED) || first === undefined) continue;
+          first.content = first.content.slice(UNTICKED.length);
+          const box = new Token("html_inline", "", 0);
+          box.content = '<input type="checkbox" aria-label="Done"> ';
+          children!.unshift(box);
+        }
+      });
     },
   },
   vite: { plugins: [sitePages, accessibleSearch, browserModules, llms({ injectLLMHint: false })] },

@@ -462,7 +462,22 @@ describe("in the browser", { skip }, () => {
     assertGreater(await image.evaluate((it: HTMLImageElement) => it.naturalWidth), 100);
   });
 
-  const places = ["", "stopping", "api", "reference/", "reference/lastcall/~/LoopGroup.html"];
+  it("the items of the production checklist can be ticked", async () => {
+    await using view = await SiteView.at(browser, `${await siteUrl()}production`);
+    const boxes = view.page.getByRole("listitem").getByRole("checkbox", { name: "Done" });
+    assertGreater(await boxes.count(), 20);
+    await boxes.first().check();
+    assert(!(await view.page.getByRole("main").innerText()).includes("[ ]"));
+  });
+
+  const places = [
+    "",
+    "stopping",
+    "production",
+    "api",
+    "reference/",
+    "reference/lastcall/~/LoopGroup.html",
+  ];
   for (const colorScheme of ["light", "dark"] as const) {
     it(`pages and search are accessible from 320 px to wide, in ${colorScheme} colours`, async () => {
       for (const place of places) {
