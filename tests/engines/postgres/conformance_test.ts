@@ -23,10 +23,9 @@ const makeOn = (target: string | SqlClient): MakeMailbox => async (options) => {
     pass: realTime,
     sibling: () => open(),
     async sendRaw(body) {
-      const sql = observer();
-      await sql`insert into ${sql(schema)}.messages (queue, message_id, chosen, body, visible_at)
+      await client`insert into ${client(schema)}.messages
+        (queue, message_id, chosen, body, visible_at)
         values (${name}, ${crypto.randomUUID()}, false, ${body}, '-infinity')`;
-      await sql.end();
     },
     maxBodyBytes,
   };
