@@ -43,8 +43,9 @@ export const stepNames: readonly string[] = [
 /** The time limit of test steps. On a busy machine a step may take twice its usual time. */
 const TEST_TIMEOUT_MS = 600_000;
 
-/** The number of test files that a runtime runs in parallel. Most tests wait. */
-const JOBS = 3;
+/** The number of test files that a runtime runs in parallel. Most tests wait. Node and Bun run together. */
+const JOBS = 2;
+const DENO_JOBS = 3;
 
 /** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
 const HEAVY: readonly string[] = ["package", "page", "docs", "site", "chaos"];
@@ -115,7 +116,7 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
       // the step `check` checks the types
       args: ["test", "--allow-all", "--no-check", "--unstable-kv"],
       // With `--parallel` the files would share one process, its working directory and environment.
-      processes: JOBS,
+      processes: DENO_JOBS,
       paths,
       timeoutMs: TEST_TIMEOUT_MS,
       runner: "deno",

@@ -108,9 +108,9 @@ export const deliverNow: readonly MailboxCase[] = [
   keyed("a delayed message that is delivered now waits behind those of its key", async (setup) => {
     const { mailbox } = setup;
     const { id } = await mailbox.send("delayed", { key: "a", delayMs: setup.ms(1_000) });
-    await mailbox.send("early", { key: "a", delayMs: setup.ms(2) });
     await mailbox.send("first", { key: "a" });
     const first = await setup.receiveOne();
+    await mailbox.send("early", { key: "a", delayMs: setup.ms(2) });
     await setup.pass(2.5);
     assertEquals(await mailbox.deliverNow(id), true);
     assertEquals((await mailbox.get(id))?.state, "waiting");
