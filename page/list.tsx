@@ -13,7 +13,7 @@ const PAGE_SIZE = 50;
 
 /**
  * What messages and dead letters share. The server cuts a long body, checkpoint or error: `bodyText` is then its
- * begin and `bodyLength` its length.
+ * beginning and `bodyLength` its length.
  */
 export interface Entry {
   readonly id: string;

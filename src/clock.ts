@@ -49,6 +49,26 @@ export const systemClock: Clock = {
   },
 };
 
+/** Implements `sleep` for a clock that has `schedule`. */
+export async function sleepBySchedule(
+  clock: Pick<Clock, "schedule">,
+  ms: number,
+  { signal }: SleepOptions = {},
+): Promise<void> {
+  signal?.throwIfAborted();
+  await new Promise<void>((resolve, reject) => {
+    const abort = () => {
+      cancel();
+      reject(signal?.reason);
+    };
+    const cancel = clock.schedule(ms, () => {
+      signal?.removeEventListener("abort", abort);
+      resolve();
+    });
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}
+
 /** Resolves in the next turn of the event loop. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-import { type Cancel, type Clock, nextTurn, type SleepOptions } from "../clock.ts";
+import { type Cancel, type Clock, nextTurn, sleepBySchedule, type SleepOptions } from "../clock.ts";
 
 interface Timer {
   readonly at: number;
@@ -42,19 +42,8 @@ export class VirtualClock implements Clock {
   }
 
   /** Resolves when `ms` milliseconds were advanced. Rejects when `signal` aborts. */
-  async sleep(ms: number, { signal }: SleepOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
-    await new Promise<void>((resolve, reject) => {
-      const abort = () => {
-        cancel();
-        reject(signal?.reason);
-      };
-      const cancel = this.schedule(ms, () => {
-        signal?.removeEventListener("abort", abort);
-        resolve();
-      });
-      signal?.addEventListener("abort", abort, { once: true });
-    });
+  sleep(ms: number, options?: SleepOptions): Promise<void> {
+    return sleepBySchedule(this, ms, options);
   }
 
   /** Calls `task` when `ms` milliseconds were advanced. Returns the function that cancels it. */

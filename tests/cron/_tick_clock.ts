@@ -1,4 +1,10 @@
-import { type Cancel, type Clock, nextTurn, type SleepOptions } from "../../src/clock.ts";
+import {
+  type Cancel,
+  type Clock,
+  nextTurn,
+  sleepBySchedule,
+  type SleepOptions,
+} from "../../src/clock.ts";
 
 interface Timer {
   readonly at: number;
@@ -30,19 +36,8 @@ export class TickClock implements Clock {
     return this.#timers.size;
   }
 
-  async sleep(ms: number, { signal }: SleepOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
-    await new Promise<void>((resolve, reject) => {
-      const abort = () => {
-        cancel();
-        reject(signal?.reason);
-      };
-      const cancel = this.schedule(ms, () => {
-        signal?.removeEventListener("abort", abort);
-        resolve();
-      });
-      signal?.addEventListener("abort", abort, { once: true });
-    });
+  sleep(ms: number, options?: SleepOptions): Promise<void> {
+    return sleepBySchedule(this, ms, options);
   }
 
   schedule(ms: number, task: () => void): Cancel {

@@ -1,7 +1,12 @@
 // One worker of the playground: a simulated process with the real group, loop and mailbox of the package.
 // It hears from outside only through the timers of its clock, so a process whose clock is frozen is frozen.
 
-import type { Cancel, Clock, SleepOptions } from "../../../../src/clock.ts";
+import {
+  type Cancel,
+  type Clock,
+  sleepBySchedule,
+  type SleepOptions,
+} from "../../../../src/clock.ts";
 import type { Log } from "../../../../src/log.ts";
 import { LoopGroup } from "../../../../src/group/loop_group.ts";
 import type { DrainReport } from "../../../../src/lifecycle/drain_report.ts";
@@ -79,19 +84,8 @@ export class ProcessClock implements Clock {
     return this.#base.monotonic();
   }
 
-  async sleep(ms: number, { signal }: SleepOptions = {}): Promise<void> {
-    signal?.throwIfAborted();
-    await new Promise<void>((resolve, reject) => {
-      const abort = () => {
-        cancel();
-        reject(signal?.reason);
-      };
-      const cancel = this.schedule(ms, () => {
-        signal?.removeEventListener("abort", abort);
-        resolve();
-      });
-      signal?.addEventListener("abort", abort, { once: true });
-    });
+  sleep(ms: number, options?: SleepOptions): Promise<void> {
+    return sleepBySchedule(this, ms, options);
   }
 
   schedule(ms: number, task: () => void): Cancel {
