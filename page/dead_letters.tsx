@@ -6,17 +6,9 @@ import type { LetterStatus, MailboxStatus, Status } from "../src/health/status.t
 import { type Access, type Outcome, send } from "./client.ts";
 import { useAll } from "./find.tsx";
 import { count, moment, plain, several } from "./format.ts";
-import {
-  type Action,
-  type ActionAnswer,
-  changed,
-  type Entry,
-  Filters,
-  List,
-  listPath,
-  Locked,
-  submit,
-} from "./list.tsx";
+import { type Action, type ActionAnswer, changed, type Entry, List } from "./list.tsx";
+import { Filters, Locked, submit } from "./list_filters.tsx";
+import { listPath } from "./list_page.ts";
 import { Cell, Confirm, RowHeader, Section, Table } from "./parts.tsx";
 import type { Route } from "./route.ts";
 

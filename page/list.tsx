@@ -1,15 +1,12 @@
-// A list of messages or dead letters: filters, pages, selection, details and actions. It needs the token.
+// A list of messages or dead letters: selection, details and actions. It needs the token.
 
-import { type ComponentChildren, Fragment, type JSX, type TargetedEvent } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import type { MailboxStatus } from "../src/health/status.ts";
+import { type ComponentChildren, Fragment, type JSX } from "preact";
+import { useState } from "preact/hooks";
 import { type Access, send } from "./client.ts";
 import { count, several, title } from "./format.ts";
 import { Confirm, Fact, Result, RowHeader, Table, toggled } from "./parts.tsx";
-import { hashOf, type Route } from "./route.ts";
-
-/** The entries of one page. */
-const PAGE_SIZE = 50;
+import { type Page, usePage } from "./list_page.ts";
+import type { Route } from "./route.ts";
 
 /**
  * What messages and dead letters share. The server cuts a long body, checkpoint or error: `bodyText` is then its
@@ -43,12 +40,6 @@ export interface ActionAnswer {
   readonly missing?: readonly string[];
 }
 
-interface ListAnswer<T> {
-  readonly messages?: readonly T[];
-  readonly letters?: readonly T[];
-  readonly next?: number;
-}
-
 /** Properties of {@linkcode List}. */
 export interface ListProps<T> extends Access {
   readonly token: string;
@@ -65,12 +56,6 @@ export interface ListProps<T> extends Access {
   readonly actions: readonly Action<T>[];
   /** Further buttons. They report their result. */
   readonly more?: (report: (text: string) => void) => ComponentChildren;
-}
-
-/** Returns the path of a list on the server. */
-export function listPath({ view, mailbox = "", filters }: Route): string {
-  const set = Object.entries(filters).filter(([, value]) => value !== "");
-  return `${view}?${new URLSearchParams([["mailbox", mailbox], ...set])}`;
 }
 
 /** Returns how many entries an action has changed. */
@@ -207,82 +192,6 @@ export function List<T extends Entry>(props: ListProps<T>): JSX.Element {
   );
 }
 
-interface Loaded<T> {
-  readonly entries: readonly T[];
-  /** How many entries are before these. */
-  readonly skip: number;
-  readonly busy: boolean;
-  /** The place of the next page; undefined on the last one. */
-  readonly next?: number | undefined;
-  /** How many entries were searched without a match. */
-  readonly searched: number;
-  readonly why?: string;
-}
-
-const NOTHING = { entries: [], skip: 0, busy: false, searched: 0 } as const;
-
-interface Page<T> extends Loaded<T> {
-  reload(): void;
-  /** Goes to the next page, or back. */
-  turn(to: "next" | "previous"): void;
-}
-
-/** Loads a page. With a filter it searches on until it has found something. */
-function usePage<T extends Entry>({ route, token, onToken }: ListProps<T>): Page<T> {
-  const [skips, setSkips] = useState<readonly number[]>([0]);
-  const [loads, setLoads] = useState(0);
-  const [loaded, setLoaded] = useState<Loaded<T>>({ ...NOTHING, busy: true });
-  const skip = skips.at(-1)!;
-  const load = async (isCurrent: () => boolean) => {
-    setLoaded((last) => ({ ...last, busy: true }));
-    // An id is found at once, however many messages there are.
-    const found = skip === 0 ? await lookUp<T>(route, token) : undefined;
-    if (!isCurrent()) return;
-    if (found) return setLoaded({ ...NOTHING, entries: [found] });
-    for (let from = skip;;) {
-      const path = `${listPath(route)}&skip=${from}&limit=${PAGE_SIZE}`;
-      const outcome = await send<ListAnswer<T>>("GET", path, token);
-      if (!isCurrent()) return;
-      if (outcome.kind === "refused") return onToken(undefined);
-      if (outcome.kind === "failed") {
-        return setLoaded({ ...NOTHING, why: outcome.why });
-      }
-      const { messages, letters, next } = outcome.answer;
-      const entries = messages ?? letters ?? [];
-      if (entries.length > 0 || next === undefined || next <= from) {
-        // Another process may have emptied the last page.
-        if (entries.length === 0 && skips.length > 1) return setSkips(skips.slice(0, -1));
-        return setLoaded({ ...NOTHING, entries, skip, next });
-      }
-      setLoaded({ ...NOTHING, busy: true, searched: next });
-      from = next;
-    }
-  };
-  useEffect(() => {
-    let current = true;
-    load(() => current);
-    return () => void (current = false);
-  }, [skips, loads]);
-  return {
-    ...loaded,
-    reload: () => setLoads((last) => last + 1),
-    turn: (to) => {
-      if (loaded.busy) return;
-      if (to === "previous") setSkips(skips.slice(0, -1));
-      else if (loaded.next !== undefined) setSkips([...skips, loaded.next]);
-    },
-  };
-}
-
-/** Returns the message whose id is the searched text, if there is one. */
-async function lookUp<T>({ view, mailbox = "", filters }: Route, token: string) {
-  const { find = "", state = "" } = filters;
-  if (view !== "messages" || find === "" || state !== "") return undefined;
-  const path = `messages/${encodeURIComponent(find)}?mailbox=${encodeURIComponent(mailbox)}`;
-  const outcome = await send<T>("GET", path, token);
-  return outcome.kind === "done" ? outcome.answer : undefined;
-}
-
 function Pager<T>(
   { page, filtered, total }: {
     readonly page: Page<T>;
@@ -368,75 +277,5 @@ function Text(
       </figcaption>
       <pre role="group" aria-label={title(field)} tabIndex={0}>{text}</pre>
     </figure>
-  );
-}
-
-/** Shows the choice of a mailbox and the filters. Each change goes into the address. */
-export function Filters(
-  { route, mailboxes, countOf, children }: {
-    readonly route: Route & { readonly mailbox: string };
-    readonly mailboxes: readonly MailboxStatus[];
-    readonly countOf: (mailbox: MailboxStatus) => number | undefined;
-    /** Filters besides the text. They submit the form by {@linkcode submit}. */
-    readonly children: ComponentChildren;
-  },
-): JSX.Element {
-  const { view, mailbox, filters: { find = "" } } = route;
-  const [text, setText] = useState(find);
-  useEffect(() => setText(find), [find]);
-  const names = mailboxes.map(({ name }) => name);
-  const apply = (event: TargetedEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const { mailbox = "", ...filters } = Object.fromEntries(new FormData(event.currentTarget));
-    location.hash = hashOf({
-      view,
-      mailbox: String(mailbox),
-      filters: filters as Record<string, string>,
-    });
-  };
-  return (
-    <form class="toolbar filters" onSubmit={apply}>
-      <label>
-        Mailbox{" "}
-        <select name="mailbox" value={mailbox} onChange={submit}>
-          {!names.includes(mailbox) && <option key="" value={mailbox}>{mailbox}</option>}
-          {mailboxes.map((it) => (
-            <option key={it.name} value={it.name}>
-              {it.name} ({countOf(it) === undefined ? "–" : count(countOf(it)!)})
-            </option>
-          ))}
-        </select>
-      </label>
-      {children}
-      <label class="find">
-        <span class="unseen">Find by id, key, headers or body</span>
-        <input
-          type="search"
-          name="find"
-          placeholder="Id, key, headers or body"
-          value={text}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-      </label>
-      <button type="submit">Find</button>
-    </form>
-  );
-}
-
-/** Submits the form of a changed field. */
-export function submit({ currentTarget }: TargetedEvent<HTMLSelectElement>): void {
-  currentTarget.form?.requestSubmit();
-}
-
-/** Says why there is no list: no token configured, or not entered yet. */
-export function Locked(
-  { controls, what }: { readonly controls: boolean; readonly what: string },
-): JSX.Element {
-  return (
-    <p class="more">
-      {controls
-        ? `Unlock the controls to ${what}.`
-        : `This process has no token. Set health.token to ${what}.`}
-    </p>
   );
 }
