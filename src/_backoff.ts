@@ -1,5 +1,5 @@
 import { checkDuration, MAX_VISIBILITY_MS } from "./_checks.ts";
-import { systemRandom } from "./random.ts";
+import { type Random, systemRandom } from "./random.ts";
 
 /** The pauses before retries, in milliseconds from 0 to 43 200 000 (12 hours). */
 export interface BackoffOptions {
@@ -38,8 +38,8 @@ export function backoffMs(
   attempt: number,
   minMs: number,
   maxMs: number,
-  random: () => number = systemRandom.number,
+  random: Random = systemRandom,
 ): number {
   const longest = Math.min(maxMs, minMs * 2 ** Math.min(attempt - 1, MAX_DOUBLINGS));
-  return longest / 2 + random() * longest / 2;
+  return longest / 2 + random.number() * longest / 2;
 }

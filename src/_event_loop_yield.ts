@@ -36,7 +36,7 @@ export class EventLoopYield {
     if (this.#over === undefined) {
       this.#beganAt = this.#clock.now();
       this.#steps = 0;
-      this.#over = nextTurn().then(() => void (this.#over = undefined));
+      this.#over = nextTurn(this.#clock).then(() => void (this.#over = undefined));
       return undefined;
     }
     // The wall clock is cheaper to read than the monotonic one; MAX_STEPS bounds the turn if it steps.

@@ -26,6 +26,11 @@ export interface Clock {
   sleep(ms: number, options?: SleepOptions): Promise<void>;
   /** Calls `task` once after `ms` milliseconds, never for `Infinity`. Returns a function that cancels it. */
   schedule(ms: number, task: () => void): Cancel;
+  /**
+   * Resolves in the next turn of the event loop. A clock that decides when code runs, such as that of a
+   * simulated process, has one. @default {the event loop of the runtime}
+   */
+  nextTurn?(): Promise<void>;
 }
 
 /** The longest timer of the runtimes; they run a longer one after 1 ms. */
@@ -69,9 +74,9 @@ export async function sleepBySchedule(
   });
 }
 
-/** Resolves in the next turn of the event loop. */
-export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
+/** Resolves in the next turn of the event loop, or when `clock` says so. */
+export function nextTurn(clock?: Clock): Promise<void> {
+  return clock?.nextTurn?.() ?? new Promise((resolve) => {
     // Browsers have no setImmediate.
     if (typeof setImmediate === "function") setImmediate(resolve);
     else setTimeout(resolve, 0);

@@ -139,6 +139,7 @@ class Agent<I, O> {
     this.#answering = new Answering({
       clock,
       log,
+      random: options.random,
       nameOf: ({ requestId }) => `request ${requestId}`,
       instead: ({ output: _, ...result }, error) => ({ ...result, error: resultError(error) }),
     });

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { pollNowAndThen } from "../engines/_kit/wake_ups.ts";
 import type { Log } from "../log.ts";
+import type { Random } from "../random.ts";
 import type { BoardStore, StoredMember } from "./board_store.ts";
 import type { MemberRecord } from "./member_state.ts";
 
@@ -13,6 +14,7 @@ export interface BoardWatchOptions {
   readonly pollIntervalMs: number;
   readonly toRecord: (stored: StoredMember) => MemberRecord;
   readonly clock: Clock;
+  readonly random: Random;
   readonly log: Log;
 }
 
@@ -82,7 +84,7 @@ export class BoardWatch {
   }
 
   #begin(): void {
-    const { store, clock, pollIntervalMs } = this.#options;
+    const { store, clock, pollIntervalMs, random } = this.#options;
     const stopWaking = store.onWake((agentIds) => {
       if (agentIds === undefined) return void this.poll();
       for (const id of agentIds) this.#named.add(id);
@@ -91,7 +93,7 @@ export class BoardWatch {
     const stopPolling = pollNowAndThen(clock, pollIntervalMs, () => {
       this.#cursor = undefined; // the next poll reads everything
       void this.poll();
-    });
+    }, random);
     this.#stop = () => {
       stopWaking();
       stopPolling();

@@ -4,6 +4,7 @@ import { errorText } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { SerializationError } from "../mailbox/errors.ts";
+import { type Random, systemRandom } from "../random.ts";
 import { type BoardListener, BoardWatch } from "./_board_watch.ts";
 import {
   type BoardEntry,
@@ -31,6 +32,8 @@ export interface BoardOptions {
   readonly pollIntervalMs?: number;
   /** Measures polls and ages. @default {systemClock} */
   readonly clock?: Clock;
+  /** The source of message ids and of the times between polls. @default {systemRandom} */
+  readonly random?: Random;
   /** Receives failed reads, after which watchers retry. @default {libraryLog} */
   readonly log?: Log;
 }
@@ -73,6 +76,8 @@ export class Board implements AsyncDisposable {
   readonly staleAfterMs: number;
   /** Measures polls and ages. */
   readonly clock: Clock;
+  /** The source of message ids and of the times between polls. */
+  readonly random: Random;
   /** Receives failed reads. */
   readonly log: Log;
   readonly #store: BoardStore;
@@ -85,6 +90,7 @@ export class Board implements AsyncDisposable {
   /** Creates a board in `store`, or in memory. It reads and writes nothing before its first use. */
   constructor(options: BoardOptions & { readonly store?: BoardStore } = {}) {
     this.clock = options.clock ?? systemClock;
+    this.random = options.random ?? systemRandom;
     this.log = safeLog(options.log);
     this.staleAfterMs = checkInterval("staleAfterMs", options.staleAfterMs ?? 30_000);
     this.#store = options.store ?? new MemoryStore({ clock: this.clock });
@@ -93,6 +99,7 @@ export class Board implements AsyncDisposable {
       pollIntervalMs: checkInterval("pollIntervalMs", options.pollIntervalMs ?? 5_000),
       toRecord: (stored) => this.#record(stored),
       clock: this.clock,
+      random: this.random,
       log: this.log,
     });
   }

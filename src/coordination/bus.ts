@@ -45,7 +45,7 @@ export class Bus implements MemberBus, AsyncDisposable {
   readonly #openInbox: (agentId: string) => Mailbox<BusMessage> | Promise<Mailbox<BusMessage>>;
   readonly #inboxes = new Map<string, Promise<Mailbox<BusMessage>>>();
   readonly #members = new Map<string, Member>();
-  readonly #nextId = messageIds();
+  readonly #nextId: (nowMs: number) => string;
   readonly #peers: Peers;
   #cancelTouch: Cancel | undefined;
   #closed = false;
@@ -54,6 +54,7 @@ export class Bus implements MemberBus, AsyncDisposable {
   constructor(options: BusOptions) {
     const { board } = options;
     this.board = board;
+    this.#nextId = messageIds(board.random);
     this.#openInbox = options.openInbox ??
       ((agentId) => new InMemoryMailbox<BusMessage>(agentId, { clock: board.clock }));
     this.#peers = new Peers(board, () => this.members);

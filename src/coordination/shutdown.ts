@@ -74,7 +74,7 @@ export class JointStop {
   }
 
   async #stop(): Promise<readonly ShutdownReport[]> {
-    await nextTurn();
+    await nextTurn(this.#requests[0]?.member.bus.board.clock);
     const { visibilityTimeoutMs } = this.#options;
     const requests = this.#requests.map((it) => ({ visibilityTimeoutMs, ...it }));
     const options = { ...this.#options, timeoutMs: this.#timeoutMs };

@@ -8,6 +8,7 @@ import type { Log } from "../log.ts";
 import type { Envelope } from "../mailbox/envelope.ts";
 import { isMailboxError, type MailboxErrorName } from "../mailbox/errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Random } from "../random.ts";
 import type { Schedule } from "./schedule.ts";
 import { type CatchUp, type CronSlot, isoTime, slotId } from "./slot.ts";
 import type { SlotRecord } from "./_slot_record.ts";
@@ -49,6 +50,7 @@ export interface CronRunConfig<T, R> {
   readonly envelope: Envelope;
   readonly dedupMs: number;
   readonly clock: Clock;
+  readonly random: Random;
   readonly log: Log;
   readonly rest: () => void;
   readonly admission: (stopping: AbortSignal) => Promise<void>;
@@ -248,7 +250,7 @@ export class CronRun<T, R> {
 
   /** Logs the failures number 1, 2, 4, 8 and so on, and returns the pause. Throws what no retry repairs. */
   #pauseAfter(error: unknown): number {
-    const { log, name, mailbox } = this.#config;
+    const { log, name, mailbox, random } = this.#config;
     if (error instanceof BodyError) throw error.cause;
     const isInvalid = error instanceof TypeError || error instanceof RangeError;
     if (isInvalid || FATAL.some((it) => isMailboxError(error, it))) throw error;
@@ -261,7 +263,7 @@ export class CronRun<T, R> {
         error,
       });
     }
-    return backoffMs(failures, PAUSE_MS.min, PAUSE_MS.max);
+    return backoffMs(failures, PAUSE_MS.min, PAUSE_MS.max, random);
   }
 
   async #sleep(ms: number): Promise<void> {

@@ -118,6 +118,7 @@ export class CronLoop<T, R = unknown> extends BaseLoop {
       envelope: envelopeOf(options as EnvelopeOptions<never>),
       dedupMs,
       clock: this.clock,
+      random: this.random,
       log: safeLog(options.log),
       rest: () => this.heartbeat.rest(),
       admission: (stopping) => this.admission(stopping),

@@ -153,6 +153,7 @@ class TrialHandler<I, O, E> {
     this.#answering = new Answering({
       clock: this.#clock,
       log: this.#log,
+      random: options.random,
       to: results,
       noAddress: "Send it with `replyTo`, or pass `results` to the EvalLoop",
       nameOf: (result) => `sample ${trialIdOf(result)}`,

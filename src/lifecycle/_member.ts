@@ -1,6 +1,7 @@
 import { deferred } from "../_promises.ts";
 import type { Clock } from "../clock.ts";
 import type { CancelledError } from "../errors.ts";
+import type { Random } from "../random.ts";
 import { type Deadline, endsWithin } from "./deadline.ts";
 import type { LoopReport } from "./drain_report.ts";
 import type { LoopState } from "./group_events.ts";
@@ -29,6 +30,7 @@ export class Member {
   readonly done: Promise<void>;
   readonly #finish: () => void;
   readonly #clock: Clock;
+  readonly #random: Random;
   readonly #restarts: RestartBudget | undefined;
   readonly #events: MemberEvents;
   /** Ends a backoff; undefined for a loop that is not restarted. */
@@ -42,7 +44,7 @@ export class Member {
 
   constructor(
     loop: Runnable,
-    clock: Clock,
+    { clock, random }: { readonly clock: Clock; readonly random: Random },
     restarts: RestartBudget | undefined,
     events: MemberEvents,
   ) {
@@ -51,6 +53,7 @@ export class Member {
     this.done = promise;
     this.#finish = resolve;
     this.#clock = clock;
+    this.#random = random;
     this.#restarts = restarts;
     this.#stopping = restarts && new AbortController();
     this.#events = events;
@@ -121,7 +124,7 @@ export class Member {
       this.error = error;
     }
     if (this.#restarts === undefined || this.#stopRequestedAt !== undefined) return "failed";
-    const pauseMs = this.#restarts.nextPauseMs(this.#clock.monotonic());
+    const pauseMs = this.#restarts.nextPauseMs(this.#clock.monotonic(), this.#random);
     if (pauseMs === undefined) return "failed";
 
     this.#enter("backing_off");

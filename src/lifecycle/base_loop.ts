@@ -2,6 +2,7 @@ import { checkDuration, show } from "../_checks.ts";
 import { type Deferred, deferred, onAbort, settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { CancelledError, TerminatingError } from "../errors.ts";
+import { type Random, systemRandom } from "../random.ts";
 import { endsWithin } from "./deadline.ts";
 import { isInside, runInside } from "./_inside.ts";
 import { isInspected } from "./process_share.ts";
@@ -24,6 +25,8 @@ export interface LoopOptions {
   readonly shutdownTimeoutMs?: number;
   /** The source of time and timers. @default {systemClock} */
   readonly clock?: Clock;
+  /** The source of jitter. @default {systemRandom} */
+  readonly random?: Random;
 }
 
 /** What the `work` of a loop gets from the loop. */
@@ -80,6 +83,8 @@ export abstract class BaseLoop implements Runnable {
   readonly heartbeat: Heartbeat;
   /** The source of time and timers. */
   protected readonly clock: Clock;
+  /** The source of jitter. */
+  protected readonly random: Random;
   readonly #inFlight = new Set<Work>();
   #run: Run | undefined;
   #stopped = false;
@@ -97,6 +102,7 @@ export abstract class BaseLoop implements Runnable {
     this.shutdownTimeoutMs = options.shutdownTimeoutMs;
     checkDuration("shutdownTimeoutMs", options.shutdownTimeoutMs ?? Infinity);
     this.clock = options.clock ?? systemClock;
+    this.random = options.random ?? systemRandom;
     this.heartbeat = new Heartbeat(this.clock);
     // Bound, so that `coordinator.register(loop.shutdown)` works.
     this.shutdown = this.shutdown.bind(this);

@@ -10,7 +10,7 @@ import {
 import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
-import { systemRandom } from "../random.ts";
+import { type Random, systemRandom } from "../random.ts";
 import { defaultRuntime, type Runtime } from "../runtime.ts";
 import {
   checkRunnable,
@@ -55,7 +55,7 @@ export class RestartBudget {
   }
 
   /** Returns the pause before a restart after a failure at `now`, or undefined for no restart. */
-  nextPauseMs(now: number, random: () => number = systemRandom.number): number | undefined {
+  nextPauseMs(now: number, random: Random): number | undefined {
     this.#failures = [...this.#failures.filter((at) => now - at < this.#withinMs), now];
     const recent = this.#failures.length;
     if (recent > this.#maxRestarts) return undefined;
@@ -100,6 +100,8 @@ export interface BaseGroupOptions {
   readonly runtime?: Runtime;
   /** The source of time and timers. @default {systemClock} */
   readonly clock?: Clock;
+  /** The source of jitter. @default {systemRandom} */
+  readonly random?: Random;
   /** Where the group logs problems and failures. @default {libraryLog} */
   readonly log?: Log;
 }
@@ -130,6 +132,7 @@ export interface GroupConfig {
   /** Called when a run begins, so that a group can be created without a runtime. */
   readonly runtime: () => Runtime;
   readonly clock: Clock;
+  readonly random: Random;
   readonly log: Log;
 }
 
@@ -157,6 +160,7 @@ export function groupConfig(loops: readonly Runnable[], options: BaseGroupOption
     resources: checkResources(options.resources ?? []),
     runtime: () => runtime ?? defaultRuntime(),
     clock: options.clock ?? systemClock,
+    random: options.random ?? systemRandom,
     log: safeLog(options.log),
   };
   if (config.unreadyDelayMs > 0 && config.unreadyDelayMs >= config.shutdownTimeoutMs) {

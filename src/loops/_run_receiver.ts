@@ -104,12 +104,12 @@ export class RunReceiver<T, R> {
 
   /** Logs the failures number 1, 2, 4, 8 and so on. */
   async #pauseAfter(error: unknown): Promise<void> {
-    const { clock, log, mailbox } = this.#config;
+    const { clock, log, mailbox, random } = this.#config;
     const failures = ++this.#failures;
     if (Number.isInteger(Math.log2(failures))) {
       log.warn("receive failed; trying again", { mailbox: mailbox.name, failures, error });
     }
-    const pauseMs = backoffMs(failures, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max);
+    const pauseMs = backoffMs(failures, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max, random);
     await clock.sleep(pauseMs, { signal: this.#run.stopping }).catch(() => {
       // A stop began: there is nothing more to receive.
     });

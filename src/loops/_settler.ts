@@ -275,9 +275,9 @@ export class Settler<T, R> {
 
   /** Returns false when no time is left for another attempt. */
   async #pauseAfter(attempt: number): Promise<boolean> {
-    const { clock } = this.#config;
+    const { clock, random } = this.#config;
     const signal = this.#signal;
-    const ms = backoffMs(attempt, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max);
+    const ms = backoffMs(attempt, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max, random);
     const pause = attempt < ATTEMPTS ? clock.sleep(ms) : clock.sleep(ms, { signal });
     return await pause.then(() => true, () => false);
   }

@@ -5,6 +5,7 @@ import type { Log } from "../log.ts";
 import { checkOpen } from "../mailbox/envelope.ts";
 import { isMailboxError, type MailboxErrorName } from "../mailbox/errors.ts";
 import type { DeadLetterReason, Message, ReplyMailbox } from "../mailbox/mailbox.ts";
+import type { Random } from "../random.ts";
 import { DeadLetterError } from "./_dead_letter_error.ts";
 import { progressOf, type Remembered, SavedAnswers } from "./_saved_answers.ts";
 import type { HandlerContext } from "./handler.ts";
@@ -15,6 +16,7 @@ export type { Remembered } from "./_saved_answers.ts";
 export interface AnsweringOptions<R> {
   readonly clock: Clock;
   readonly log: Log;
+  readonly random?: Random | undefined;
   /** Returns the name of a result for logs, as in `request 7`. */
   readonly nameOf: (result: R) => string;
   /** Returns the answer to send when the result cannot be sent, for example because it is too large. */
@@ -180,7 +182,7 @@ export class Answering<R> {
     cause: unknown,
     times: number,
   ): RetryLaterError {
-    const delayMs = backoffMs(times, UNSENT_PAUSE_MS.min, UNSENT_PAUSE_MS.max);
+    const delayMs = this.#pauseMs(times, UNSENT_PAUSE_MS);
     this.#options.log.warn(`${what}; trying again later`, { id, times, delayMs, error: cause });
     return new RetryLaterError(`Message ${id}: ${what}`, { cause, delayMs });
   }
@@ -220,8 +222,12 @@ export class Answering<R> {
     }
   }
 
+  #pauseMs(attempt: number, { min, max }: { readonly min: number; readonly max: number }): number {
+    return backoffMs(attempt, min, max, this.#options.random);
+  }
+
   async #pauseAfter(attempt: number): Promise<void> {
-    await this.#options.clock.sleep(backoffMs(attempt, REPLY_PAUSE_MS.min, REPLY_PAUSE_MS.max));
+    await this.#options.clock.sleep(this.#pauseMs(attempt, REPLY_PAUSE_MS));
   }
 }
 

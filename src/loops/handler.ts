@@ -5,6 +5,7 @@ import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
 import type { DeadLetterPolicy } from "../mailbox/dead_letters.ts";
 import type { DeadLetterReason, Message, NackOptions } from "../mailbox/mailbox.ts";
+import type { Random } from "../random.ts";
 import { describeIssues, type StandardSchema, withBody } from "./schema.ts";
 import { isDeadLetterError } from "./_dead_letter_error.ts";
 import { Steps } from "./_steps.ts";
@@ -178,6 +179,7 @@ export interface HandlerOptions<T, R> {
   readonly backoff: Required<BackoffOptions>;
   /** The longest delay of a nack. */
   readonly maxDelayMs: number;
+  readonly random: Random;
   readonly log: Log;
 }
 
@@ -211,7 +213,7 @@ export async function handle<T, R>(
 function afterFailure<T, R>(
   message: Message<T, R>,
   context: MessageContext,
-  { policy, log, maxDelayMs, ...defaults }: HandlerOptions<T, R>,
+  { policy, log, maxDelayMs, random, ...defaults }: HandlerOptions<T, R>,
   error: unknown,
 ): Decision {
   const { id, deliveryCount: attempt } = message;
@@ -225,7 +227,7 @@ function afterFailure<T, R>(
   const { minMs, maxMs } = message.backoff === undefined
     ? defaults.backoff
     : checkBackoff(message.backoff, defaults.backoff);
-  const backoff = backoffMs(attempt, minMs, maxMs);
+  const backoff = backoffMs(attempt, minMs, maxMs, random);
   if (isRetryLaterError(error)) {
     const delayMs = Math.min(error.delayMs ?? backoff, maxDelayMs);
     const pauseMs = error.pauseQueue ? delayMs : undefined;

@@ -173,6 +173,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       backoff,
       durations: new DurationHistogram(),
       clock: this.clock,
+      random: this.random,
       heartbeat: this.heartbeat,
       log,
       admission: (stopping) => this.paused ? this.admission(stopping) : undefined,

@@ -4,7 +4,7 @@ import { onAbort } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
-import { systemRandom } from "../random.ts";
+import { type Random, systemRandom } from "../random.ts";
 import type { Engine } from "./engine.ts";
 import { InvalidParameterError, MailboxClosedError, RequestTimeoutError } from "./errors.ts";
 import type {
@@ -69,6 +69,7 @@ export class Requests<T, R> {
   readonly #engine: Engine<unknown>;
   readonly #replies: Mailbox<R>;
   readonly #clock: Clock;
+  readonly #random: Random;
   readonly #log: Log;
   readonly #pending = new Map<string, Pending<R>>();
   readonly #idPrefix: string;
@@ -87,7 +88,8 @@ export class Requests<T, R> {
     this.#engine = engine as Engine<unknown>;
     this.#clock = options.clock ?? systemClock;
     this.#log = safeLog(options.log);
-    const id = (options.random ?? systemRandom).id();
+    this.#random = options.random ?? systemRandom;
+    const id = this.#random.id();
     this.#idPrefix = `${id}-`;
     this.#replies = open(`${replyPrefix(mailbox.name)}${id.slice(0, REPLY_ID_LENGTH)}`);
     this.#deleteOrphans();
@@ -176,7 +178,9 @@ export class Requests<T, R> {
           failures,
           error,
         });
-        await this.#clock.sleep(backoffMs(failures, PAUSE_MS.min, PAUSE_MS.max), { signal })
+        await this.#clock.sleep(backoffMs(failures, PAUSE_MS.min, PAUSE_MS.max, this.#random), {
+          signal,
+        })
           .catch(() => {}); // no request waits any more
       }
     }

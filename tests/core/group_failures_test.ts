@@ -4,6 +4,7 @@ import { RestartBudget } from "../../src/lifecycle/group_options.ts";
 import { GroupFailedError } from "../../src/lifecycle/drain_report.ts";
 import type { Runnable } from "../../src/lifecycle/runnable.ts";
 import { Bench } from "./_group.ts";
+import { systemRandom } from "../../src/random.ts";
 
 describe("a loop that fails", () => {
   it("a failed loop stops the others gracefully, and run() rejects with all errors and the report", async () => {
@@ -75,13 +76,18 @@ describe("a loop that fails", () => {
 
   it("occasional failures are restarted for ever", () => {
     const budget = new RestartBudget({ maxRestarts: 2, withinMs: 1_000 });
-    for (let now = 0; now < 100_000; now += 600) assert(budget.nextPauseMs(now) !== undefined);
-    assertEquals(budget.nextPauseMs(99_601), undefined, "a third within a second");
+    for (let now = 0; now < 100_000; now += 600) {
+      assert(budget.nextPauseMs(now, systemRandom) !== undefined);
+    }
+    assertEquals(budget.nextPauseMs(99_601, systemRandom), undefined, "a third within a second");
   });
 
   it("the delay before a restart is at most maxBackoffMs", () => {
     const budget = new RestartBudget({ maxRestarts: Infinity, maxBackoffMs: 400 });
-    const pauses = Array.from({ length: 6 }, () => budget.nextPauseMs(0, () => 1));
+    const pauses = Array.from(
+      { length: 6 },
+      () => budget.nextPauseMs(0, { ...systemRandom, number: () => 1 }),
+    );
     assertEquals(pauses, [100, 200, 400, 400, 400, 400]);
   });
 

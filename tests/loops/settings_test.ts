@@ -9,6 +9,7 @@ import { redrive } from "../../src/loops/redrive.ts";
 import { DeadLetterPolicy } from "../../src/mailbox/dead_letters.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { FakeRuntime } from "../../src/testing/mod.ts";
+import { systemRandom } from "../../src/random.ts";
 
 const TWELVE_HOURS_MS = 43_200_000;
 const TEXT = "5" as unknown as number;
@@ -77,7 +78,7 @@ describe("The backoff of a failed message", () => {
   it("is a number at every attempt", () => {
     for (const attempt of [1, 2, 1_024, 1_025, 5_000, Infinity]) {
       assertEquals(backoffMs(attempt, 0, 60_000), 0);
-      const ms = backoffMs(attempt, 1, 60_000, () => 1);
+      const ms = backoffMs(attempt, 1, 60_000, { ...systemRandom, number: () => 1 });
       assert(ms > 0 && ms <= 60_000, `${ms} at attempt ${attempt}`);
     }
   });

@@ -45,7 +45,7 @@ export class PendingCalls {
     const settle = async () => {
       do {
         await Promise.allSettled(this.#calls);
-        await nextTurn(); // a caller that has just received messages releases them in this turn
+        await nextTurn(clock); // a caller that has just received messages releases them in this turn
       } while (this.#calls.size > 0);
     };
     await settlesWithin(settle(), timeoutMs, clock);

@@ -26,9 +26,10 @@ export function wakeUps(
   clock: Clock,
   pollIntervalMs: number,
   listener: () => void,
+  random: Random = systemRandom,
 ): () => void {
   const stopListening = listen(listener);
-  const stopPolling = pollNowAndThen(clock, pollIntervalMs, listener);
+  const stopPolling = pollNowAndThen(clock, pollIntervalMs, listener, random);
   return () => {
     stopListening();
     stopPolling();

@@ -156,7 +156,7 @@ export class Streams {
         if (!isTransient(error)) throw error;
         const { jetstream = false } = client.info ?? { jetstream: true };
         if (error.code === NO_RESPONDERS && !jetstream) throw error; // the server says that it has none
-        const pauseMs = backoffMs(attempt, RETRY_MIN_MS, RETRY_MAX_MS, () => random.number());
+        const pauseMs = backoffMs(attempt, RETRY_MIN_MS, RETRY_MAX_MS, random);
         if (clock.monotonic() - startedAt + pauseMs > callTimeoutMs) {
           const text = `${error.text} (${attempt} attempts in ${callTimeoutMs} ms)`;
           throw new JetStreamError(this.#queue.what("open"), error.code, text);
