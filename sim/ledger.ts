@@ -1,0 +1,395 @@
+// What has become of each message, as the server and the handlers see it, and the rules about it.
+
+import type { Entry } from "../src/mailbox/engine.ts";
+import { isInnocent, type Job } from "./jobs.ts";
+import type { Link } from "./link.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Held, Server, SettlementKind } from "./server.ts";
+import { type Timeline, Violation } from "./timeline.ts";
+
+/** A message that waits this long beside an idle worker was forgotten. */
+const IDLE_WAIT_MS = 1_500;
+
+/** A message is dead-lettered unhandled after so many lost leases, at the least. */
+const SPENT_AFTER = 4;
+
+/** The right to settle a message. */
+interface Lease {
+  readonly handle: string;
+  readonly link: Link;
+  readonly since: number;
+  until: number;
+}
+
+/** A call of a handler. */
+export interface Handling {
+  readonly handle: string;
+  readonly link: Link;
+  readonly deliveredAt: number;
+  readonly startedAt: number;
+  outcome: "running" | "done" | "failed" | "cancelled" | "settled";
+}
+
+/** Everything that is known of a message. */
+export interface Tracked {
+  readonly queue: string;
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly job: Job;
+  readonly number: number;
+  readonly isDelayed: boolean;
+  readonly expiresAt: number;
+  place: "stored" | "acknowledged" | "dead" | "cancelled";
+  lease: Lease | undefined;
+  readonly handlings: Handling[];
+  /** Since when it could be delivered; undefined while it is hidden or blocked. */
+  visibleSince: number | undefined;
+  /** How many leases ended unsettled because of an injected fault, and because of poison. */
+  lostLeases: number;
+  failures: number;
+  readonly savedSteps: Set<string>;
+}
+
+/** Follows all messages. A step that breaks a rule throws a {@linkcode Violation} from `check`. */
+export class Ledger {
+  readonly #scheduler: Scheduler;
+  readonly #timeline: Timeline;
+  readonly #messages = new Map<string, Tracked>();
+  readonly #stored = new Map<string, Set<Tracked>>();
+  readonly #dead = new Map<string, number>();
+  readonly #lines = new Map<string, Set<Tracked>>();
+  /** Since when each process waits for messages of a queue and has none. */
+  readonly #idleSince = new Map<string, Map<Link, number>>();
+  readonly #pausedUntil = new Map<string, number>();
+  readonly #settledBy = new Map<string, Link>();
+  readonly #acknowledged = new Map<Link, number>();
+  #violation: Violation | undefined;
+  #maxDeliveries = new Map<string, number>();
+
+  constructor(scheduler: Scheduler, timeline: Timeline) {
+    this.#scheduler = scheduler;
+    this.#timeline = timeline;
+  }
+
+  /** The first rule that was broken. */
+  get violation(): Violation | undefined {
+    return this.#violation;
+  }
+
+  /** All messages that were stored. */
+  get messages(): Iterable<Tracked> {
+    return this.#messages.values();
+  }
+
+  get open(): readonly Tracked[] {
+    return [...this.#stored.values()].flatMap((it) => [...it]);
+  }
+
+  find(queue: string, id: string): Tracked | undefined {
+    return this.#messages.get(`${queue}/${id}`);
+  }
+
+  /** Reports that a rule is broken. The first report counts. */
+  broken(rule: string, text: string): void {
+    if (this.#violation !== undefined) return;
+    this.#violation = new Violation(rule, text);
+    this.#timeline.add("rule", `broken: ${this.#violation.message}`);
+  }
+
+  /** Compares what the engine stores with what must be there. */
+  check(server: Server): void {
+    for (const [queue, stored] of this.#stored) {
+      const count = server.engine(queue).count();
+      if (count !== stored.size) {
+        this.broken("no loss", `queue ${queue} has ${count} messages instead of ${stored.size}`);
+      }
+      const dead = server.engine(`${queue}.dead`).count();
+      const expected = this.#dead.get(queue) ?? 0;
+      if (dead !== expected) {
+        this.broken("no loss", `queue ${queue} has ${dead} dead letters instead of ${expected}`);
+      }
+    }
+    if (this.#violation !== undefined) throw this.#violation;
+  }
+
+  sent(link: Link, queue: string, entry: Entry<string>, isStored: boolean): void {
+    const { id, key, delayMs } = entry;
+    const now = this.#scheduler.now;
+    this.#timeline.add(link.host.name, `send ${queue}/${id}${isStored ? "" : " (duplicate)"}`);
+    if (queue.endsWith(".cron")) return; // records of slots, which are replaced
+    if (!isStored) return;
+    if (this.find(queue, id) !== undefined) this.broken("stored once", `${queue}/${id} twice`);
+    const meta = entry.meta === undefined ? {} : JSON.parse(entry.meta);
+    const message: Tracked = {
+      queue,
+      id,
+      key,
+      job: JSON.parse(entry.body) as Job,
+      number: this.#messages.size,
+      isDelayed: delayMs > 0,
+      expiresAt: now + (meta.expiresInMs ?? Infinity),
+      place: "stored",
+      lease: undefined,
+      handlings: [],
+      visibleSince: undefined,
+      lostLeases: 0,
+      failures: 0,
+      savedSteps: new Set(),
+    };
+    this.#messages.set(`${queue}/${id}`, message);
+    const stored = this.#stored.get(queue) ?? new Set();
+    this.#stored.set(queue, stored.add(message));
+    if (key === undefined) {
+      message.visibleSince = now + delayMs;
+      return;
+    }
+    const line = this.#lines.get(`${queue}/${key}`) ?? new Set();
+    this.#lines.set(`${queue}/${key}`, line.add(message));
+    if (line.size === 1) message.visibleSince = now + delayMs;
+  }
+
+  delivered(held: Held, until: number): void {
+    const { queue, delivery, link, handle } = held;
+    const { now } = this.#scheduler;
+    const message = this.#find(held, "delivered");
+    if (message === undefined) return;
+    this.#timeline.add(link.host.name, `receives ${handle} (delivery ${delivery.deliveryCount})`);
+    const { lease } = message;
+    if (lease !== undefined) this.#expired(message, lease);
+    this.#checkOrder(message);
+    this.#checkIdle(message, link);
+    message.lease = { handle, link, since: now, until };
+    message.visibleSince = undefined;
+    this.#idleSince.get(queue)?.delete(link);
+  }
+
+  /** A receive has found no message. */
+  foundNone(link: Link, queue: string): void {
+    const holds = [...this.#stored.get(queue) ?? []].some(({ lease }) => lease?.link === link);
+    const idle = this.#idleSince.get(queue) ?? new Map<Link, number>();
+    this.#idleSince.set(queue, idle);
+    if (!holds && !idle.has(link)) idle.set(link, this.#scheduler.now);
+  }
+
+  /** How many messages a process has acknowledged. */
+  acknowledgedBy(link: Link): number {
+    return this.#acknowledged.get(link) ?? 0;
+  }
+
+  /** The process takes no more messages. */
+  stops(link: Link): void {
+    for (const idle of this.#idleSince.values()) idle.delete(link);
+  }
+
+  settled(held: Held, by: Link, kind: SettlementKind, done: boolean): void {
+    const { handle, link } = held;
+    const { now } = this.#scheduler;
+    const message = this.#find(held, "settled");
+    if (message === undefined) return;
+    const note = done ? "" : " (refused: the lease has expired)";
+    this.#timeline.add(by.host.name, `${kind} ${handle}${note}`);
+    const { lease } = message;
+    const isValid = lease?.handle === handle && now < lease.until;
+    if (done !== isValid) {
+      this.broken("fence", `${kind} of ${handle} was ${done ? "accepted" : "refused"}`);
+    }
+    if (!done || lease === undefined) return;
+    this.#settledBy.set(handle, link);
+    const handling = message.handlings.findLast((it) => it.handle === handle);
+    message.lease = undefined;
+    if (kind === "acknowledge") this.#onAcknowledged(message, handling, link);
+    else if (kind === "release" || kind === "nack") this.#returned(message, kind, handling, held);
+    else this.#leave(message, "dead");
+  }
+
+  deadLetter(held: Held, letter: Entry<string>): void {
+    const message = this.find(held.queue, held.delivery.id);
+    const { reason } = JSON.parse(letter.body);
+    if (message === undefined) return;
+    this.#timeline.add(held.link.host.name, `dead letter ${held.handle}: ${reason}`);
+    this.#dead.set(held.queue, (this.#dead.get(held.queue) ?? 0) + 1);
+    if (reason === "expired") {
+      if (this.#scheduler.now < message.expiresAt) {
+        this.broken("expiry", `${held.handle} had not expired`);
+      }
+      return;
+    }
+    const most = this.#maxDeliveries.get(held.queue) ?? 10;
+    const { job: { work }, failures, lostLeases } = message;
+    if (isInnocent(work) && lostLeases < most) {
+      this.broken(
+        "only failed messages are dead-lettered",
+        `${held.handle} (${work}): ${failures} failures and ${lostLeases} lost leases of ${most}`,
+      );
+    }
+    if (work === "bad" && failures + 1 < most && lostLeases < SPENT_AFTER) {
+      this.broken("attempts", `${held.handle} was dead-lettered after ${failures} of ${most}`);
+    }
+  }
+
+  /** The most deliveries of messages of a queue. */
+  allowDeliveries(queue: string, most: number): void {
+    this.#maxDeliveries.set(queue, most);
+  }
+
+  extended({ handle, queue, delivery: { id } }: Held, until: number, done: boolean): void {
+    const lease = this.find(queue, id)?.lease;
+    const isValid = lease?.handle === handle && this.#scheduler.now < lease.until;
+    if (done !== isValid) this.broken("fence", `an extension of ${handle} was ${done}`);
+    if (done && lease !== undefined) lease.until = Math.max(lease.until, until);
+  }
+
+  /** A process has asked to extend a lease that it had settled. */
+  extendedSettled(handle: string): void {
+    const link = this.#settledBy.get(handle);
+    if (link?.undisturbedSince(this.#scheduler.now - 10_000) === true) {
+      this.broken("no extension after a settlement", handle);
+    }
+  }
+
+  ownerExpired({ handle, queue, link, delivery: { id } }: Held): void {
+    const message = this.find(queue, id)!;
+    this.#timeline.add("server", `ends the lease of ${handle}`);
+    if (link.undisturbedSince(message.lease?.since ?? 0)) {
+      this.broken("live owners keep their leases", `${handle} of ${link.host.name}`);
+    }
+    link.disturb(0);
+    message.lease = undefined;
+    message.lostLeases++;
+    message.visibleSince = this.#scheduler.now;
+  }
+
+  cancelled(queue: string, id: string): void {
+    const message = this.find(queue, id);
+    this.#timeline.add("admin", `cancel ${queue}/${id}`);
+    if (message?.place === "stored") this.#leave(message, "cancelled");
+  }
+
+  paused(queue: string, forMs: number): void {
+    this.#pausedUntil.set(queue, this.#scheduler.now + forMs);
+    this.#timeline.add("admin", forMs === 0 ? `resume ${queue}` : `pause ${queue} for ${forMs} ms`);
+  }
+
+  /** A handler begins. Returns the record in which it notes how it ends. */
+  starts(link: Link, queue: string, id: string, receiptHandle: string): Handling {
+    const { now } = this.#scheduler;
+    const message = this.find(queue, id);
+    this.#timeline.add(link.host.name, `starts ${receiptHandle}`);
+    const lease = message?.lease?.handle === receiptHandle ? message.lease : undefined;
+    const deliveredAt = lease?.since ?? now;
+    const handling: Handling = {
+      handle: receiptHandle,
+      link,
+      deliveredAt,
+      startedAt: now,
+      outcome: "running",
+    };
+    if (message === undefined) return handling;
+    if (
+      lease === undefined && link.undisturbedSince(now - 60_000) && message.place !== "cancelled"
+    ) {
+      this.broken("handlers have leases", receiptHandle);
+    }
+    for (const earlier of message.handlings) {
+      const isUndisturbed = earlier.link.undisturbedSince(earlier.deliveredAt);
+      if (earlier.outcome === "done" && isUndisturbed) {
+        this.broken("handled once", `${receiptHandle} after ${earlier.handle} was done`);
+      }
+      const { dead } = earlier.link.host;
+      if (earlier.outcome === "running" && !dead && isUndisturbed) {
+        this.broken("one at a time", `${receiptHandle} beside ${earlier.handle}`);
+      }
+    }
+    message.handlings.push(handling);
+    return handling;
+  }
+
+  #onAcknowledged(message: Tracked, handling: Handling | undefined, link: Link): void {
+    this.#acknowledged.set(link, this.acknowledgedBy(link) + 1);
+    const isExpired = handling === undefined && message.expiresAt < Infinity;
+    const isDone = handling?.outcome === "done" || message.job.work === "settles";
+    if (!isDone && !isExpired) {
+      const how = handling?.outcome ?? "not started";
+      this.broken("no loss", `${message.queue}/${message.id} was acknowledged while ${how}`);
+    }
+    this.#leave(message, "acknowledged");
+  }
+
+  #returned(
+    message: Tracked,
+    kind: "release" | "nack",
+    handling: Handling | undefined,
+    { handle, link }: Held,
+  ): void {
+    if (handling?.outcome === "running" && !link.host.dead) {
+      this.broken("one at a time", `${kind} of ${handle} while its handler runs`);
+    }
+    if (handling?.outcome === "done") {
+      this.broken("handled once", `${kind} of ${handle} after its handler was done`);
+    }
+    if (kind === "nack" && handling?.outcome === "failed") message.failures++;
+    // A nack may hide the message for a while.
+    message.visibleSince = kind === "release" ? this.#scheduler.now : undefined;
+  }
+
+  #leave(message: Tracked, place: Tracked["place"]): void {
+    const { queue, key } = message;
+    message.place = place;
+    message.lease = undefined;
+    this.#stored.get(queue)?.delete(message);
+    if (key === undefined) return;
+    const line = this.#lines.get(`${queue}/${key}`)!;
+    line.delete(message);
+    const [next] = line;
+    if (next !== undefined && !next.isDelayed && next.lease === undefined) {
+      next.visibleSince = this.#scheduler.now;
+    }
+  }
+
+  /** A lease has expired, and the message is delivered again. */
+  #expired(message: Tracked, { handle, link, since, until }: Lease): void {
+    if (this.#scheduler.now < until) this.broken("one lease", `${handle} has not expired`);
+    this.#timeline.add("server", `the lease of ${handle} has expired`);
+    if (link.undisturbedSince(since)) {
+      this.broken("leases are extended", `${handle} of ${link.host.name} expired without a fault`);
+    }
+    message.lostLeases++;
+  }
+
+  #checkOrder(message: Tracked): void {
+    const { queue, key, isDelayed, number } = message;
+    if (key === undefined) return;
+    for (const other of this.#lines.get(`${queue}/${key}`)!) {
+      if (other === message) continue;
+      const isHeld = other.lease !== undefined && other.lease.until > this.#scheduler.now;
+      const comesFirst = !isDelayed && !other.isDelayed && other.number < number;
+      const wasFirst = other.handlings.length > 0;
+      if (isHeld || comesFirst || wasFirst) {
+        this.broken("order of a key", `${queue}/${message.id} before ${other.id}`);
+      }
+    }
+  }
+
+  #checkIdle({ visibleSince, queue, id }: Tracked, receiver: Link): void {
+    const { now } = this.#scheduler;
+    const pausedUntil = this.#pausedUntil.get(queue) ?? -Infinity;
+    if (visibleSince === undefined) return;
+    const since = Math.max(visibleSince, pausedUntil);
+    if (now - since < IDLE_WAIT_MS) return;
+    for (const [link, idleSince] of this.#idleSince.get(queue) ?? []) {
+      const couldTake = Math.max(since, idleSince);
+      if (now - couldTake < IDLE_WAIT_MS || !link.undisturbedSince(couldTake)) continue;
+      const name = link === receiver ? "its receiver" : link.host.name;
+      this.broken("idle workers receive", `${queue}/${id} waited ${now - since} ms beside ${name}`);
+    }
+  }
+
+  #find({ queue, handle, delivery: { id } }: Held, what: string): Tracked | undefined {
+    if (queue.endsWith(".cron")) return undefined;
+    const message = this.find(queue, id);
+    if (message?.place !== "stored" && message?.place !== undefined && what === "delivered") {
+      this.broken("no message returns", `${handle} was ${what} after it was ${message.place}`);
+    }
+    return message;
+  }
+}

@@ -1,0 +1,71 @@
+// The rules about whole runs: how processes stop, and what must be true in the end.
+
+import type { DrainReport } from "../src/lifecycle/drain_report.ts";
+import { slotId } from "../src/cron/slot.ts";
+import { EPOCH } from "./host.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Server } from "./server.ts";
+import { CRON_QUEUE, type Worker } from "./worker.ts";
+
+/** How long an idle process may take to stop: a few round trips of the slowest network. */
+const IDLE_STOP_MS = 300;
+
+/** The period of the slots. */
+const SLOT_MS = 10_000;
+
+/** Clocks of processes differ by so much at the most, and a slot may be sent so much late. */
+const SLOT_LATE_MS = 120_000;
+
+/** Checks a process that has ended. */
+export function checkStopped(
+  ledger: Ledger,
+  _server: Server,
+  { link, stop, signals, loop }: Worker,
+  report: DrainReport | undefined,
+): void {
+  if (report === undefined || stop === undefined) return;
+  const { host } = link;
+  if (!report.balanced) {
+    ledger.broken("reports balance", `${host.name}: ${JSON.stringify(report.counts)}`);
+  }
+  const isUndisturbed = link.undisturbedSince(0);
+  const stopMs = host.monotonic() - stop.at;
+  if (stop.isIdle && isUndisturbed && signals === 1 && stopMs > IDLE_STOP_MS) {
+    ledger.broken("idle processes stop immediately", `${host.name} took ${Math.round(stopMs)} ms`);
+  }
+  const isHung = report.hung.length > 0;
+  if (!isUndisturbed || signals > 1 || isHung) return;
+  const held = ledger.open.filter(({ lease }) => lease?.link === link);
+  if (held.length > 0 || loop.counts.leftToExpire > 0) {
+    const names = held.map(({ lease }) => lease!.handle).join(", ");
+    ledger.broken("a graceful stop leaves nothing", `${host.name} left ${names}`);
+  }
+  const acknowledged = ledger.acknowledgedBy(link);
+  if (report.counts.acknowledged !== acknowledged) {
+    ledger.broken(
+      "reports are true",
+      `${host.name} reports ${report.counts.acknowledged} acknowledged of ${acknowledged}`,
+    );
+  }
+}
+
+/** Checks that all messages were handled. */
+export function checkEnd(ledger: Ledger): void {
+  for (const { queue, id, job: { work } } of ledger.open) {
+    ledger.broken("handled in the end", `${queue}/${id} (${work}) is left`);
+  }
+}
+
+/** Checks that the messages of all slots were sent, from the first to the last. */
+export function checkCron(ledger: Ledger, endedAt: number): void {
+  const ids = new Set<string>();
+  for (const { queue, id } of ledger.messages) if (queue === CRON_QUEUE) ids.add(id);
+  const until = EPOCH + endedAt - SLOT_LATE_MS;
+  let first: number | undefined;
+  for (let at = EPOCH - SLOT_LATE_MS; at <= until; at += SLOT_MS) {
+    if (ids.has(slotId("cron", at))) first ??= at;
+    else if (first !== undefined) {
+      return ledger.broken("one message per slot", `${slotId("cron", at)} was not sent`);
+    }
+  }
+}

@@ -1,0 +1,261 @@
+// One simulation: a scenario from its first event to its end, with all rules checked after each step.
+
+import type { DrainReport } from "../src/lifecycle/drain_report.ts";
+import { jsonCodec } from "../src/mailbox/codec.ts";
+import { EngineMailbox } from "../src/mailbox/engine_mailbox.ts";
+import { isMailboxError } from "../src/mailbox/errors.ts";
+import { silentLog } from "../src/log.ts";
+import { seededRandom } from "../src/random.ts";
+import { SimulatedEngine } from "./engine.ts";
+import { Host } from "./host.ts";
+import type { Job } from "./jobs.ts";
+import { Ledger } from "./ledger.ts";
+import { Link } from "./link.ts";
+import { checkCron, checkEnd, checkStopped } from "./rules.ts";
+import { BUSY_MS, type PlannedFault, type PlannedMessage, type Scenario } from "./scenario.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Server } from "./server.ts";
+import { Timeline, Violation } from "./timeline.ts";
+import { QUEUE, Worker } from "./worker.ts";
+
+/** When all messages must be handled, at the latest. */
+const SETTLED_BY_MS = 1_800_000;
+
+/** How long the last stop may take. */
+const LAST_STOP_MS = 60_000;
+
+/** How often the simulation looks whether all messages are handled. */
+const LOOK_MS = 1_000;
+
+/** What a simulation was like. */
+export interface Result {
+  /** The same on every runtime. */
+  readonly hash: string;
+  readonly steps: number;
+  readonly simulatedMs: number;
+  readonly faults: number;
+  /** The rule that was broken, if one was. */
+  readonly violation: Violation | undefined;
+  readonly timeline: Timeline;
+}
+
+/** Runs a scenario. */
+export async function simulate(scenario: Scenario): Promise<Result> {
+  const simulation = new Simulation(scenario);
+  return await simulation.run();
+}
+
+class Simulation {
+  readonly #scenario: Scenario;
+  readonly #scheduler = new Scheduler();
+  readonly #timeline = new Timeline(() => this.#scheduler.now);
+  readonly #ledger = new Ledger(this.#scheduler, this.#timeline);
+  readonly #server = new Server(this.#scheduler, this.#ledger);
+  readonly #random;
+  readonly #sender: Link;
+  readonly #workers: (Worker | undefined)[];
+  readonly #outbox: EngineMailbox<Job, never, string>;
+  #starts = 0;
+  #unsent = 0;
+  /** Processes that end are not started again. */
+  #ending = false;
+
+  constructor(scenario: Scenario) {
+    this.#scenario = scenario;
+    this.#random = seededRandom(scenario.seed);
+    this.#workers = scenario.workers.map(() => undefined);
+    this.#sender = this.#connect("sender", { skewMs: 0, rate: 1 });
+    const random = seededRandom(scenario.seed + 1);
+    const parts = { link: this.#sender, server: this.#server, random, log: silentLog };
+    this.#outbox = new EngineMailbox<Job, never, string>(
+      QUEUE,
+      new SimulatedEngine(QUEUE, parts),
+      jsonCodec(),
+      { clock: this.#sender.host, random, log: silentLog },
+    );
+    for (const { maxDeliveries } of scenario.workers) {
+      this.#ledger.allowDeliveries(QUEUE, maxDeliveries);
+    }
+  }
+
+  async run(): Promise<Result> {
+    const { messages, faults, workers } = this.#scenario;
+    workers.forEach((_, i) => this.#start(i));
+    messages.forEach((it, i) => this.#scheduler.after(it.atMs, () => void this.#send(it, i)));
+    faults.forEach((it) => this.#scheduler.after(it.atMs, () => this.#inject(it)));
+    this.#scheduler.after(BUSY_MS, () => this.#lookForEnd());
+    let steps = 0;
+    let violation: Violation | undefined;
+    try {
+      steps = await this.#scheduler.run(SETTLED_BY_MS + LAST_STOP_MS, () => {
+        steps++;
+        this.#ledger.check(this.#server);
+      });
+      checkEnd(this.#ledger);
+      if (workers[0]!.cron) checkCron(this.#ledger, this.#endedAt);
+      this.#ledger.check(this.#server);
+    } catch (error) {
+      if (!(error instanceof Violation)) throw error;
+      violation = error;
+    }
+    return {
+      hash: this.#timeline.hash,
+      steps,
+      simulatedMs: this.#scheduler.now,
+      faults: faults.length,
+      violation,
+      timeline: this.#timeline,
+    };
+  }
+
+  #endedAt = 0;
+
+  /** Stops all processes when all messages are handled, or much too late. */
+  #lookForEnd(): void {
+    const isDone = this.#unsent === 0 && this.#ledger.open.length === 0;
+    if (!isDone && this.#scheduler.now < SETTLED_BY_MS) {
+      this.#scheduler.after(LOOK_MS, () => this.#lookForEnd());
+      return;
+    }
+    this.#ending = true;
+    this.#endedAt = this.#scheduler.now;
+    this.#sender.host.kill();
+    for (const worker of this.#workers) {
+      if (worker !== undefined && !worker.ended) this.#signal(worker, "SIGTERM");
+    }
+  }
+
+  #connect(name: string, error: { readonly skewMs: number; readonly rate: number }): Link {
+    const host = new Host(name, this.#scheduler, error);
+    const { latencyMs } = this.#scenario;
+    return new Link(host, this.#server, this.#scheduler, this.#random, { latencyMs });
+  }
+
+  #start(i: number): void {
+    const plan = this.#scenario.workers[i]!;
+    const number = ++this.#starts;
+    const link = this.#connect(`w${i + 1}.${number}`, plan);
+    const worker = new Worker(plan, {
+      link,
+      server: this.#server,
+      ledger: this.#ledger,
+      timeline: this.#timeline,
+      random: seededRandom(this.#scenario.seed + 1 + number),
+      onEnd: (report) => this.#ended(i, worker, report),
+    });
+    this.#workers[i] = worker;
+    void worker.run();
+  }
+
+  #ended(i: number, worker: Worker, report: DrainReport | undefined): void {
+    const { link: { host }, stop } = worker;
+    checkStopped(this.#ledger, this.#server, worker, report);
+    if (stop === undefined && report !== undefined) {
+      this.#ledger.broken("runs go on", `${host.name} ended without a reason`);
+    }
+    if (this.#ending) return;
+    this.#scheduler.after(this.#scenario.workers[i]!.restartMs, () => {
+      if (!this.#ending) this.#start(i);
+    });
+  }
+
+  /** Sends a message, until the engine has confirmed it. */
+  async #send(planned: PlannedMessage, i: number): Promise<void> {
+    const { work, ms, key, priority, delayMs, expiresInMs } = planned;
+    const { host } = this.#sender;
+    this.#unsent++;
+    const options = {
+      id: `m${i + 1}`,
+      dedupMs: 86_400_000,
+      ...(key !== null && { key: `k${key}` }),
+      ...(priority > 0 && { priority }),
+      ...(delayMs > 0 && { delayMs }),
+      ...(expiresInMs !== null && { expiresInMs: expiresInMs + delayMs }),
+    };
+    for (;;) {
+      try {
+        await this.#outbox.send({ work, ms }, options);
+        break;
+      } catch (error) {
+        if (!isMailboxError(error, "MailboxConnectionError")) throw error;
+        await host.sleep(300);
+      }
+    }
+    this.#unsent--;
+    if (this.#ledger.find(QUEUE, options.id) === undefined) {
+      this.#ledger.broken("no loss", `${options.id} was confirmed and not stored`);
+    }
+  }
+
+  #inject({ kind, target, ms, losses }: PlannedFault): void {
+    const worker = this.#workers[(target + this.#workers.length - 1) % this.#workers.length];
+    const link = target === 0 ? this.#sender : worker?.link;
+    const alive = worker?.ended === false ? worker : undefined;
+    this.#timeline.add("fault", `${kind} ${target} ${ms} ms`);
+    switch (kind) {
+      case "kill":
+        return alive?.kill("is killed");
+      case "freeze":
+        alive?.link.disturb(ms);
+        return alive?.link.host.freeze(ms);
+      case "term":
+      case "interrupt":
+        return alive && this.#signal(alive, kind === "term" ? "SIGTERM" : "SIGINT");
+      case "termTwice":
+        if (alive !== undefined) this.#signal(alive, "SIGTERM");
+        this.#scheduler.after(ms, () => alive && this.#signal(alive, "SIGTERM"));
+        return;
+      case "cut":
+        return link?.cut(ms);
+      case "silence":
+        return link?.silence(ms);
+      case "slow":
+        return link?.slow(ms);
+      case "lose":
+        return link?.lose(losses);
+      case "jump":
+        return alive?.link.host.jump(ms * 4 - 20_000);
+      case "cancel":
+        return void this.#outbox.cancel(`m${target + 1}`).catch(() => {});
+      case "pause":
+        return void this.#outbox.pause({ forMs: ms }).catch(() => {});
+      case "restartServer":
+        return this.#server.restart(Math.min(ms, 5_000));
+      case "freezeServer":
+        return this.#server.freeze(Math.min(ms, 5_000));
+    }
+  }
+
+  /** Sends a signal, and later looks whether the process has ended in time. */
+  #signal(worker: Worker, name: "SIGTERM" | "SIGINT"): void {
+    const isFirst = worker.signals === 0;
+    worker.signal(name, () => {
+      const { link } = worker;
+      return link.undisturbedSince(this.#scheduler.now) &&
+        !this.#ledger.open.some(({ lease }) => lease?.link === link);
+    });
+    if (isFirst) this.#boundStop(worker);
+  }
+
+  #boundStop(worker: Worker): void {
+    const { link: { host }, plan } = worker;
+    const check = () => {
+      if (worker.ended) return;
+      const { stop } = worker;
+      const frozen = host.frozen || stop === undefined;
+      const usedMs = frozen ? 0 : host.monotonic() - stop.at - (host.frozenMs - stop.frozenMs);
+      const leftMs = plan.shutdownTimeoutMs + SLACK_MS - usedMs;
+      if (leftMs <= 0) {
+        return this.#ledger.broken(
+          "a stop is bounded",
+          `${host.name} still runs ${Math.round(usedMs)} ms after a signal`,
+        );
+      }
+      this.#scheduler.after(Math.max(leftMs, LOOK_MS), check);
+    };
+    this.#scheduler.after(0, check);
+  }
+}
+
+/** Timers of a process may be a little late: a step takes no time, but clocks differ. */
+const SLACK_MS = 500;

@@ -1,0 +1,286 @@
+// One worker process of a simulation: the real group, with the real loops, on the simulated engine.
+
+import { CronLoop } from "../src/cron/cron_loop.ts";
+import { errorText, RetryLaterError } from "../src/errors.ts";
+import { LoopGroup } from "../src/group/loop_group.ts";
+import type { DrainReport } from "../src/lifecycle/drain_report.ts";
+import type { Runnable } from "../src/lifecycle/runnable.ts";
+import type { Log } from "../src/log.ts";
+import type { HandlerContext } from "../src/loops/handler.ts";
+import { MailboxLoop } from "../src/loops/mailbox_loop.ts";
+import { jsonCodec } from "../src/mailbox/codec.ts";
+import { EngineMailbox } from "../src/mailbox/engine_mailbox.ts";
+import type { Message } from "../src/mailbox/mailbox.ts";
+import type { Random } from "../src/random.ts";
+import type { SignalName } from "../src/runtime.ts";
+import { ExitError } from "../src/testing/fake_runtime.ts";
+import { SimulatedEngine } from "./engine.ts";
+import { FLAKY_FAILURES, type Job, STEPS } from "./jobs.ts";
+import type { Handling, Ledger } from "./ledger.ts";
+import type { Link } from "./link.ts";
+import type { Server } from "./server.ts";
+import type { Timeline } from "./timeline.ts";
+
+/** The queue of all messages that are sent from outside. */
+export const QUEUE = "jobs";
+
+/** The queue of the messages of cron slots. */
+export const CRON_QUEUE = "slots";
+
+/** When the cron loop sends a message. */
+export const CRON_SCHEDULE = "*/10 * * * * *";
+
+/** A loop without a heartbeat for so long ends its process. */
+const WATCHDOG_MS = 120_000;
+
+/** A handler that waits in vain is not told so. */
+const NEVER = 2 ** 40;
+
+/** What the scenario chooses for one process. */
+export interface WorkerPlan {
+  readonly concurrency: number;
+  readonly prefetch: number;
+  readonly visibilityMs: number;
+  readonly shutdownTimeoutMs: number;
+  readonly maxDeliveries: number;
+  readonly cron: boolean;
+}
+
+/** What a worker shares with the rest of the simulation. */
+export interface WorkerParts {
+  readonly link: Link;
+  readonly server: Server;
+  readonly ledger: Ledger;
+  readonly random: Random;
+  readonly timeline: Timeline;
+  /** Called when the process has ended; with the report of a run that has ended. */
+  readonly onEnd: (report: DrainReport | undefined) => void;
+}
+
+/** A worker process. */
+export class Worker {
+  readonly link: Link;
+  readonly plan: WorkerPlan;
+  readonly loop: MailboxLoop<Job, never>;
+  readonly group: LoopGroup;
+  readonly #parts: WorkerParts;
+  readonly #mailboxes: readonly EngineMailbox<Job, never, string>[];
+  #ended = false;
+  /** When the first signal arrived, and how long the process had been frozen by then. */
+  stop: { readonly at: number; readonly frozenMs: number; readonly isIdle: boolean } | undefined;
+  /** How many signals have arrived. */
+  signals = 0;
+
+  constructor(plan: WorkerPlan, parts: WorkerParts) {
+    const { link, random } = parts;
+    const { host } = link;
+    this.link = link;
+    this.plan = plan;
+    this.#parts = parts;
+    const log = this.#log();
+    const open = (queue: string) => {
+      const engine = new SimulatedEngine(queue, { ...parts, log });
+      return new EngineMailbox<Job, never, string>(queue, engine, jsonCodec(), {
+        clock: host,
+        random,
+        log,
+      });
+    };
+    const shared = { clock: host, random, log };
+    const loopOf = (mailbox: EngineMailbox<Job, never, string>) =>
+      new MailboxLoop<Job, never>({
+        ...shared,
+        mailbox,
+        concurrency: plan.concurrency,
+        prefetch: plan.prefetch,
+        visibilityTimeoutMs: plan.visibilityMs,
+        deadLetter: { maxDeliveries: plan.maxDeliveries },
+        backoff: { minMs: 200, maxMs: 4_000 },
+        handler: (message, context) => this.#handle(mailbox.name, message, context),
+      });
+    const jobs = open(QUEUE);
+    this.loop = loopOf(jobs);
+    const loops: Runnable[] = [this.loop];
+    const mailboxes = [jobs];
+    if (plan.cron) {
+      const slots = open(CRON_QUEUE);
+      mailboxes.push(slots);
+      loops.push(
+        loopOf(slots),
+        new CronLoop<Job, never>({
+          ...shared,
+          name: "cron",
+          schedule: CRON_SCHEDULE,
+          mailbox: slots,
+          catchUp: "all",
+          body: { work: "ok", ms: 5 },
+        }),
+      );
+    }
+    this.#mailboxes = mailboxes;
+    this.group = new LoopGroup(loops, {
+      ...shared,
+      runtime: host.runtime,
+      shutdownTimeoutMs: plan.shutdownTimeoutMs,
+      onFailure: "restart",
+      watchdogThresholdMs: WATCHDOG_MS,
+      watchdogIntervalMs: 10_000,
+      resources: mailboxes,
+    });
+    host.runtime.onKill = () => this.kill("ended by its watchdog");
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** Runs until the process ends. */
+  async run(): Promise<void> {
+    const { timeline } = this.#parts;
+    timeline.add(this.link.host.name, "begins");
+    try {
+      this.#end(await this.group.run());
+    } catch (error) {
+      timeline.add(this.link.host.name, `cannot run: ${errorText(error)}`);
+      this.#end(undefined);
+    }
+  }
+
+  /** Sends a signal. */
+  signal(name: SignalName, isIdle: () => boolean): void {
+    const { host } = this.link;
+    host.later(0, () => {
+      const { timeline, ledger } = this.#parts;
+      timeline.add(host.name, `gets ${name}`);
+      this.signals++;
+      this.stop ??= { at: host.monotonic(), frozenMs: host.frozenMs, isIdle: isIdle() };
+      ledger.stops(this.link);
+      try {
+        host.runtime.send(name);
+      } catch (error) {
+        if (!(error instanceof ExitError)) throw error;
+        timeline.add(host.name, `exits with ${error.code}`);
+        this.#end(undefined);
+      }
+    });
+  }
+
+  /** Ends the process as SIGKILL does. */
+  kill(why: string): void {
+    if (this.#ended) return;
+    this.#parts.timeline.add(this.link.host.name, why);
+    this.#end(undefined);
+  }
+
+  #end(report: DrainReport | undefined): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const { timeline, ledger, onEnd } = this.#parts;
+    if (report !== undefined) {
+      timeline.add(this.link.host.name, `ended: ${String(report).split("\n")[0]}`);
+    }
+    ledger.stops(this.link);
+    onEnd(report);
+    this.link.host.kill();
+  }
+
+  async #handle(
+    queue: string,
+    message: Message<Job, never>,
+    context: HandlerContext,
+  ): Promise<void> {
+    const { ledger, timeline } = this.#parts;
+    const { host } = this.link;
+    const { id, receiptHandle } = message;
+    if (this.stop !== undefined) ledger.broken("a stop starts nothing", receiptHandle);
+    const handling = ledger.starts(this.link, queue, id, receiptHandle);
+    try {
+      await this.#work(queue, message, context, handling);
+      if (handling.outcome === "running") handling.outcome = "done";
+      timeline.add(host.name, `done ${receiptHandle}`);
+    } catch (error) {
+      handling.outcome = context.signal.aborted ? "cancelled" : "failed";
+      timeline.add(host.name, `${handling.outcome} ${receiptHandle}`);
+      throw error;
+    }
+  }
+
+  async #work(
+    queue: string,
+    message: Message<Job, never>,
+    context: HandlerContext,
+    handling: Handling,
+  ): Promise<void> {
+    const { host } = this.link;
+    const { ledger } = this.#parts;
+    const { work, ms } = message.body;
+    const { signal } = context;
+    const tracked = ledger.find(queue, message.id);
+    const calls = tracked?.handlings.length ?? 0;
+    switch (work) {
+      case "ok":
+        return await host.sleep(ms, { signal });
+      case "stubborn":
+        return await host.sleep(ms);
+      case "flaky":
+        await host.sleep(ms, { signal });
+        if ((tracked?.failures ?? 0) < FLAKY_FAILURES) throw new Error("not yet");
+        return;
+      case "bad":
+        await host.sleep(ms, { signal });
+        throw new Error("always");
+      case "hangs":
+        return await host.sleep(calls <= 1 ? NEVER : ms);
+      case "poison":
+        await host.sleep(ms);
+        this.kill(`is ended by ${message.receiptHandle}`);
+        return await new Promise(() => {});
+      case "blocks":
+        this.link.disturb(ms);
+        host.freeze(ms);
+        return await host.sleep(1);
+      case "steps":
+        for (const name of STEPS) await this.#step(queue, message, context, name);
+        return;
+      case "later":
+        await host.sleep(ms, { signal });
+        if (calls <= 1) throw new RetryLaterError("too many", { delayMs: 500, pauseQueue: true });
+        return;
+      case "settles":
+        await host.sleep(ms, { signal });
+        await message.acknowledge();
+        handling.outcome = "settled";
+        return await host.sleep(ms);
+    }
+  }
+
+  async #step(
+    queue: string,
+    message: Message<Job, never>,
+    { step, signal }: HandlerContext,
+    name: string,
+  ): Promise<void> {
+    const { ledger } = this.#parts;
+    const tracked = ledger.find(queue, message.id);
+    await step(name, async () => {
+      if (tracked?.savedSteps.has(name)) {
+        ledger.broken("steps run once", `${name} of ${message.receiptHandle} ran again`);
+      }
+      await this.link.host.sleep(message.body.ms, { signal });
+      return name;
+    });
+    tracked?.savedSteps.add(name);
+  }
+
+  /** Warnings and errors of the package are part of the timeline. */
+  #log(): Log {
+    const { timeline, link } = this.#parts;
+    const note = (message: string, properties: Record<string, unknown> = {}) => {
+      const { error, id, ids } = properties;
+      const what = [id ?? ids, error === undefined ? undefined : errorText(error)];
+      const details = what.filter((it) => it !== undefined).join(": ");
+      timeline.add(link.host.name, `log: ${message}${details === "" ? "" : ` (${details})`}`);
+    };
+    return { debug() {}, info() {}, warn: note, error: note };
+  }
+}
