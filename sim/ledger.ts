@@ -145,7 +145,8 @@ export class Ledger {
     }
     const line = this.#lines.get(`${queue}/${key}`) ?? new Set();
     this.#lines.set(`${queue}/${key}`, line.add(message));
-    if (line.size === 1) message.visibleSince = now + delayMs;
+    // A delayed message joins the line when it is due, behind others.
+    if (line.size === 1 && delayMs === 0) message.visibleSince = now;
   }
 
   delivered(held: Held, until: number): void {

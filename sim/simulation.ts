@@ -24,6 +24,9 @@ const SETTLED_BY_MS = 1_800_000;
 /** How long the last stop may take. */
 const LAST_STOP_MS = 60_000;
 
+/** How often all processes are replaced. */
+const DEPLOY_MS = 120_000;
+
 /** How often the simulation looks whether all messages are handled. */
 const LOOK_MS = 1_000;
 
@@ -84,6 +87,7 @@ class Simulation {
     messages.forEach((it, i) => this.#scheduler.after(it.atMs, () => void this.#send(it, i)));
     faults.forEach((it) => this.#scheduler.after(it.atMs, () => this.#inject(it)));
     this.#scheduler.after(BUSY_MS, () => this.#lookForEnd());
+    this.#scheduler.after(BUSY_MS + DEPLOY_MS, () => this.#deploy());
     let steps = 0;
     let violation: Violation | undefined;
     try {
@@ -109,6 +113,15 @@ class Simulation {
   }
 
   #endedAt = 0;
+
+  /** Replaces all processes, as a deploy does: it ends handlers that hang. */
+  #deploy(): void {
+    if (this.#ending) return;
+    for (const worker of this.#workers) {
+      if (worker !== undefined && !worker.ended) this.#signal(worker, "SIGTERM");
+    }
+    this.#scheduler.after(DEPLOY_MS, () => this.#deploy());
+  }
 
   /** Stops all processes when all messages are handled, or much too late. */
   #lookForEnd(): void {
@@ -231,7 +244,7 @@ class Simulation {
     const isFirst = worker.signals === 0;
     worker.signal(name, () => {
       const { link } = worker;
-      return link.undisturbedSince(this.#scheduler.now) &&
+      return link.undisturbedSince(this.#scheduler.now) && worker.running === 0 &&
         !this.#ledger.open.some(({ lease }) => lease?.link === link);
     });
     if (isFirst) this.#boundStop(worker);

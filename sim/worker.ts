@@ -68,6 +68,8 @@ export class Worker {
   #ended = false;
   /** When the first signal arrived, and how long the process had been frozen by then. */
   stop: { readonly at: number; readonly frozenMs: number; readonly isIdle: boolean } | undefined;
+  /** How many handlers run. */
+  running = 0;
   /** How many signals have arrived. */
   signals = 0;
 
@@ -194,6 +196,7 @@ export class Worker {
     const { id, receiptHandle } = message;
     if (this.stop !== undefined) ledger.broken("a stop starts nothing", receiptHandle);
     const handling = ledger.starts(this.link, queue, id, receiptHandle);
+    this.running++;
     try {
       await this.#work(queue, message, context, handling);
       if (handling.outcome === "running") handling.outcome = "done";
@@ -202,6 +205,8 @@ export class Worker {
       handling.outcome = context.signal.aborted ? "cancelled" : "failed";
       timeline.add(host.name, `${handling.outcome} ${receiptHandle}`);
       throw error;
+    } finally {
+      this.running--;
     }
   }
 
