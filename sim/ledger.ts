@@ -37,6 +37,7 @@ export interface Tracked {
   readonly key: string | undefined;
   readonly job: Job;
   readonly number: number;
+  readonly sentAt: number;
   readonly isDelayed: boolean;
   readonly expiresAt: number;
   place: "stored" | "acknowledged" | "dead" | "cancelled";
@@ -126,6 +127,7 @@ export class Ledger {
       key,
       job: JSON.parse(entry.body) as Job,
       number: this.#messages.size,
+      sentAt: now,
       isDelayed: delayMs > 0,
       expiresAt: now + (meta.expiresInMs ?? Infinity),
       place: "stored",

@@ -60,6 +60,8 @@ class Simulation {
   readonly #outbox: EngineMailbox<Job, never, string>;
   #starts = 0;
   #unsent = 0;
+  /** When the last stop began. */
+  #endedAt = Infinity;
   /** Processes that end are not started again. */
   #ending = false;
 
@@ -95,7 +97,7 @@ class Simulation {
         steps++;
         this.#ledger.check(this.#server);
       });
-      checkEnd(this.#ledger);
+      checkEnd(this.#ledger, this.#endedAt);
       if (workers[0]!.cron) checkCron(this.#ledger, this.#endedAt);
       this.#ledger.check(this.#server);
     } catch (error) {
@@ -112,8 +114,6 @@ class Simulation {
     };
   }
 
-  #endedAt = 0;
-
   /** Replaces all processes, as a deploy does: it ends handlers that hang. */
   #deploy(): void {
     if (this.#ending) return;
@@ -125,7 +125,7 @@ class Simulation {
 
   /** Stops all processes when all messages are handled, or much too late. */
   #lookForEnd(): void {
-    const isDone = this.#unsent === 0 && this.#ledger.open.length === 0;
+    const isDone = this.#unsent === 0 && this.#ledger.open.every(({ queue }) => queue !== QUEUE);
     if (!isDone && this.#scheduler.now < SETTLED_BY_MS) {
       this.#scheduler.after(LOOK_MS, () => this.#lookForEnd());
       return;
