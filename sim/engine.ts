@@ -96,7 +96,7 @@ export class SimulatedEngine implements Engine<string> {
   ): Promise<readonly boolean[]> {
     return this.#settle("nack", deliveries, ({ queue, delivery }) => {
       return this.#parts.server.engine(queue).nack([delivery], delayMs, countsAttempt)[0]!;
-    });
+    }, countsAttempt);
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<readonly boolean[]> {
@@ -206,12 +206,16 @@ export class SimulatedEngine implements Engine<string> {
     kind: SettlementKind,
     deliveries: readonly Delivery<string>[],
     act: (held: Held) => boolean,
+    countsAttempt = true,
   ): Promise<readonly boolean[]> {
     const { server, link } = this.#parts;
     const handles = deliveries.map(({ receiptHandle }) => receiptHandle);
     const repeats = handles.map((handle) => this.#unanswered.has(handle));
     try {
-      return await this.#call(kind, () => server.settle(link, kind, handles, repeats, act));
+      return await this.#call(
+        kind,
+        () => server.settle(link, kind, handles, repeats, act, countsAttempt),
+      );
     } catch (error) {
       for (const handle of handles) this.#unanswered.add(handle);
       throw error;

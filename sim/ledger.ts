@@ -1,6 +1,6 @@
 // What has become of each message, as the server and the handlers see it, and the rules about it.
 
-import type { Entry } from "../src/mailbox/engine.ts";
+import { type Entry, FREE_RELEASES } from "../src/mailbox/engine.ts";
 import { isInnocent, type Job } from "./jobs.ts";
 import type { Link } from "./link.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -9,6 +9,12 @@ import { type Timeline, Violation } from "./timeline.ts";
 
 /** A message that waits this long beside an idle worker was forgotten. */
 const IDLE_WAIT_MS = 1_500;
+
+/** The messages of a process that was killed are visible again within this time. */
+const RECOVERY_MS = 5_000;
+
+/** A handler hears within this time that its message was cancelled. */
+const ABORT_MS = 1_000;
 
 /** A message is dead-lettered unhandled after so many lost leases, at the least. */
 const SPENT_AFTER = 4;
@@ -28,6 +34,8 @@ export interface Handling {
   readonly deliveredAt: number;
   readonly startedAt: number;
   outcome: "running" | "done" | "failed" | "cancelled" | "settled";
+  /** When the message was cancelled while the handler ran. */
+  cancelledAt: number | undefined;
 }
 
 /** Everything that is known of a message. */
@@ -48,6 +56,10 @@ export interface Tracked {
   /** How many leases ended unsettled because of an injected fault, and because of poison. */
   lostLeases: number;
   failures: number;
+  /** The number of the last delivery, without those that count no attempt. */
+  deliveryCount: number;
+  /** How many releases there were since the last checkpoint. */
+  releases: number;
   readonly savedSteps: Set<string>;
 }
 
@@ -136,6 +148,8 @@ export class Ledger {
       visibleSince: undefined,
       lostLeases: 0,
       failures: 0,
+      deliveryCount: 0,
+      releases: 0,
       savedSteps: new Set(),
     };
     this.#messages.set(`${queue}/${id}`, message);
@@ -159,6 +173,13 @@ export class Ledger {
     this.#timeline.add(link.host.name, `receives ${handle} (delivery ${delivery.deliveryCount})`);
     const { lease } = message;
     if (lease !== undefined) this.#expired(message, lease);
+    if (++message.deliveryCount !== delivery.deliveryCount) {
+      const { deliveryCount } = delivery;
+      this.broken(
+        "attempts",
+        `${handle} is delivery ${deliveryCount}, not ${message.deliveryCount}`,
+      );
+    }
     this.#checkOrder(message);
     this.#checkIdle(message, link);
     message.lease = { handle, link, since: now, until };
@@ -184,7 +205,13 @@ export class Ledger {
     for (const idle of this.#idleSince.values()) idle.delete(link);
   }
 
-  settled(held: Held, by: Link, kind: SettlementKind, done: boolean): void {
+  settled(
+    held: Held,
+    by: Link,
+    kind: SettlementKind,
+    outcome: { readonly done: boolean; readonly countsAttempt: boolean },
+  ): void {
+    const { done, countsAttempt } = outcome;
     const { handle, link } = held;
     const { now } = this.#scheduler;
     const message = this.#find(held, "settled");
@@ -201,8 +228,12 @@ export class Ledger {
     const handling = message.handlings.findLast((it) => it.handle === handle);
     message.lease = undefined;
     if (kind === "acknowledge") this.#onAcknowledged(message, handling, link);
-    else if (kind === "release" || kind === "nack") this.#returned(message, kind, handling, held);
-    else this.#leave(message, "dead");
+    else if (kind === "deadLetter") this.#leave(message, "dead");
+    else {
+      if (!countsAttempt) message.deliveryCount--;
+      if (kind === "release" && message.releases++ < FREE_RELEASES) message.deliveryCount--;
+      this.#returned(message, kind, handling, held);
+    }
   }
 
   deadLetter(held: Held, letter: Entry<string>): void {
@@ -250,6 +281,11 @@ export class Ledger {
     }
   }
 
+  checkpoint({ queue, delivery: { id } }: Held): void {
+    const message = this.find(queue, id);
+    if (message !== undefined) message.releases = 0;
+  }
+
   ownerExpired({ handle, queue, link, delivery: { id } }: Held): void {
     const message = this.find(queue, id)!;
     this.#timeline.add("server", `ends the lease of ${handle}`);
@@ -262,10 +298,30 @@ export class Ledger {
     message.visibleSince = this.#scheduler.now;
   }
 
+  /** A process was killed. An idle one must get its messages, long before their leases expire. */
+  died(dead: Link): void {
+    const { now } = this.#scheduler;
+    const leases = this.open.flatMap((it) =>
+      it.lease?.link === dead ? [{ it, lease: it.lease }] : []
+    );
+    this.#scheduler.after(RECOVERY_MS, () => {
+      for (const { it: message, lease } of leases) {
+        if (message.lease !== lease || lease.until <= this.#scheduler.now) continue;
+        for (const [link, idleSince] of this.#idleSince.get(message.queue) ?? []) {
+          if (idleSince > now || !link.undisturbedSince(now)) continue;
+          this.broken("dead workers are noticed", `${lease.handle} beside ${link.host.name}`);
+        }
+      }
+    });
+  }
+
   cancelled(queue: string, id: string): void {
     const message = this.find(queue, id);
     this.#timeline.add("admin", `cancel ${queue}/${id}`);
-    if (message?.place === "stored") this.#leave(message, "cancelled");
+    if (message?.place !== "stored") return;
+    const handling = message.handlings.at(-1);
+    if (handling?.outcome === "running") handling.cancelledAt = this.#scheduler.now;
+    this.#leave(message, "cancelled");
   }
 
   paused(queue: string, forMs: number): void {
@@ -286,6 +342,7 @@ export class Ledger {
       deliveredAt,
       startedAt: now,
       outcome: "running",
+      cancelledAt: undefined,
     };
     if (message === undefined) return handling;
     if (
@@ -305,6 +362,15 @@ export class Ledger {
     }
     message.handlings.push(handling);
     return handling;
+  }
+
+  /** A handler has returned. */
+  done(handling: Handling): void {
+    const { link, handle, cancelledAt = Infinity } = handling;
+    const hears = link.undisturbedSince(handling.startedAt);
+    if (hears && this.#scheduler.now > cancelledAt + ABORT_MS) {
+      this.broken("cancelled handlers end", `${handle} went on after its message was cancelled`);
+    }
   }
 
   #onAcknowledged(message: Tracked, handling: Handling | undefined, link: Link): void {

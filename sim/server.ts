@@ -137,11 +137,12 @@ export class Server {
     handles: readonly string[],
     repeats: readonly boolean[],
     act: (held: Held) => boolean,
+    countsAttempt = true,
   ): readonly boolean[] {
     return handles.map((handle, i) => {
       const held = this.#held.get(handle);
       const done = held !== undefined && act(held);
-      if (held !== undefined) this.ledger.settled(held, link, kind, done);
+      if (held !== undefined) this.ledger.settled(held, link, kind, { done, countsAttempt });
       if (done) {
         this.#held.delete(handle);
         this.#spent.set(handle, kind);
@@ -165,7 +166,10 @@ export class Server {
 
   checkpoint(handle: string, checkpoint: string): boolean {
     const held = this.#held.get(handle);
-    return held !== undefined && this.engine(held.queue).checkpoint(held.delivery, checkpoint);
+    if (held === undefined) return false;
+    const done = this.engine(held.queue).checkpoint(held.delivery, checkpoint);
+    if (done) this.ledger.checkpoint(held);
+    return done;
   }
 
   cancel(queue: string, id: string): boolean {

@@ -27,6 +27,9 @@ const LAST_STOP_MS = 60_000;
 /** How often all processes are replaced. */
 const DEPLOY_MS = 120_000;
 
+/** The most steps of a simulation. The longest of a million had 60,000. */
+const MOST_STEPS = 200_000;
+
 /** How often the simulation looks whether all messages are handled. */
 const LOOK_MS = 1_000;
 
@@ -93,8 +96,8 @@ class Simulation {
     let steps = 0;
     let violation: Violation | undefined;
     try {
-      steps = await this.#scheduler.run(SETTLED_BY_MS + LAST_STOP_MS, () => {
-        steps++;
+      await this.#scheduler.run(SETTLED_BY_MS + LAST_STOP_MS, () => {
+        if (++steps > MOST_STEPS) this.#ledger.broken("nothing spins", `${MOST_STEPS} steps`);
         this.#ledger.check(this.#server);
       });
       checkEnd(this.#ledger, this.#endedAt);

@@ -1,8 +1,9 @@
 // One worker process of a simulation: the real group, with the real loops, on the simulated engine.
 
 import { CronLoop } from "../src/cron/cron_loop.ts";
-import { errorText, RetryLaterError } from "../src/errors.ts";
+import { errorText, isCancelledError, RetryLaterError } from "../src/errors.ts";
 import { LoopGroup } from "../src/group/loop_group.ts";
+import { reserveOf } from "../src/lifecycle/deadline.ts";
 import type { DrainReport } from "../src/lifecycle/drain_report.ts";
 import type { Runnable } from "../src/lifecycle/runnable.ts";
 import type { Log } from "../src/log.ts";
@@ -32,6 +33,9 @@ export const CRON_SCHEDULE = "*/10 * * * * *";
 
 /** A loop without a heartbeat for so long ends its process. */
 const WATCHDOG_MS = 120_000;
+
+/** Signals that arrive so soon after another count as the same one. */
+const SAME_SIGNAL_MS = 200;
 
 /** A handler that waits in vain is not told so. */
 const NEVER = 2 ** 40;
@@ -72,6 +76,8 @@ export class Worker {
   running = 0;
   /** How many signals have arrived. */
   signals = 0;
+  /** A second signal was not the repetition of the first. */
+  #isForced = false;
 
   constructor(plan: WorkerPlan, parts: WorkerParts) {
     const { link, random } = parts;
@@ -155,6 +161,9 @@ export class Worker {
       const { timeline, ledger } = this.#parts;
       timeline.add(host.name, `gets ${name}`);
       this.signals++;
+      if (this.stop !== undefined && host.monotonic() - this.stop.at >= SAME_SIGNAL_MS) {
+        this.#isForced = true;
+      }
       this.stop ??= { at: host.monotonic(), frozenMs: host.frozenMs, isIdle: isIdle() };
       ledger.stops(this.link);
       try {
@@ -171,6 +180,7 @@ export class Worker {
   kill(why: string): void {
     if (this.#ended) return;
     this.#parts.timeline.add(this.link.host.name, why);
+    this.#parts.ledger.died(this.link);
     this.#end(undefined);
   }
 
@@ -200,9 +210,11 @@ export class Worker {
     try {
       await this.#work(queue, message, context, handling);
       if (handling.outcome === "running") handling.outcome = "done";
+      if (message.body.work === "ok") ledger.done(handling);
       timeline.add(host.name, `done ${receiptHandle}`);
     } catch (error) {
       handling.outcome = context.signal.aborted ? "cancelled" : "failed";
+      this.#checkCancel(receiptHandle, context.signal);
       timeline.add(host.name, `${handling.outcome} ${receiptHandle}`);
       throw error;
     } finally {
@@ -256,6 +268,21 @@ export class Worker {
         await message.acknowledge();
         handling.outcome = "settled";
         return await host.sleep(ms);
+    }
+  }
+
+  /** A stop cancels no handler before its deadline, unless a second signal forces it. */
+  #checkCancel(handle: string, { reason }: AbortSignal): void {
+    const { stop, plan: { shutdownTimeoutMs }, link: { host } } = this;
+    if (stop === undefined || !isCancelledError(reason) || reason.reason === "cancelled") return;
+    const usedMs = host.monotonic() - stop.at;
+    // One reserve is for the resources, and one for the release of cancelled messages.
+    const stageMs = shutdownTimeoutMs - reserveOf(shutdownTimeoutMs);
+    if (!this.#isForced && usedMs < stageMs - reserveOf(stageMs) - 1) {
+      this.#parts.ledger.broken(
+        "handlers may finish",
+        `${handle} was cancelled ${Math.round(usedMs)} ms after a signal`,
+      );
     }
   }
 
