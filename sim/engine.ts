@@ -45,6 +45,7 @@ export class SimulatedEngine implements Engine<string> {
   readonly #calls: BoundedCalls;
   readonly #lost: LostCalls<string>;
   readonly #owners: OwnerWatch<string>;
+  #stopRegistering: (() => void) | undefined;
   /** The receipt handles of settlements whose answers were lost. */
   readonly #unanswered = new Set<string>();
 
@@ -67,6 +68,11 @@ export class SimulatedEngine implements Engine<string> {
 
   async receive(max: number, visibilityMs: number): Promise<Received<string>> {
     const { server, link, random } = this.#parts;
+    this.#stopRegistering ??= link.onReconnect(() => {
+      this.#call("register", () => server.register(link, this.#queue)).catch(() => {
+        // The next receive registers.
+      });
+    });
     const callId = random.id();
     const options = { max, visibilityMs, callId };
     await this.#lost.look((ids) => {
@@ -183,6 +189,7 @@ export class SimulatedEngine implements Engine<string> {
 
   async close(): Promise<void> {
     const { server, link } = this.#parts;
+    this.#stopRegistering?.();
     await this.#owners.stop();
     await this.#calls.settled();
     await this.#lost.look((ids) => {

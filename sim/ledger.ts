@@ -299,11 +299,11 @@ export class Ledger {
   }
 
   /** A process was killed. An idle one must get its messages, long before their leases expire. */
-  died(dead: Link): void {
+  died(dead: Link, isOwner: (queue: string) => boolean): void {
     const { now } = this.#scheduler;
-    const leases = this.open.flatMap((it) =>
-      it.lease?.link === dead ? [{ it, lease: it.lease }] : []
-    );
+    const leases = this.open.flatMap((it) => {
+      return it.lease?.link === dead && isOwner(it.queue) ? [{ it, lease: it.lease }] : [];
+    });
     this.#scheduler.after(RECOVERY_MS, () => {
       for (const { it: message, lease } of leases) {
         if (message.lease !== lease || lease.until <= this.#scheduler.now) continue;
@@ -325,7 +325,8 @@ export class Ledger {
   }
 
   paused(queue: string, forMs: number): void {
-    this.#pausedUntil.set(queue, this.#scheduler.now + forMs);
+    const until = Math.max(this.#pausedUntil.get(queue) ?? 0, this.#scheduler.now + forMs);
+    this.#pausedUntil.set(queue, forMs === 0 ? this.#scheduler.now : until);
     this.#timeline.add("admin", forMs === 0 ? `resume ${queue}` : `pause ${queue} for ${forMs} ms`);
   }
 

@@ -11,7 +11,7 @@ import { CRON_QUEUE, type Worker } from "./worker.ts";
 const IDLE_STOP_MS = 300;
 
 /** The period of the slots. */
-const SLOT_MS = 10_000;
+export const SLOT_MS = 10_000;
 
 /** Clocks of processes differ by so much at the most, and a slot may be sent so much late. */
 const SLOT_LATE_MS = 120_000;

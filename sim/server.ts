@@ -115,7 +115,7 @@ export class Server {
   ): ReceiveAnswer {
     const { max, visibilityMs, callId } = options;
     const engine = this.engine(queue);
-    this.#register(link, queue);
+    this.register(link, queue);
     const { deliveries, nextDueMs } = engine.receive(max, visibilityMs);
     const copies = deliveries.map((it) => {
       const delivery = it as MemoryDelivery<string>;
@@ -199,7 +199,7 @@ export class Server {
 
   /** The owners of the queue that the server does not see, without the caller. */
   absentOwners(link: Link, queue: string): readonly string[] {
-    this.#register(link, queue);
+    this.register(link, queue);
     return [...this.#owners.get(queue)!].flatMap(([name, it]) => it.connected ? [] : [name]);
   }
 
@@ -222,14 +222,20 @@ export class Server {
     return expired;
   }
 
+  /** Registers a process that receives from the queue, so that others notice its death. */
+  register(link: Link, queue: string): void {
+    const owners = this.#owners.get(queue) ?? new Map<string, Link>();
+    this.#owners.set(queue, owners.set(link.host.name, link));
+  }
+
+  /** Whether the process is registered. */
+  owns(link: Link, queue: string): boolean {
+    return this.#owners.get(queue)?.get(link.host.name) === link;
+  }
+
   /** Forgets an owner that has closed its mailbox. */
   unregister(link: Link, queue: string): void {
     this.#owners.get(queue)?.delete(link.host.name);
-  }
-
-  #register(link: Link, queue: string): void {
-    const owners = this.#owners.get(queue) ?? new Map<string, Link>();
-    this.#owners.set(queue, owners.set(link.host.name, link));
   }
 }
 

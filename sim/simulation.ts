@@ -9,14 +9,14 @@ import { seededRandom } from "../src/random.ts";
 import { SimulatedEngine } from "./engine.ts";
 import { Host } from "./host.ts";
 import type { Job } from "./jobs.ts";
-import { Ledger } from "./ledger.ts";
+import { Ledger, type Tracked } from "./ledger.ts";
 import { Link } from "./link.ts";
-import { checkCron, checkEnd, checkStopped } from "./rules.ts";
+import { checkCron, checkEnd, checkStopped, SLOT_MS } from "./rules.ts";
 import { BUSY_MS, type PlannedFault, type PlannedMessage, type Scenario } from "./scenario.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Server } from "./server.ts";
 import { Timeline, Violation } from "./timeline.ts";
-import { QUEUE, Worker } from "./worker.ts";
+import { CRON_QUEUE, QUEUE, Worker } from "./worker.ts";
 
 /** When all messages must be handled, at the latest. */
 const SETTLED_BY_MS = 1_800_000;
@@ -128,7 +128,9 @@ class Simulation {
 
   /** Stops all processes when all messages are handled, or much too late. */
   #lookForEnd(): void {
-    const isDone = this.#unsent === 0 && this.#ledger.open.every(({ queue }) => queue !== QUEUE);
+    const recently = this.#scheduler.now - SLOT_MS;
+    const isNew = ({ queue, sentAt }: Tracked) => queue === CRON_QUEUE && sentAt > recently;
+    const isDone = this.#unsent === 0 && this.#ledger.open.every(isNew);
     if (!isDone && this.#scheduler.now < SETTLED_BY_MS) {
       this.#scheduler.after(LOOK_MS, () => this.#lookForEnd());
       return;

@@ -180,7 +180,8 @@ export class Worker {
   kill(why: string): void {
     if (this.#ended) return;
     this.#parts.timeline.add(this.link.host.name, why);
-    this.#parts.ledger.died(this.link);
+    const { ledger, server } = this.#parts;
+    ledger.died(this.link, (queue) => server.owns(this.link, queue));
     this.#end(undefined);
   }
 
