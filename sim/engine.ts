@@ -26,7 +26,7 @@ const CALL_TIMEOUT_MS = 2_000;
 const POLL_MS = 5_000;
 
 /** How long an owner must be absent: longer than a reconnect. */
-const OWNER_GRACE_MS = 2_000;
+export const OWNER_GRACE_MS = 2_000;
 
 /** What the engines of one process share. */
 export interface EngineParts {

@@ -39,7 +39,8 @@ export class Host implements Clock {
   #jumpedMs = 0;
   /** The tasks that were due while the process was frozen. */
   #held: (() => void)[] | undefined;
-  #dead = false;
+  /** When the process ended. */
+  diedAt: number = Infinity;
   /** The end of the current freeze, so that overlapping ones add up to the longest. */
   #frozenUntil = 0;
   /** How long the process was frozen until now. */
@@ -54,7 +55,7 @@ export class Host implements Clock {
   }
 
   get dead(): boolean {
-    return this.#dead;
+    return this.diedAt < Infinity;
   }
 
   get frozen(): boolean {
@@ -90,7 +91,7 @@ export class Host implements Clock {
   later(ms: number, task: () => void): Cancel {
     let cancelled = false;
     const run = () => {
-      if (cancelled || this.#dead) return;
+      if (cancelled || this.dead) return;
       if (this.#held === undefined) task();
       else this.#held.push(run);
     };
@@ -103,7 +104,7 @@ export class Host implements Clock {
 
   /** Suspends the process for `ms` milliseconds, as SIGSTOP and SIGCONT or a blocked event loop do. */
   freeze(ms: number): void {
-    if (this.#dead) return;
+    if (this.dead) return;
     if (!this.frozen) this.#frozenAt = this.#scheduler.now;
     this.#held ??= [];
     this.#frozenUntil = Math.max(this.#frozenUntil, this.#scheduler.now + ms);
@@ -114,7 +115,7 @@ export class Host implements Clock {
 
   /** Ends the process. */
   kill(): void {
-    this.#dead = true;
+    this.diedAt = Math.min(this.diedAt, this.#scheduler.now);
     this.#held = undefined;
   }
 

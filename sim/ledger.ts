@@ -2,13 +2,14 @@
 
 import { type Entry, FREE_RELEASES } from "../src/mailbox/engine.ts";
 import { isInnocent, type Job } from "./jobs.ts";
+import { OWNER_GRACE_MS } from "./engine.ts";
 import type { Link } from "./link.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Held, Server, SettlementKind } from "./server.ts";
 import { type Timeline, Violation } from "./timeline.ts";
 
 /** A message that waits this long beside an idle worker was forgotten. */
-const IDLE_WAIT_MS = 1_500;
+const IDLE_WAIT_MS = 500;
 
 /** The messages of a process that was killed are visible again within this time. */
 const RECOVERY_MS = 5_000;
@@ -24,6 +25,7 @@ interface Lease {
   readonly handle: string;
   readonly link: Link;
   readonly since: number;
+  readonly visibilityMs: number;
   until: number;
 }
 
@@ -73,6 +75,7 @@ export class Ledger {
   readonly #lines = new Map<string, Set<Tracked>>();
   /** Since when each process waits for messages of a queue and has none. */
   readonly #idleSince = new Map<string, Map<Link, number>>();
+  readonly #stopping = new Set<Link>();
   readonly #pausedUntil = new Map<string, number>();
   readonly #settledBy = new Map<string, Link>();
   readonly #acknowledged = new Map<Link, number>();
@@ -182,13 +185,14 @@ export class Ledger {
     }
     this.#checkOrder(message);
     this.#checkIdle(message, link);
-    message.lease = { handle, link, since: now, until };
+    message.lease = { handle, link, since: now, visibilityMs: until - now, until };
     message.visibleSince = undefined;
     this.#idleSince.get(queue)?.delete(link);
   }
 
   /** A receive has found no message. */
   foundNone(link: Link, queue: string): void {
+    if (this.#stopping.has(link)) return;
     const holds = [...this.#stored.get(queue) ?? []].some(({ lease }) => lease?.link === link);
     const idle = this.#idleSince.get(queue) ?? new Map<Link, number>();
     this.#idleSince.set(queue, idle);
@@ -202,6 +206,7 @@ export class Ledger {
 
   /** The process takes no more messages. */
   stops(link: Link): void {
+    this.#stopping.add(link);
     for (const idle of this.#idleSince.values()) idle.delete(link);
   }
 
@@ -232,7 +237,7 @@ export class Ledger {
     else {
       if (!countsAttempt) message.deliveryCount--;
       if (kind === "release" && message.releases++ < FREE_RELEASES) message.deliveryCount--;
-      this.#returned(message, kind, handling, held);
+      this.#returned(message, kind, handling, held, countsAttempt);
     }
   }
 
@@ -289,8 +294,9 @@ export class Ledger {
   ownerExpired({ handle, queue, link, delivery: { id } }: Held): void {
     const message = this.find(queue, id)!;
     this.#timeline.add("server", `ends the lease of ${handle}`);
-    if (link.undisturbedSince(message.lease?.since ?? 0)) {
-      this.broken("live owners keep their leases", `${handle} of ${link.host.name}`);
+    const absentMs = this.#scheduler.now - link.absentSince;
+    if (absentMs < OWNER_GRACE_MS * 0.98) {
+      this.broken("live owners keep their leases", `${handle}, absent for ${absentMs} ms`);
     }
     link.disturb(0);
     message.lease = undefined;
@@ -351,6 +357,9 @@ export class Ledger {
     ) {
       this.broken("handlers have leases", receiptHandle);
     }
+    if (lease !== undefined && lease.since >= message.expiresAt) {
+      this.broken("expired messages are not handled", receiptHandle);
+    }
     for (const earlier of message.handlings) {
       const isUndisturbed = earlier.link.undisturbedSince(earlier.deliveredAt);
       if (earlier.outcome === "done" && isUndisturbed) {
@@ -390,12 +399,16 @@ export class Ledger {
     kind: "release" | "nack",
     handling: Handling | undefined,
     { handle, link }: Held,
+    countsAttempt: boolean,
   ): void {
     if (handling?.outcome === "running" && !link.host.dead) {
       this.broken("one at a time", `${kind} of ${handle} while its handler runs`);
     }
     if (handling?.outcome === "done") {
       this.broken("handled once", `${kind} of ${handle} after its handler was done`);
+    }
+    if (kind === "nack" && handling?.outcome === "cancelled" && countsAttempt) {
+      this.broken("attempts", `${handle} was cancelled, and spent an attempt`);
     }
     if (kind === "nack" && handling?.outcome === "failed") message.failures++;
     // A nack may hide the message for a while.
@@ -417,11 +430,14 @@ export class Ledger {
   }
 
   /** A lease has expired, and the message is delivered again. */
-  #expired(message: Tracked, { handle, link, since, until }: Lease): void {
+  #expired(message: Tracked, { handle, link, since, until, visibilityMs }: Lease): void {
     if (this.#scheduler.now < until) this.broken("one lease", `${handle} has not expired`);
     this.#timeline.add("server", `the lease of ${handle} has expired`);
-    if (link.undisturbedSince(since)) {
-      this.broken("leases are extended", `${handle} of ${link.host.name} expired without a fault`);
+    // Extensions and acknowledgements that a fault has hit are tried again; a nack only five times.
+    const outcome = message.handlings.findLast((it) => it.handle === handle)?.outcome;
+    const isKept = outcome !== "failed" && outcome !== "cancelled";
+    if (isKept && link.undisturbedSince(Math.max(since, until - visibilityMs / 2))) {
+      this.broken("leases last", `${handle} of ${link.host.name} expired without a fault`);
     }
     message.lostLeases++;
   }

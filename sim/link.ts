@@ -18,6 +18,9 @@ export type LossKind = "request" | "answer" | "late" | "silent";
 /** How long it takes until a cut connection is open again, at the most. */
 const RECONNECT_MS = 400;
 
+/** A process that is cut off again within this time may look as if it had been away throughout. */
+const FLAPPING_MS = 3_000;
+
 /** A call that was given up may still reach the server for so long. */
 export const LATE_MS = 1_500;
 
@@ -42,6 +45,7 @@ export class Link {
   #arrivesAfter = 0;
   #answersAfter = 0;
   #connected = true;
+  #absentSince = -Infinity;
   #silentUntil = 0;
   #slowUntil = 0;
   #losses: LossKind[] = [];
@@ -65,6 +69,16 @@ export class Link {
   /** Whether the server sees the process: not after its end, and not while the connection is cut. */
   get connected(): boolean {
     return this.#connected && !this.host.dead;
+  }
+
+  /**
+   * Since when the server does not see the process. Owners are looked for once a second, so that absences in
+   * quick succession are one.
+   */
+  get absentSince(): number {
+    const { diedAt } = this.host;
+    const isOne = diedAt - this.#absentSince < FLAPPING_MS || !this.#connected;
+    return isOne ? this.#absentSince : diedAt;
   }
 
   /** True if no fault has hit the process or its calls since `time`. */
@@ -157,6 +171,8 @@ export class Link {
     if (!this.#connected) return;
     this.disturb(ms);
     this.#connected = false;
+    const { now } = this.#scheduler;
+    if (now - this.#absentSince >= FLAPPING_MS) this.#absentSince = now;
     this.#scheduler.after(ms, () => {
       this.#connected = true;
       this.host.later(this.#latency(), () => this.#onReconnect.forEach((listener) => listener()));

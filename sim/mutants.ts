@@ -115,10 +115,10 @@ export const MUTANTS: readonly Mutant[] = [
     replace: "",
   },
   {
-    name: "a settled message is extended",
+    name: "a message that its handler has settled is extended",
     file: "src/lease/_lease_timer.ts",
-    find: "if (lease.place >= 0) this.#heap.remove(lease);",
-    replace: "",
+    find: "return this.message.finalized || this.message.settling !== undefined;",
+    replace: "return false;",
   },
   // The loop.
   {
@@ -265,7 +265,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "replicas send the same slot",
     file: "src/cron/_cron_run.ts",
     find: "id: slots[i]!.id, dedupMs }",
-    replace: 'id: `${slots[i]!.id}` + (clock.now() % 2 === 0 ? "" : "!"), dedupMs }',
+    replace: 'id: `${slots[i]!.id}` + (this.#config.clock.now() % 2 === 0 ? "" : "!"), dedupMs }',
   },
   {
     name: "a slot is skipped after a failure",

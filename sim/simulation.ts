@@ -234,7 +234,7 @@ class Simulation {
       case "jump":
         return alive?.link.host.jump(ms * 4 - 20_000);
       case "cancel":
-        return void this.#outbox.cancel(`m${target + 1}`).catch(() => {});
+        return this.#cancel(target);
       case "pause":
         return void this.#outbox.pause({ forMs: ms }).catch(() => {});
       case "restartServer":
@@ -242,6 +242,16 @@ class Simulation {
       case "freezeServer":
         return this.#server.freeze(Math.min(ms, 5_000));
     }
+  }
+
+  /** Cancels a message, if possible one whose handler runs. */
+  #cancel(target: number): void {
+    const isRunning = ({ handlings }: Tracked) => handlings.at(-1)?.outcome === "running";
+    const running = this.#ledger.open.filter((it) => it.queue === QUEUE && isRunning(it));
+    const { id } = running[target % running.length] ?? { id: `m${target + 1}` };
+    this.#outbox.cancel(id).catch(() => {
+      // The call was lost: the message stays.
+    });
   }
 
   /** Sends a signal, and later looks whether the process has ended in time. */

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 
 /** The most lines of a timeline that is printed. */
-const MOST_LINES = 120;
+const MOST_LINES = 400;
 
 /** Records what happens. */
 export class Timeline {

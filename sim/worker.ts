@@ -34,6 +34,9 @@ export const CRON_SCHEDULE = "*/10 * * * * *";
 /** A loop without a heartbeat for so long ends its process. */
 const WATCHDOG_MS = 120_000;
 
+/** A message whose leases expired so often may end its process. */
+const SUSPECT_AFTER = 2;
+
 /** Signals that arrive so soon after another count as the same one. */
 const SAME_SIGNAL_MS = 200;
 
@@ -72,6 +75,10 @@ export class Worker {
   #ended = false;
   /** When the first signal arrived, and how long the process had been frozen by then. */
   stop: { readonly at: number; readonly frozenMs: number; readonly isIdle: boolean } | undefined;
+  /** How many suspects run in the process, and the queues whose loops run one. */
+  #suspects = 0;
+  readonly #alone = new Set<string>();
+  readonly #runningIn = new Map<string, number>();
   /** How many handlers run. */
   running = 0;
   /** How many signals have arrived. */
@@ -197,6 +204,10 @@ export class Worker {
     this.link.host.kill();
   }
 
+  #count(queue: string): number {
+    return this.#runningIn.get(queue) ?? 0;
+  }
+
   async #handle(
     queue: string,
     message: Message<Job, never>,
@@ -207,6 +218,16 @@ export class Worker {
     const { id, receiptHandle } = message;
     if (this.stop !== undefined) ledger.broken("a stop starts nothing", receiptHandle);
     const handling = ledger.starts(this.link, queue, id, receiptHandle);
+    const isSuspect = (message.leaseExpiries ?? 0) >= SUSPECT_AFTER;
+    if (
+      this.#suspects > 0 && isSuspect || this.#alone.has(queue) ||
+      isSuspect && this.#count(queue) > 0
+    ) {
+      ledger.broken("suspects run alone", receiptHandle);
+    }
+    if (isSuspect) this.#alone.add(queue);
+    this.#suspects += Number(isSuspect);
+    this.#runningIn.set(queue, this.#count(queue) + 1);
     this.running++;
     try {
       await this.#work(queue, message, context, handling);
@@ -220,6 +241,9 @@ export class Worker {
       throw error;
     } finally {
       this.running--;
+      this.#runningIn.set(queue, this.#count(queue) - 1);
+      this.#suspects -= Number(isSuspect);
+      if (isSuspect) this.#alone.delete(queue);
     }
   }
 
