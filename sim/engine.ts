@@ -80,6 +80,7 @@ export class SimulatedEngine implements Engine<string> {
     });
     try {
       const answer = await this.#call("receive", () => server.receive(link, this.#queue, options));
+      for (const it of answer.deliveries) server.ledger.arrived(it.receiptHandle);
       if (answer.inFlight) this.#owners.look();
       const lookMs = answer.inFlight ? this.#owners.nextLookMs : Infinity;
       return { ...answer, nextDueMs: Math.min(answer.nextDueMs, lookMs, this.#lost.nextLookMs) };

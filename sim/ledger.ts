@@ -14,6 +14,9 @@ const IDLE_WAIT_MS = 500;
 /** The messages of a process that was killed are visible again within this time. */
 const RECOVERY_MS = 5_000;
 
+/** How much longer a clock may take for the same time. */
+const SLOWEST_CLOCK = 1.02;
+
 /** A handler hears within this time that its message was cancelled. */
 const ABORT_MS = 1_000;
 
@@ -27,6 +30,8 @@ interface Lease {
   readonly since: number;
   readonly visibilityMs: number;
   until: number;
+  /** When the process learned of it. */
+  arrivedAt: number;
 }
 
 /** A call of a handler. */
@@ -77,6 +82,8 @@ export class Ledger {
   readonly #idleSince = new Map<string, Map<Link, number>>();
   readonly #stopping = new Set<Link>();
   readonly #pausedUntil = new Map<string, number>();
+  /** The leases of all deliveries, by receipt handle. */
+  readonly #leases = new Map<string, Lease>();
   readonly #settledBy = new Map<string, Link>();
   readonly #acknowledged = new Map<Link, number>();
   #violation: Violation | undefined;
@@ -185,9 +192,17 @@ export class Ledger {
     }
     this.#checkOrder(message);
     this.#checkIdle(message, link);
-    message.lease = { handle, link, since: now, visibilityMs: until - now, until };
+    const visibilityMs = until - now;
+    message.lease = { handle, link, since: now, visibilityMs, until, arrivedAt: Infinity };
+    this.#leases.set(handle, message.lease);
     message.visibleSince = undefined;
     this.#idleSince.get(queue)?.delete(link);
+  }
+
+  /** A delivery has reached its process. */
+  arrived(handle: string): void {
+    const lease = this.#leases.get(handle);
+    if (lease !== undefined) lease.arrivedAt = this.#scheduler.now;
   }
 
   /** A receive has found no message. */
@@ -342,7 +357,8 @@ export class Ledger {
     const message = this.find(queue, id);
     this.#timeline.add(link.host.name, `starts ${receiptHandle}`);
     const lease = message?.lease?.handle === receiptHandle ? message.lease : undefined;
-    const deliveredAt = lease?.since ?? now;
+    const own = this.#leases.get(receiptHandle);
+    const deliveredAt = own?.since ?? now;
     const handling: Handling = {
       handle: receiptHandle,
       link,
@@ -360,7 +376,14 @@ export class Ledger {
     if (lease !== undefined && lease.since >= message.expiresAt) {
       this.broken("expired messages are not handled", receiptHandle);
     }
+    if (own !== undefined) {
+      const { until, arrivedAt, visibilityMs } = own;
+      const endsAt = Math.max(until, arrivedAt + visibilityMs * SLOWEST_CLOCK);
+      if (now > endsAt) this.broken("expired leases start nothing", receiptHandle);
+    }
+    const isHit = !link.undisturbedSince(deliveredAt);
     for (const earlier of message.handlings) {
+      if (isHit) break;
       const isUndisturbed = earlier.link.undisturbedSince(earlier.deliveredAt);
       if (earlier.outcome === "done" && isUndisturbed) {
         this.broken("handled once", `${receiptHandle} after ${earlier.handle} was done`);

@@ -168,7 +168,7 @@ export class Link {
 
   /** Cuts the connection for `ms`: calls fail at once, and the server sees that the process is gone. */
   cut(ms: number): void {
-    if (!this.#connected) return;
+    if (!this.#connected || this.host.dead) return;
     this.disturb(ms);
     this.#connected = false;
     const { now } = this.#scheduler;

@@ -9,6 +9,7 @@ import type { LeaseGroup, LeaseTerms } from "./_lease_thread.ts";
 /** What leases on the same terms share. */
 export interface LeaseScope {
   readonly mailbox: Mailbox<unknown> | undefined;
+  readonly visibilityTimeoutMs: number | undefined;
   readonly terms: LeaseTerms;
   /** What `LeaseExtender.counters` returns. */
   readonly counters: { attempts: number; failures: number; losses: number; withheld: number };
@@ -40,6 +41,8 @@ export class ActiveLease implements HeapItem {
   /** The running extension. */
   extending: Promise<void> | undefined;
   lastBeat: number;
+  /** When the lease ends unless it is extended again; `Infinity` where that is not known. */
+  endsAt: number;
   readonly message: Message<unknown>;
   readonly scope: LeaseScope;
   /** Set where another thread extends it, too. */
@@ -56,6 +59,7 @@ export class ActiveLease implements HeapItem {
     this.scope = scope;
     this.group = group;
     this.lastBeat = scope.clock.monotonic();
+    this.endsAt = this.lastBeat + (scope.visibilityTimeoutMs ?? Infinity);
   }
 
   get active(): boolean {
@@ -81,6 +85,11 @@ export class ActiveLease implements HeapItem {
     this.waits = false;
     this.lastBeat = now;
     this.group?.beat(this.slot);
+  }
+
+  expired(now: number = this.scope.clock.monotonic()): boolean {
+    // Only the other thread knows when it has extended the lease.
+    return this.group === undefined && now > this.endsAt;
   }
 
   /** Marks the message as leased. A second lease would extend it after it is settled. */
@@ -233,10 +242,13 @@ export class LeaseTimer {
   }
 
   #extend(batch: readonly ActiveLease[]): void {
+    const startedAt = this.#clock.monotonic();
     const extending = this.#call(batch).then((results) => {
       const now = this.#clock.monotonic();
       for (const [i, lease] of batch.entries()) {
         lease.extending = undefined;
+        const endsAt = startedAt + lease.scope.terms.extensionMs;
+        if (results[i] === true) lease.endsAt = Math.max(lease.endsAt, endsAt);
         this.#onResult(lease, results[i], now);
       }
     });

@@ -36,6 +36,12 @@ export interface Lease extends AsyncDisposable {
    * monotonic clock if it has just been read.
    */
   beat(now?: number): void;
+  /**
+   * Returns true when the lease has ended by the clock of this process, because it was not extended in time, as
+   * after a suspension. It is `lost` once the mailbox has said so. Pass the time of the monotonic clock if it
+   * has just been read.
+   */
+  expired(now?: number): boolean;
   /** Ends the extension, and waits for a running one. The message can be settled afterwards. */
   stop(): Promise<void> | undefined;
 }
@@ -156,6 +162,7 @@ export class LeaseExtender {
     const { enabled = true, offThread = true } = { ...this.#options, ...subject };
     const scope = {
       mailbox: subject.mailbox,
+      visibilityTimeoutMs: subject.visibilityTimeoutMs,
       terms: this.#terms(subject),
       counters: this.#counters,
       log: this.#log,

@@ -62,6 +62,27 @@ describe("when a stop interrupts", () => {
   });
 });
 
+describe("after a suspension", () => {
+  it("a message that waited for its handler is not started when its lease has ended", async () => {
+    const worker = new Worker();
+    await worker.fill(2);
+    const started: number[] = [];
+    const suspended = worker.loop(({ body }) => {
+      started.push(body);
+      return worker.clock.sleep(1_000);
+    }, { prefetch: 1, visibilityTimeoutMs: 10_000 });
+    const run = suspended.run();
+    await worker.clock.advance(500);
+    // The handler ends before the lease is extended, in the same moment after the suspension.
+    await worker.clock.suspend(11_000);
+    assertEquals(started, [1]);
+    await worker.clock.until(suspended.shutdown());
+    await run;
+    assertEquals(suspended.counts.leftToExpire, 2);
+    assertEquals(await worker.visible(), [1, 2]);
+  });
+});
+
 describe("a burial that fails", () => {
   it("loses nothing: the message comes back and is dead-lettered then", async () => {
     const clock = new VirtualClock();
