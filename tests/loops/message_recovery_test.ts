@@ -1,6 +1,7 @@
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
 import { deferred } from "../../src/_promises.ts";
+import { NO_COUNTS } from "../../src/lifecycle/runnable.ts";
 import { FaultyMailbox } from "../../src/testing/faulty_mailbox.ts";
 import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
 import { silentLog } from "../../src/log.ts";
@@ -66,20 +67,25 @@ describe("after a suspension", () => {
   it("a message that waited for its handler is not started when its lease has ended", async () => {
     const worker = new Worker();
     await worker.fill(2);
-    const started: number[] = [];
-    const suspended = worker.loop(({ body }) => {
-      started.push(body);
+    const started: string[] = [];
+    const suspended = worker.loop(({ body, deliveryCount }) => {
+      started.push(`${body}, delivery ${deliveryCount}`);
       return worker.clock.sleep(1_000);
     }, { prefetch: 1, visibilityTimeoutMs: 10_000 });
     const run = suspended.run();
     await worker.clock.advance(500);
-    // The handler ends before the lease is extended, in the same moment after the suspension.
+    // The handler ends in the moment after the suspension, before the leases would have been extended.
     await worker.clock.suspend(11_000);
-    assertEquals(started, [1]);
+    await worker.clock.advance(1_500);
+    assertEquals(started, ["1, delivery 1", "1, delivery 2", "2, delivery 2"]);
     await worker.clock.until(suspended.shutdown());
     await run;
-    assertEquals(suspended.counts.leftToExpire, 2);
-    assertEquals(await worker.visible(), [1, 2]);
+    assertEquals(suspended.counts, {
+      ...NO_COUNTS,
+      received: 4,
+      acknowledged: 2,
+      leftToExpire: 2,
+    });
   });
 });
 
