@@ -111,7 +111,10 @@ const message: fc.Arbitrary<PlannedMessage> = fc.record({
     { weight: 4, arbitrary: fc.constant(0) },
     { weight: 1, arbitrary: fc.integer({ min: 1, max: 15_000 }) },
   ),
-  expiresInMs: fc.option(fc.integer({ min: 1, max: 10_000 }), { freq: 8 }),
+  expiresInMs: fc.oneof(
+    { weight: 7, arbitrary: fc.constant(null) },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 10_000 }) },
+  ),
 });
 
 const fault: fc.Arbitrary<PlannedFault> = fc.record({

@@ -45,6 +45,8 @@ export class Server {
   /** The processes that hold leases of each queue, as far as they have registered since the last restart. */
   readonly #owners = new Map<string, Map<string, Link>>();
   #up = true;
+  /** The end of the last restart or freeze. */
+  #awayUntil = 0;
   #frozenCalls: (() => void)[] | undefined;
 
   constructor(scheduler: Scheduler, ledger: Ledger) {
@@ -62,6 +64,7 @@ export class Server {
 
   join(link: Link): void {
     this.#links.add(link);
+    if (this.#awayUntil > this.#scheduler.now) link.disturb(this.#awayUntil - this.#scheduler.now);
   }
 
   /** Carries out a call that has arrived. */
@@ -74,6 +77,7 @@ export class Server {
   /** Ends the server and starts it again after `ms`. */
   restart(ms: number): void {
     this.#up = false;
+    this.#awayUntil = this.#scheduler.now + ms;
     this.#owners.clear();
     this.#frozenCalls = undefined;
     for (const link of this.#links) link.cut(ms);
@@ -84,6 +88,7 @@ export class Server {
   freeze(ms: number): void {
     if (!this.#up || this.#frozenCalls !== undefined) return;
     for (const link of this.#links) link.disturb(ms);
+    this.#awayUntil = this.#scheduler.now + ms;
     const calls = this.#frozenCalls = [];
     this.#scheduler.after(ms, () => {
       if (this.#frozenCalls !== calls) return;

@@ -1,0 +1,9 @@
+// A thread of the pool: explores the seeds that it is sent.
+
+import { parentPort } from "node:worker_threads";
+import { explore } from "./explore.ts";
+import type { Seeds } from "./pool.ts";
+
+parentPort!.on("message", async ({ first, count }: Seeds) => {
+  parentPort!.postMessage(await explore(first, count));
+});
