@@ -152,11 +152,15 @@ byte seenDropped;  /* living ones that were absent in a look */
 #define ASKING 1
 #define EMPTY 2 /* the engine had no message; the worker is about to sleep */
 byte wakefulness[WORKERS];
-#define WAKE d_step { for (k : 0 .. WORKERS - 1) { WAKE_ONE(k) } }
 #ifdef BUG_WAKE_UP_LOST_BEFORE_SLEEP
 #define WAKE_ONE(w) if :: wakefulness[w] == ASLEEP -> wakefulness[w] = ASKING :: else fi
 #else
 #define WAKE_ONE(w) wakefulness[w] = ASKING
+#endif
+#if WORKERS == 3
+#define WAKE WAKE_ONE(0); WAKE_ONE(1); WAKE_ONE(2)
+#else
+#define WAKE WAKE_ONE(0); WAKE_ONE(1)
 #endif
 #else
 #define WAKE skip
@@ -224,7 +228,8 @@ bit stale_changes_nothing, extended_lease_lasts, settlement_is_counted, no_dupli
 #define UNBALANCED(w) (open[w] != SUM(HOLDS, w))
 
 #ifndef LIVENESS
-active proctype Monitor() {
+/* It is started last: spin tries it first in each state. */
+proctype Monitor() {
 end:
   do
   :: IS_MISPLACED -> VIOLATED(one_place)
@@ -410,7 +415,11 @@ init {
     run Worker(0);
     run Worker(1);
 #if WORKERS == 3
-    run Worker(2)
+    run Worker(2);
 #endif
+#ifndef LIVENESS
+    run Monitor();
+#endif
+    m = 0; k = 0
   }
 }
