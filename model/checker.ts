@@ -104,7 +104,7 @@ export function readFinding(output: string, name: string, formula: Formula | und
     violated: violation(output, formula),
   };
   const errors = number(/errors: (\d+)/);
-  const isComplete = !/max search depth too small|Search not completed|out of memory/i.test(output);
+  const isComplete = !/max search depth too small|search not completed|out of memory/i.test(output);
   const isClear = finding.violated === undefined ? errors === 0 && isComplete : errors > 0;
   if (!isClear || Number.isNaN(finding.states)) {
     throw new Error(`spin did not complete the search of the model "${name}": ${output}`);

@@ -63,7 +63,10 @@ function heading(what: string): string {
   return row(what, "states", "transitions", "depth", "seconds", "result");
 }
 
-function row(name: string, ...[states = "", transitions = "", depth = "", ...rest]: string[]): string {
+function row(
+  name: string,
+  ...[states = "", transitions = "", depth = "", ...rest]: string[]
+): string {
   const [seconds = "", result = ""] = rest;
   return name.padEnd(50) + states.padStart(11) + transitions.padStart(13) + depth.padStart(7) +
     seconds.padStart(9) + `  ${result}`;
