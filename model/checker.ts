@@ -26,8 +26,8 @@ export interface Check {
   readonly name: string;
   readonly parameters: string;
   readonly formula?: Formula;
-  /** True where the compiler takes longer than the search, so that it must not optimize much. */
-  readonly quick?: boolean;
+  /** The least number of states to expect. */
+  readonly atLeast?: number;
   /** The switch of a broken variant. Its formula is checked under weak fairness. */
   readonly bug?: string;
 }
@@ -58,7 +58,7 @@ export function findTools(): Tools | string {
  * @throws {Error} when the search ended early, or failed for another reason than a property.
  */
 export async function check(
-  { name, parameters, formula, quick = false, bug }: Check,
+  { name, parameters, formula, bug, atLeast = bug === undefined ? Infinity : 0 }: Check,
   { compiler }: Tools,
   timeoutMs: number,
 ): Promise<Finding> {
@@ -77,7 +77,8 @@ export async function check(
     const fair = bug !== undefined;
     const flags = formula === undefined ? ["-DSAFETY"] : [fair ? "-DNFAIR=3" : "-DNOFAIR"];
     await must(compiler, [
-      bug !== undefined ? "-O0" : quick ? "-O1" : "-O2",
+      // Optimizing takes longer than a short search.
+      atLeast < 50_000 ? "-O0" : atLeast < 500_000 ? "-O1" : "-O2",
       "-w",
       "-DNOREDUCE",
       `-DMEMLIM=${MEMORY_MB}`,
@@ -87,7 +88,11 @@ export async function check(
       "pan.c",
     ]);
     const search = formula === undefined ? [] : ["-a", ...fair ? ["-f"] : [], "-N", formula];
-    return readFinding(await must("./pan", ["-m100000", "-w22", ...search]), name, formula);
+    return readFinding(
+      await must("./pan", ["-m100000", atLeast < 500_000 ? "-w20" : "-w24", ...search]),
+      name,
+      formula,
+    );
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
