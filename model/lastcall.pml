@@ -1,14 +1,14 @@
 /*
  * A model of lastcall for the model checker spin: messages, deliveries, leases, owners, keys, suspects and the
- * stop. docs/model.md explains it, model/configurations.ts lists the checked configurations.
+ * stop. docs/model.md explains it; model/configurations.ts and model/variants.ts list the searches.
  *
- *   lastcall.pml      parameters, state, properties, and the environment: sender, time, faults
+ *   lastcall.pml      parameters, state, properties, and the processes with all that can happen
  *   engine.pml        the storage: each call is one atomic step
- *   worker.pml        a process with one MailboxLoop
+ *   worker.pml        the steps of a process with one MailboxLoop
  *
  * Sets are bit masks: message m is in the set s when s has the bit B(m). Every transition is one atomic step.
- * What a fault, a tick of a lease or a stop can do is bounded by the parameters below, so every run of the
- * correct model is finite: there is no loop in which nothing is decided.
+ * The parameters bound how often a fault, a stop or an extension can happen, so every run of the correct model
+ * is finite.
  */
 
 /* ---- Parameters ------------------------------------------------------------------------------------------ */
@@ -70,7 +70,9 @@
  *   WAKING     idle workers sleep until they are woken; otherwise they receive when there is a message
  *   DEADLINE   a stop can pass its deadline
  *   REPLACED   a worker that has stopped is started again
+ *   WATCHDOG   the watchdog ends a process with a hanging handler
  *   LIVENESS   checks the formulas; otherwise the assertions
+ *   BUG_...    breaks one rule: model/variants.ts describes each
  */
 
 /* ---- State of the engine ----------------------------------------------------------------------------------*/
@@ -118,7 +120,6 @@ byte ignored;              /* leases that were extended, and end all the same */
 #define RELEASE 8
 #define RELEASE_SUSPECT 9
 #define DEAD_LETTER 10
-#define DEAD_LETTER_TOO 11 /* only in a broken variant */
 
 #define FIRST 0     /* the call was not made yet */
 #define FAILED 1    /* a call failed and has changed nothing */
@@ -175,7 +176,7 @@ byte completed;          /* messages whose handler ended well */
 byte failures[MESSAGES]; /* nacks that the engine accepted */
 
 /* Scratch variables of single steps: not part of the state. */
-hidden byte j, k, m, x, ok, next;
+hidden byte j, k, m, ok, next;
 
 /* ---- Properties ------------------------------------------------------------------------------------------ */
 
