@@ -36,6 +36,7 @@ export const stepNames: readonly string[] = [
   "docs",
   "page",
   "site",
+  "model",
   "chaos",
   "doc",
 ];
@@ -48,10 +49,10 @@ const JOBS = 2;
 const DENO_JOBS = 3;
 
 /** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
-const HEAVY: readonly string[] = ["package", "page", "docs", "site", "chaos"];
+const HEAVY: readonly string[] = ["package", "page", "docs", "site", "model", "chaos"];
 
 /** Those that run in parallel with the step before them. `package` and `docs` both build the package. */
-const BESIDE: readonly string[] = ["package", "page", "site"];
+const BESIDE: readonly string[] = ["package", "page", "site", "model"];
 
 /** Selects the steps by name. Filters keep only the test files whose paths contain one of them. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
