@@ -52,8 +52,7 @@ function sumOf(all: readonly Totals[]): Totals {
 
 function exploreIn(thread: Worker, seeds: Seeds): Promise<Explored> {
   return new Promise((resolve, reject) => {
-    thread.once("message", resolve);
-    thread.once("error", reject);
+    thread.removeAllListeners().once("message", resolve).once("error", reject);
     thread.postMessage(seeds);
   });
 }
