@@ -227,6 +227,22 @@ export class Model {
     };
   }
 
+  /** Returns a copy of the model, and of `others`, which may refer to its messages. */
+  copyWith<T>(others: T): [Model, T] {
+    const { now, paused, messages, dead, acknowledged, purged, cancelled, dropped, confirmed } =
+      this;
+    const sets = { acknowledged, purged, cancelled, dropped, confirmed };
+    const [fields, remembered, copied] = structuredClone([
+      { now, paused, messages, dead, ...sets },
+      this.#remembered,
+      others,
+    ]) as [Partial<Model>, Map<string, number>, T];
+    const copy = Object.assign(new Model(), fields);
+    for (const [id, until] of remembered) copy.#remembered.set(id, until);
+    copy.#lastNumber = this.#lastNumber;
+    return [copy, copied];
+  }
+
   /** Returns the messages of which any may be the first of this key: one, but for delayed messages. */
   #firstsOf(key: string): ModelMessage[] {
     const line = this.messages.filter(({ options, wasDelivered, visibleAt }) => {
