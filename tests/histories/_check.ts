@@ -1,0 +1,104 @@
+// The property: no history finds a violation. On a failure, it prints the smallest history that has one.
+
+import process from "node:process";
+import * as fc from "fast-check";
+import type { Capabilities } from "../../src/mailbox/mailbox.ts";
+import { seed } from "../mailbox/_seed.ts";
+import { histories, type Step } from "./_calls.ts";
+import { type Counts, Run, type RunOptions } from "./_run.ts";
+import type { Site } from "./_site.ts";
+
+/** How long the search for a smaller history may take. */
+const SHRINK_MS = 20_000;
+
+const wanted = process.env["LASTCALL_HISTORIES"];
+
+/** How many histories a test runs: `usual`, or what `LASTCALL_HISTORIES` says. */
+export function sizeOf(usual: number): number {
+  return wanted === undefined ? usual : Number(wanted);
+}
+
+/** The smallest history that an engine answers wrongly. */
+export interface Failure {
+  readonly lines: readonly string[];
+  readonly error: unknown;
+}
+
+let queues = 0;
+
+/** Runs a history on a new queue. */
+async function runOn(site: Site, steps: readonly Step[], options: RunOptions): Promise<string[]> {
+  await using queue = await site.open(`histories-${process.pid}-${Date.now()}-${++queues}`);
+  const run = new Run(site, queue, options);
+  try {
+    await run.run(steps);
+  } catch (error) {
+    throw Object.assign(error as Error, { lines: run.lines });
+  }
+  return run.lines;
+}
+
+/** Runs histories until one fails, then looks for a smaller one that fails too. */
+export async function search(
+  faults: boolean,
+  numRuns: number,
+  act: (steps: readonly Step[]) => Promise<void>,
+  at: number = seed,
+): Promise<Failure | undefined> {
+  let failure: Failure | undefined;
+  let endsAt = Infinity;
+  const property = fc.asyncProperty(histories(faults), async (steps) => {
+    if (Date.now() > endsAt) return; // a smaller history has to be found in time
+    try {
+      await act(steps);
+    } catch (error) {
+      const { lines = [] } = error as { lines?: readonly string[] };
+      failure = { lines, error };
+      endsAt = Math.min(endsAt, Date.now() + SHRINK_MS);
+      throw error;
+    }
+  });
+  await fc.check(property, { numRuns, seed: at });
+  return failure;
+}
+
+/** Runs random histories on an engine. Returns what happened, or throws with the smallest wrong history. */
+export async function holds(site: Site, numRuns: number): Promise<Counts> {
+  const counts = { histories: 0, calls: 0, lost: 0, unfinished: 0 };
+  const failure = await search(true, numRuns, async (steps) => {
+    await runOn(site, steps, { counts });
+  });
+  if (failure !== undefined) throw violationOf(site, failure);
+  return counts;
+}
+
+/** Runs histories without faults on an engine and on another one: both give the same answers. */
+export async function agrees(
+  site: Site,
+  reference: Site,
+  numRuns: number,
+  capabilities: Capabilities,
+): Promise<Counts> {
+  const counts = { histories: 0, calls: 0, lost: 0, unfinished: 0 };
+  const options = { counts, capabilities, deterministic: true };
+  const failure = await search(false, numRuns, async (steps) => {
+    const lines = await runOn(site, steps, options);
+    const expected = await runOn(reference, steps, options);
+    const at = lines.findIndex((line, i) => line !== expected[i]);
+    if (at < 0) return;
+    const error = new Error(`${reference.engine} has answered: ${expected[at]}`);
+    throw Object.assign(error, { lines: lines.slice(0, at + 1) });
+  });
+  if (failure !== undefined) throw violationOf(site, failure);
+  return counts;
+}
+
+function violationOf({ engine }: Site, { lines, error }: Failure): Error {
+  const message = error instanceof Error ? error.message : String(error);
+  return new Error(
+    `${engine} gave a wrong answer in this history (process: call → answer):\n  ${
+      lines.join("\n  ")
+    }\n${message}\nReplay: LASTCALL_SEED=${seed}`,
+    { cause: error },
+  );
+}
