@@ -5,7 +5,7 @@ import { connect } from "@nats-io/transport-node";
 import { systemClock } from "../../src/clock.ts";
 import { NatsMailbox } from "../../src/engines/nats/mod.ts";
 import { PostgresEngine } from "../../src/engines/postgres/postgres_engine.ts";
-import { openPostgresLink } from "../../src/engines/postgres/postgres_link.ts";
+import { openPostgresLink, type PostgresLink } from "../../src/engines/postgres/postgres_link.ts";
 import { RedisEngine } from "../../src/engines/redis/redis_engine.ts";
 import { openRedisLink } from "../../src/engines/redis/redis_link.ts";
 import { SqsMailbox } from "../../src/engines/sqs/mod.ts";
@@ -101,7 +101,7 @@ export async function redisSite(url: string): Promise<Site> {
 export async function postgresSite(url: string, schema: string): Promise<Site> {
   const proxies = await Proxies.before(url, 5432);
   const shared = { callTimeoutMs: 5_000, clock: systemClock };
-  const links = [];
+  const links: PostgresLink[] = [];
   for (const target of proxies.urls) {
     const options = { ...shared, target, schema, maxConnections: 2 };
     links.push(await openPostgresLink(options, true, silentLog));
