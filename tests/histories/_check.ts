@@ -43,7 +43,10 @@ export async function search(
   faults: boolean,
   numRuns: number,
   act: (steps: readonly Step[]) => Promise<void>,
-  at: number = seed,
+  { seed: at = seed, shrinkMs = SHRINK_MS }: {
+    readonly seed?: number;
+    readonly shrinkMs?: number;
+  } = {},
 ): Promise<Failure | undefined> {
   let failure: Failure | undefined;
   let endsAt = Infinity;
@@ -54,11 +57,11 @@ export async function search(
     } catch (error) {
       const { lines = [] } = error as { lines?: readonly string[] };
       failure = { lines, error };
-      endsAt = Math.min(endsAt, Date.now() + SHRINK_MS);
+      endsAt = Math.min(endsAt, Date.now() + shrinkMs);
       throw error;
     }
   });
-  await fc.check(property, { numRuns, seed: at });
+  await fc.check(property, { numRuns, seed: at, endOnFailure: shrinkMs === 0 });
   return failure;
 }
 
@@ -91,6 +94,18 @@ export async function agrees(
   });
   if (failure !== undefined) throw violationOf(site, failure);
   return counts;
+}
+
+/** Returns the first failure, not made smaller, and after how many histories it was found. */
+export async function findFailure(
+  site: Site,
+  numRuns: number,
+  at: number,
+): Promise<{ readonly failure: Failure | undefined; readonly histories: number }> {
+  const counts = { histories: 0, calls: 0, lost: 0, unfinished: 0 };
+  const act = async (steps: readonly Step[]) => void await runOn(site, steps, { counts });
+  const failure = await search(true, numRuns, act, { seed: at, shrinkMs: 0 });
+  return { failure, histories: counts.histories };
 }
 
 function violationOf({ engine }: Site, { lines, error }: Failure): Error {
