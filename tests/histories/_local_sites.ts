@@ -20,8 +20,8 @@ import { ALL_RULES, type Client, type OpenQueue, type Site, WrapperBreaker } fro
 
 const ABOVE = "its calls have no connection: the answer is lost above the engine";
 
-const LOCAL = {
-  rules: { ...ALL_RULES, remembers: false, undoesReceives: false },
+const LOCAL: Pick<Site, "rules" | "skipped"> = {
+  rules: { ...ALL_RULES, remembers: "none", undoesReceives: false },
   skipped: {
     "a repeated settlement returns what the first one did": ABOVE,
     "the messages of a lost receive are available again": ABOVE,

@@ -220,8 +220,8 @@ export class Run {
 
   /** Returns the call that a command becomes on this queue, and the process that makes it. */
   #resolve(client: number, command: Command): [number, Call | undefined] {
-    const { lookup, pause } = this.#capabilities;
-    const { ordered } = this.#site.rules;
+    const { lookup, pause, fencedAck } = this.#capabilities;
+    const { ordered, dedup } = this.#site.rules;
     switch (command.do) {
       case "send":
         return [client, { do: "send", messages: [this.#message(command.sending)] }];
@@ -255,7 +255,7 @@ export class Run {
       case "resume":
         return [client, pause ? { do: command.do } : undefined];
       case "purge":
-        return [client, this.#site.rules.dedup ? { do: "purge" } : undefined];
+        return [client, fencedAck && dedup ? { do: "purge" } : undefined];
       case "pass":
       case "bounce":
         return [client, undefined];

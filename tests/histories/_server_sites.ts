@@ -141,8 +141,17 @@ export async function natsSite(url: string): Promise<Site> {
   }));
   return {
     engine: "NATS",
-    rules: { ...ALL_RULES, ordered: false, atomic: false, undoesReceives: false },
+    rules: {
+      ...ALL_RULES,
+      ordered: false,
+      atomic: false,
+      remembers: "removals",
+      undoesReceives: false,
+    },
     skipped: {
+      "a receipt handle is stale after a purge of another process": "the server has no fence",
+      "a repeated nack or release returns what the first one did":
+        "without a fence, a repetition could release the next delivery, so the engine refuses it",
       "messages arrive in their order": "released messages return in the order of their release",
       "a call happens as a whole": "JetStream stores and acknowledges messages one by one",
       "a late repetition changes nothing":
@@ -199,6 +208,7 @@ export async function sqsSite(endpoint: string): Promise<Site> {
       restoresAttempts: false,
     },
     skipped: {
+      "a receipt handle is stale after a purge of another process": "SQS purges once a minute",
       "messages arrive in their order": "a standard queue has no order",
       "a call happens as a whole": "dead-lettering takes two requests",
       "a message with a stored id is refused": "a standard queue stores what is sent twice",

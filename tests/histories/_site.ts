@@ -49,7 +49,7 @@ export interface Site extends AsyncDisposable {
 export const ALL_RULES: Rules = {
   ordered: true,
   atomic: true,
-  remembers: true,
+  remembers: "all",
   undoesReceives: true,
   dedup: true,
   restoresAttempts: true,
@@ -63,8 +63,8 @@ export async function lookAt(mailbox: Box): Promise<Look> {
   const { waiting, delayed, inFlight, dead, paused } = await mailbox.stats();
   return {
     count: await mailbox.approximateCount(),
-    messages: messages.map(({ body, id, deliveryCount, state }) => {
-      return { serial: body, id, deliveryCount, state };
+    messages: messages.map(({ body, id, deliveryCount, checkpoint = null, state }) => {
+      return { serial: body, id, deliveryCount, checkpoint, state };
     }),
     letters: letters.map(({ body }) => body.body as number),
     letterCount: letters.length,

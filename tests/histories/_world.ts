@@ -10,8 +10,11 @@ export interface Rules {
   readonly ordered: boolean;
   /** Each call happens as a whole or not at all. Otherwise a part of it may have happened. */
   readonly atomic: boolean;
-  /** A repeated settlement returns what the first one did. */
-  readonly remembers: boolean;
+  /**
+   * Which repeated settlements return what the first one did: all, or acknowledgements and dead letters. A
+   * delivery whose other settlement was lost may then be refused from then on.
+   */
+  readonly remembers: "all" | "removals" | "none";
   /** The messages of a lost receive are available again, without an attempt, at the next receive. */
   readonly undoesReceives: boolean;
   /** A stored id is refused. */
@@ -250,6 +253,10 @@ export class World {
       extend: () => model.extend(delivery, ms),
       save: () => model.checkpoint(delivery, ms),
     };
+    const { unanswered, applied } = delivery;
+    const isRefused = remembers === "removals" &&
+      (unanswered === "nack" || unanswered === "release" || unanswered === "several");
+    const refused = isRefused ? [{ world: this.copy(), answer: "ReceiptHandleExpiredError" }] : [];
     const answer = acts[how]();
     if (delivery.letterStored && how === "deadLetter" && answer === "done") {
       // The letter is stored already. A server without dedup may store it again.
@@ -257,10 +264,11 @@ export class World {
       model.dead.pop();
       return [{ world: this, answer }, ...again];
     }
-    const { unanswered, applied } = delivery;
     const kind = SETTLEMENTS[how];
     const plain = { world: this, answer };
-    if (answer !== "ReceiptHandleExpiredError" || kind === undefined || !remembers) return [plain];
+    if (answer !== "ReceiptHandleExpiredError" || kind === undefined || remembers === "none") {
+      return [plain, ...refused];
+    }
     if (unanswered === kind && applied) {
       delivery.final = true;
       return [{ world: this, answer: "done" }];
@@ -270,7 +278,7 @@ export class World {
     if (unanswered !== "several" && !(unanswered === kind && isGone)) return [plain];
     const told = this.copy();
     told.#deliveries[index]!.final = true;
-    return [plain, { world: told, answer: "done" }];
+    return [plain, { world: told, answer: "done" }, ...refused];
   }
 
   /** Notes for the settlements of a call that their answer was lost, and whether they happened. */
