@@ -2,7 +2,6 @@
 
 import process from "node:process";
 import * as fc from "fast-check";
-import type { Capabilities } from "../../src/mailbox/mailbox.ts";
 import { seed } from "../mailbox/_seed.ts";
 import { histories, type Step } from "./_calls.ts";
 import { type Counts, Run, type RunOptions } from "./_run.ts";
@@ -80,9 +79,10 @@ export async function agrees(
   site: Site,
   reference: Site,
   numRuns: number,
-  capabilities: Capabilities,
 ): Promise<Counts> {
   const counts = { histories: 0, calls: 0, lost: 0, unfinished: 0 };
+  await using queue = await site.open(`histories-${process.pid}-${Date.now()}-${++queues}`);
+  const { capabilities } = queue.clients[0]!.mailbox;
   const options = { counts, capabilities, deterministic: true };
   const failure = await search(false, numRuns, async (steps) => {
     const lines = await runOn(site, steps, options);

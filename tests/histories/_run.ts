@@ -13,7 +13,7 @@ import type { Command, Sending } from "../mailbox/_commands.ts";
 import type { Result } from "../mailbox/_model.ts";
 import { type Answer, type Call, LOST, type Seen, type Sent, type Step } from "./_calls.ts";
 import { lookAt, type OpenQueue, type Site } from "./_site.ts";
-import { LONG_MS } from "./_world.ts";
+import { LONG_MS } from "./_rules.ts";
 import { textOf, TooUncertain, Violation, Worlds } from "./_worlds.ts";
 
 /** What happened in all histories of a test. */
@@ -132,7 +132,9 @@ export class Run {
       : ` (cut ${step.fault} command ${step.nth})`;
     const shown = answer === LOST ? "no answer" : textOf(answer);
     this.lines.push(`${client + 1}: ${describe(call, before)}${how} → ${shown}`);
-    const repeated = met && this.#site.repeatsRequests === true;
+    // A part of an answer is an answer where a receive is not one step.
+    const isPart = call.do === "receive" && !this.#site.rules.ordered;
+    const repeated = met && (isPart || this.#site.repeatsRequests === true);
     this.#worlds.observe(client, call, answer, repeated);
     if (answer === LOST || met) await eventually(() => mailbox.approximateCount());
     return answer === LOST;

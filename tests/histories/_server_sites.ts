@@ -29,6 +29,11 @@ import {
 
 const LOCAL = ["127.0.0.1", "localhost", "[::1]"];
 
+/** Returns whether a server is on this machine. */
+export function isLocal(url: string): boolean {
+  return LOCAL.includes(new URL(url).hostname);
+}
+
 /** Proxies in front of a server on this machine, one for each process. */
 class Proxies implements AsyncDisposable {
   readonly breakers: readonly ProxyBreaker[];
@@ -47,8 +52,7 @@ class Proxies implements AsyncDisposable {
 
   /** `url` has the port of the server. */
   static async before(url: string, defaultPort: number): Promise<Proxies> {
-    const { hostname, port } = new URL(url);
-    if (!LOCAL.includes(hostname)) throw new Error(`Cannot break connections to ${hostname}`);
+    const { port } = new URL(url);
     const proxies: BreakingProxy[] = [];
     for (let i = 0; i < CLIENTS; i++) {
       proxies.push(await BreakingProxy.before(Number(port) || defaultPort));

@@ -4,7 +4,7 @@ import type { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import type { FaultyEngine } from "../../src/testing/faulty_engine.ts";
 import type { BreakingProxy } from "../engines/_proxy.ts";
 import type { Fault, Look } from "./_calls.ts";
-import type { Rules } from "./_world.ts";
+import type { Rules } from "./_rules.ts";
 
 /** A mailbox on a connection of its own. */
 export type Box = EngineMailbox<number, unknown, string>;

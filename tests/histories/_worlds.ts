@@ -1,7 +1,9 @@
 // The checker: all states that a queue can be in after what was observed of it.
 
 import { type Answer, type Call, LOST } from "./_calls.ts";
-import { type Outcome, type Rules, World } from "./_world.ts";
+import { outcomesOf, withoutAnswer } from "./_lost.ts";
+import type { Rules } from "./_rules.ts";
+import { type Outcome, World } from "./_world.ts";
 
 /** More states than this say nothing any more. */
 const MAX_WORLDS = 2_000;
@@ -33,10 +35,12 @@ export class Worlds {
     return this.#worlds.length;
   }
 
-  /** Takes note of a call and its answer. `repeats` is that of {@linkcode World.done}. */
+  /** Takes note of a call and its answer. `repeats` is that of {@linkcode outcomesOf}. */
   observe(client: number, call: Call, answer: Answer | typeof LOST, repeats = false): void {
-    if (answer === LOST) return this.#keep(this.#worlds.flatMap((it) => it.lost(client, call)));
-    const outcomes = this.#worlds.flatMap((it) => it.done(client, call, answer, repeats));
+    if (answer === LOST) {
+      return this.#keep(this.#worlds.flatMap((it) => withoutAnswer(it, client, call)));
+    }
+    const outcomes = this.#worlds.flatMap((it) => outcomesOf(it, client, call, answer, repeats));
     const text = textOf(answer);
     const fitting = outcomes.filter((outcome) => textOf(answerOf(call, outcome), answer) === text);
     if (fitting.length > 0) return this.#keep(fitting.map(({ world }) => world));
