@@ -171,7 +171,9 @@ export class World {
     }
     const kind = SETTLEMENTS[how];
     const plain = { world: this, answer };
-    if (answer !== "ReceiptHandleExpiredError" || kind === undefined || remembers === "none") {
+    const isRemoval = kind === "acknowledge" || kind === "deadLetter";
+    const isRemembered = remembers === "all" || remembers === "removals" && isRemoval;
+    if (answer !== "ReceiptHandleExpiredError" || kind === undefined || !isRemembered) {
       return [plain, ...refused];
     }
     if (unanswered === kind && applied) {
