@@ -12,6 +12,9 @@ const SHRINK_MS = 20_000;
 
 const wanted = process.env["LASTCALL_HISTORIES"];
 
+/** True when `LASTCALL_HISTORIES` sets the number of histories. */
+export const isLong: boolean = wanted !== undefined;
+
 /** How many histories a test runs: `usual`, or what `LASTCALL_HISTORIES` says. */
 export function sizeOf(usual: number): number {
   return wanted === undefined ? usual : Number(wanted);

@@ -16,17 +16,26 @@ import { systemRandom } from "../../src/random.ts";
 import { FaultyEngine } from "../../src/testing/faulty_engine.ts";
 import { openStore, TempFolder } from "../engines/deno_kv/_kv.ts";
 import { CLIENTS } from "./_calls.ts";
-import { ALL_RULES, type Client, type OpenQueue, type Site, WrapperBreaker } from "./_site.ts";
+import type { Rules } from "./_rules.ts";
+import { type ClientFault, SimulatedClient, SimulatedServer } from "./_remote.ts";
+import {
+  ALL_RULES,
+  type Client,
+  type OpenQueue,
+  type Site,
+  type Skips,
+  WrapperBreaker,
+} from "./_site.ts";
 
 const ABOVE = "its calls have no connection: the answer is lost above the engine";
 
-const LOCAL: Pick<Site, "rules" | "skipped"> = {
-  rules: { ...ALL_RULES, remembers: "none", undoesReceives: false },
-  skipped: {
-    "a repeated settlement returns what the first one did": ABOVE,
-    "the messages of a lost receive are available again": ABOVE,
-  },
+/** The rules that have no meaning without a connection. */
+export const LOCAL_SKIPS: Skips = {
+  "a repeated settlement returns what the first one did": ABOVE,
+  "the messages of a lost receive are available again": ABOVE,
 };
+
+const LOCAL_RULES: Rules = { ...ALL_RULES, remembers: "none", undoesReceives: false };
 
 /** Wraps the engines of one queue, one for each process. */
 function wrapped(name: string, engines: readonly Engine<string>[]): OpenQueue {
@@ -52,10 +61,28 @@ export function memorySite(
 ): Site {
   return {
     engine: "memory",
-    ...LOCAL,
+    rules: LOCAL_RULES,
     open(name) {
       const engine = make(name, systemClock);
       return Promise.resolve(wrapped(name, perClient(() => engine)));
+    },
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+/** A simulated server with a client for each process, correct or with a planted fault. */
+export function simulatedSite(fault?: ClientFault): Site {
+  return {
+    engine: "a simulated server",
+    rules: ALL_RULES,
+    open(name) {
+      const server = new SimulatedServer(name, systemClock);
+      const engines = perClient((client) => new SimulatedClient(server, client, fault));
+      const queue = wrapped(name, engines);
+      const clients = queue.clients.map(({ mailbox }, i) => {
+        return { mailbox, breaker: new WrapperBreaker(engines[i]!.link) };
+      });
+      return Promise.resolve({ ...queue, clients });
     },
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
@@ -70,7 +97,7 @@ export async function sqliteSite(): Promise<Site> {
   const shared = { clock: systemClock, random: systemRandom, maxSize: Infinity };
   return {
     engine: "SQLite",
-    ...LOCAL,
+    rules: LOCAL_RULES,
     open(name) {
       const engines = connections.map((each) => new SqliteEngine(name, each, shared));
       return Promise.resolve(wrapped(name, engines));
@@ -92,7 +119,7 @@ export async function denoKvSite(): Promise<Site> {
   }));
   return {
     engine: "Deno KV",
-    ...LOCAL,
+    rules: LOCAL_RULES,
     open(name) {
       const engines = stores.map((store) => {
         return new DenoKvEngine(name, { store, maxSize: Infinity, pollIntervalMs: 600_000 });

@@ -1,6 +1,6 @@
 // What calls can have done: one that was answered, and one whose answer was lost.
 
-import { type Answer, type Call } from "./_calls.ts";
+import type { Answer, Call } from "./_calls.ts";
 import { LONG_MS, settlementsOf, type Uncertain } from "./_rules.ts";
 import type { Outcome, World } from "./_world.ts";
 

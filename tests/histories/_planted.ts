@@ -1,8 +1,10 @@
 // Engines in memory with one fault each: the checker must find every one.
 
-import type { Clock } from "../../src/clock.ts";
-import type { Delivery, Engine, Entry, Received } from "../../src/mailbox/engine.ts";
+import type { Delivery, Entry, Received } from "../../src/mailbox/engine.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
+import { memorySite, simulatedSite } from "./_local_sites.ts";
+import type { ClientFault } from "./_remote.ts";
+import type { Site } from "./_site.ts";
 
 type Broken = typeof MemoryEngine<string>;
 type Deliveries = readonly Delivery<string>[];
@@ -59,9 +61,9 @@ const BROKEN: Readonly<Record<string, Broken>> = {
     }
   },
 
-  "unblocks a key early": class extends MemoryEngine<string> {
+  "lets a message with a priority overtake others with its key": class
+    extends MemoryEngine<string> {
     override send(entries: readonly Entry<string>[]): boolean[] {
-      // A release forgets the key of a message: the next one of the key can overtake it.
       return super.send(entries.map((it) => it.priority ? { ...it, key: undefined } : it));
     }
   },
@@ -93,9 +95,18 @@ const BROKEN: Readonly<Record<string, Broken>> = {
   },
 };
 
-/** Makes an engine with a fault. */
-export type Make = (name: string, clock: Clock) => Engine<string>;
+const CLIENT_FAULTS: readonly ClientFault[] = [
+  "forgets lost settlements",
+  "forgets a lost settlement after a lost extension",
+  "reports other calls as done after a lost settlement",
+  "leaves the messages of a lost receive hidden",
+  "counts the attempt of a lost receive",
+];
 
 /** Functions that make the engines with faults, by what they do wrong. */
-export const planted: readonly (readonly [fault: string, make: Make])[] = Object.entries(BROKEN)
-  .map(([fault, Engine]) => [fault, (name, clock) => new Engine(name, Infinity, clock)] as const);
+export const planted: readonly (readonly [fault: string, open: () => Site])[] = [
+  ...Object.entries(BROKEN).map(([fault, Engine]) => {
+    return [fault, () => memorySite((name, clock) => new Engine(name, Infinity, clock))] as const;
+  }),
+  ...CLIENT_FAULTS.map((fault) => [fault, () => simulatedSite(fault)] as const),
+];

@@ -42,7 +42,7 @@ export class Resolver {
         return [client, { do: "receive", max: command.count }];
       case "acknowledgeMany":
       case "releaseMany": {
-        const all = command.picks.map((pick) => this.#caller.deliveries.length - 1 - pick);
+        const all = command.picks.map((pick) => this.#caller.order[pick] ?? -1);
         const deliveries = all.filter((it) => {
           const found = this.#caller.deliveries[it];
           return found?.client === client && !found.message.finalized;
@@ -68,7 +68,7 @@ export class Resolver {
       case "bounce":
         return [client, undefined];
       default: {
-        const delivery = this.#caller.deliveries.length - 1 - command.pick;
+        const delivery = this.#caller.order[command.pick] ?? -1;
         const found = this.#caller.deliveries[delivery];
         if (found === undefined) return [client, undefined];
         if (command.do === "save" && this.#options.site.savesNothing) return [client, undefined];

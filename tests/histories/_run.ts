@@ -118,6 +118,7 @@ export class Run {
       if (!isMailboxError(error, "MailboxConnectionError")) throw error;
       answer = LOST;
       counts.lost++;
+      this.#caller.lose(call);
     } finally {
       met = breaker.disarm();
     }

@@ -25,6 +25,7 @@ import {
   type OpenQueue,
   ProxyBreaker,
   type Site,
+  type Skips,
 } from "./_site.ts";
 
 const LOCAL = ["127.0.0.1", "localhost", "[::1]"];
@@ -88,7 +89,6 @@ export async function redisSite(url: string): Promise<Site> {
   return {
     engine: "Redis",
     rules: ALL_RULES,
-    skipped: {},
     open(name) {
       const shared = { maxSize: Infinity, pollIntervalMs: 5_000 };
       const engines = links.map((link) => new RedisEngine(name, link, shared));
@@ -120,7 +120,6 @@ export async function postgresSite(url: string, schema: string): Promise<Site> {
   return {
     engine: "PostgreSQL",
     rules: ALL_RULES,
-    skipped: {},
     open(name) {
       const engines = links.map((link) => new PostgresEngine(name, link, options));
       return Promise.resolve(queueOf(name, proxies, engines));
@@ -131,6 +130,19 @@ export async function postgresSite(url: string, schema: string): Promise<Site> {
     },
   };
 }
+
+/** What NATS does not keep to. */
+export const NATS_SKIPS: Skips = {
+  "a receipt handle is stale after a purge of another process": "the server has no fence",
+  "a repeated nack or release returns what the first one did":
+    "without a fence, a repetition could release the next delivery, so the engine refuses it",
+  "messages arrive in their order": "released messages return in the order of their release",
+  "a call happens as a whole": "JetStream stores and acknowledges messages one by one",
+  "a late repetition changes nothing":
+    "the server has no fence: a settlement is repeated at once, before another delivery",
+  "the messages of a lost receive are available again":
+    "the server does not tell which messages it delivered; they come back after 30 s",
+};
 
 /** A NATS server. */
 export async function natsSite(url: string): Promise<Site> {
@@ -151,17 +163,6 @@ export async function natsSite(url: string): Promise<Site> {
       atomic: false,
       remembers: "removals",
       undoesReceives: false,
-    },
-    skipped: {
-      "a receipt handle is stale after a purge of another process": "the server has no fence",
-      "a repeated nack or release returns what the first one did":
-        "without a fence, a repetition could release the next delivery, so the engine refuses it",
-      "messages arrive in their order": "released messages return in the order of their release",
-      "a call happens as a whole": "JetStream stores and acknowledges messages one by one",
-      "a late repetition changes nothing":
-        "the server has no fence: a settlement is repeated at once, before another delivery",
-      "the messages of a lost receive are available again":
-        "the server does not tell which messages it delivered; they come back after 30 s",
     },
     repeatsAtOnce: true,
     async look(mailbox) {
@@ -190,6 +191,20 @@ export async function natsSite(url: string): Promise<Site> {
   };
 }
 
+/** What SQS does not keep to. */
+export const SQS_SKIPS: Skips = {
+  "a receipt handle is stale after a purge of another process": "SQS purges once a minute",
+  "messages arrive in their order": "a standard queue has no order",
+  "a call happens as a whole": "dead-lettering takes two requests",
+  "a message with a stored id is refused": "a standard queue stores what is sent twice",
+  "a release costs no attempt": "SQS counts every delivery",
+  "a late repetition changes nothing":
+    "a delete with a stale receipt handle succeeds, so a settlement is repeated at once",
+  "the messages of a lost receive are available again":
+    "they come back when their visibility timeout passes",
+  "every message is in one place": "SQS cannot show its messages: they are counted",
+};
+
 /** An SQS server. */
 export async function sqsSite(endpoint: string): Promise<Site> {
   const proxies = await Proxies.before(endpoint, 80);
@@ -210,18 +225,6 @@ export async function sqsSite(endpoint: string): Promise<Site> {
       undoesReceives: false,
       dedup: false,
       restoresAttempts: false,
-    },
-    skipped: {
-      "a receipt handle is stale after a purge of another process": "SQS purges once a minute",
-      "messages arrive in their order": "a standard queue has no order",
-      "a call happens as a whole": "dead-lettering takes two requests",
-      "a message with a stored id is refused": "a standard queue stores what is sent twice",
-      "a release costs no attempt": "SQS counts every delivery",
-      "a late repetition changes nothing":
-        "a delete with a stale receipt handle succeeds, so a settlement is repeated at once",
-      "the messages of a lost receive are available again":
-        "they come back when their visibility timeout passes",
-      "every message is in one place": "SQS cannot show its messages: they are counted",
     },
     repeatsAtOnce: true,
     repeatsRequests: true,

@@ -28,12 +28,13 @@ export interface OpenQueue extends AsyncDisposable {
   readonly clients: readonly Client[];
 }
 
+/** The rules that an engine cannot keep, with the reasons. Tests report them as skipped. */
+export type Skips = Readonly<Record<string, string>>;
+
 /** An engine under test. */
 export interface Site extends AsyncDisposable {
   readonly engine: string;
   readonly rules: Rules;
-  /** The rules that the engine cannot keep, with the reason. */
-  readonly skipped: Readonly<Record<string, string>>;
   /** True when a call whose answer was lost is repeated before any other call. */
   readonly repeatsAtOnce?: boolean;
   /** True when the runtime may repeat a request whose connection broke. */
