@@ -15,23 +15,14 @@ export class Caller {
   readonly deliveries: { readonly client: number; readonly message: Message<number> }[] = [];
   /** The known ids, the newest first. */
   readonly ids: string[] = [];
-  /**
-   * The positions of the deliveries, the most interesting first: that of the last call whose answer was lost,
-   * otherwise the newest. Faults of different calls then meet on one delivery.
-   */
-  order: readonly number[] = [];
+  /** The position of the delivery of the last call that was lost. */
+  lost: number | undefined;
   readonly #site: Site;
   readonly #queue: OpenQueue;
 
   constructor(site: Site, queue: OpenQueue) {
     this.#site = site;
     this.#queue = queue;
-  }
-
-  /** Notes that the answer to a call was lost. */
-  lose(call: Call): void {
-    const lost = "delivery" in call ? [call.delivery] : "deliveries" in call ? call.deliveries : [];
-    this.order = [...lost, ...this.order.filter((it) => !lost.includes(it))];
   }
 
   /** Makes a call in one process. Rejects when its answer is lost. */
@@ -61,7 +52,6 @@ export class Caller {
           if (handles.includes(message.receiptHandle)) {
             throw new Violation(`The receipt handle of message ${message.body} is not new`);
           }
-          this.order = [this.deliveries.length, ...this.order];
           this.deliveries.push({ client, message });
           this.#know(message.id);
         }

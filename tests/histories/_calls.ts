@@ -18,6 +18,8 @@ export interface Step {
   readonly fault: Fault;
   /** Which command of the call is disturbed, from 1: some calls send several to their server. */
   readonly nth: number;
+  /** True when a settlement is about the delivery of the last lost call, so that faults meet. */
+  readonly insists: boolean;
   /** True when the queue is looked at afterwards. */
   readonly looks: boolean;
   /** True when the same process repeats the call at once if its answer was lost. */
@@ -95,6 +97,7 @@ export function histories(faults: boolean): fc.Arbitrary<Step[]> {
     fault: faults ? fault : fc.constant<Fault>("none"),
     nth: fc.oneof({ weight: 3, arbitrary: fc.constant(1) }, fc.constant(2)),
     looks: fc.oneof({ weight: 6, arbitrary: fc.constant(false) }, fc.constant(true)),
+    insists: fc.boolean(),
     repeated: fc.boolean(),
   });
   return fc.array(step, { minLength: 1, maxLength: 40, size: "max" });

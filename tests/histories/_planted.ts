@@ -97,7 +97,6 @@ const BROKEN: Readonly<Record<string, Broken>> = {
 
 const CLIENT_FAULTS: readonly ClientFault[] = [
   "forgets lost settlements",
-  "forgets a lost settlement after a lost extension",
   "reports other calls as done after a lost settlement",
   "leaves the messages of a lost receive hidden",
   "counts the attempt of a lost receive",

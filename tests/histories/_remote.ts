@@ -7,7 +7,7 @@ import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { FaultyEngine } from "../../src/testing/faulty_engine.ts";
 
 type Deliveries = readonly Delivery<string>[];
-type Call = "acknowledge" | "nack" | "release" | "deadLetter" | "extend" | "checkpoint";
+type Call = "acknowledge" | "nack" | "release" | "deadLetter" | "extend";
 
 /** The queue of the simulated server. It keeps the messages of the last receive of each process. */
 export class SimulatedServer extends MemoryEngine<string> {
@@ -41,7 +41,6 @@ class View extends FaultyEngine<string> {
 /** What a client does wrong. */
 export type ClientFault =
   | "forgets lost settlements"
-  | "forgets a lost settlement after a lost extension"
   | "reports other calls as done after a lost settlement"
   | "leaves the messages of a lost receive hidden"
   | "counts the attempt of a lost receive";
@@ -113,9 +112,7 @@ export class SimulatedClient extends FaultyEngine<string> {
       const results = await act();
       return results.map((done, i) => done || this.#wasDone(call, deliveries[i]!));
     } catch (error) {
-      const keeps = call === "extend" &&
-        this.#fault !== "forgets a lost settlement after a lost extension";
-      if (!keeps) { for (const delivery of deliveries) this.#lost.set(delivery, call); }
+      if (call !== "extend") { for (const delivery of deliveries) this.#lost.set(delivery, call); }
       throw error;
     }
   }
@@ -124,7 +121,7 @@ export class SimulatedClient extends FaultyEngine<string> {
     const lost = this.#lost.get(delivery);
     if (lost === undefined || this.#fault === "forgets lost settlements") return false;
     if (this.#fault === "reports other calls as done after a lost settlement") return true;
-    return lost === call && call !== "extend";
+    return lost === call;
   }
 
   async #undoReceive(): Promise<void> {

@@ -27,7 +27,7 @@ export class Resolver {
   }
 
   /** Returns the call that a command becomes on this queue, and the process that makes it. */
-  resolve(client: number, command: Command): [number, Call | undefined] {
+  resolve(client: number, command: Command, insists: boolean): [number, Call | undefined] {
     const { lookup, pause, fencedAck } = this.#options.capabilities;
     const { ordered, dedup } = this.#options.site.rules;
     switch (command.do) {
@@ -42,7 +42,7 @@ export class Resolver {
         return [client, { do: "receive", max: command.count }];
       case "acknowledgeMany":
       case "releaseMany": {
-        const all = command.picks.map((pick) => this.#caller.order[pick] ?? -1);
+        const all = command.picks.map((pick, i) => this.#pick(pick, insists && i === 0));
         const deliveries = all.filter((it) => {
           const found = this.#caller.deliveries[it];
           return found?.client === client && !found.message.finalized;
@@ -68,13 +68,20 @@ export class Resolver {
       case "bounce":
         return [client, undefined];
       default: {
-        const delivery = this.#caller.order[command.pick] ?? -1;
+        const delivery = this.#pick(command.pick, insists);
         const found = this.#caller.deliveries[delivery];
         if (found === undefined) return [client, undefined];
         if (command.do === "save" && this.#options.site.savesNothing) return [client, undefined];
         return [found.client, { do: command.do, delivery, ms: command.ms }];
       }
     }
+  }
+
+  /** Returns the position of a delivery, counted from the newest one. */
+  #pick(pick: number, insists: boolean): number {
+    const { deliveries, lost } = this.#caller;
+    if (insists && lost !== undefined && !deliveries[lost]!.message.finalized) return lost;
+    return deliveries.length - 1 - pick;
   }
 
   #message({ delayMs, id, dedupMs, key, priority }: Sending): Sent {

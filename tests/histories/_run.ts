@@ -92,7 +92,7 @@ export class Run {
 
   async #step(step: Step): Promise<void> {
     const { command, fault, nth } = step;
-    const [client, call] = this.#resolver.resolve(step.client, command);
+    const [client, call] = this.#resolver.resolve(step.client, command, step.insists);
     if (call === undefined) return;
     const { breaker } = this.#queue.clients[client]!;
     const disturbs = call.do !== "redrive" && call.do !== "redriveById";
@@ -118,7 +118,8 @@ export class Run {
       if (!isMailboxError(error, "MailboxConnectionError")) throw error;
       answer = LOST;
       counts.lost++;
-      this.#caller.lose(call);
+      if ("delivery" in call) this.#caller.lost = call.delivery;
+      if ("deliveries" in call) this.#caller.lost = call.deliveries[0];
     } finally {
       met = breaker.disarm();
     }

@@ -5,7 +5,7 @@ import { findFailure } from "./_check.ts";
 import { planted } from "./_planted.ts";
 
 /** In how many histories each fault must be found. */
-const BOUND = 150;
+const BOUND = 3_000;
 
 describe("histories find an engine that", () => {
   for (const [fault, open] of planted) {
