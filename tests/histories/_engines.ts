@@ -5,7 +5,14 @@ import { gate as nats, url as natsUrl } from "../engines/nats/_nats.ts";
 import { options as postgres, ownSchema, url as postgresUrl } from "../engines/postgres/_shared.ts";
 import { gate as redis, url as redisUrl } from "../engines/redis/_redis.ts";
 import { endpoint, gate as sqs } from "../engines/sqs/_sqs.ts";
-import { denoKvSite, LOCAL_SKIPS, memorySite, simulatedSite, sqliteSite } from "./_local_sites.ts";
+import {
+  DENO_KV_SKIPS,
+  denoKvSite,
+  LOCAL_SKIPS,
+  memorySite,
+  simulatedSite,
+  sqliteSite,
+} from "./_local_sites.ts";
 import {
   isLocal,
   NATS_SKIPS,
@@ -71,7 +78,7 @@ export const ENGINES: readonly EngineUnderTest[] = [
     gate: denoKv,
     size: 8,
     deterministic: true,
-    skips: LOCAL_SKIPS,
+    skips: DENO_KV_SKIPS,
     open: denoKvSite,
   },
   {
