@@ -6,6 +6,7 @@ import { seed } from "../mailbox/_seed.ts";
 import { histories, type Step } from "./_calls.ts";
 import { type Counts, Run, type RunOptions } from "./_run.ts";
 import type { Site } from "./_site.ts";
+import { Violation } from "./_worlds.ts";
 
 /** How long the search for a smaller history may take. */
 const SHRINK_MS = 20_000;
@@ -20,22 +21,34 @@ export function sizeOf(usual: number): number {
   return wanted === undefined ? usual : Number(wanted);
 }
 
-/** The smallest history that an engine answers wrongly. */
-export interface Failure {
+/** A history that an engine answers wrongly. */
+export class Failure extends Error {
+  override readonly name = "Failure";
+  /** What happened, one call per line. */
   readonly lines: readonly string[];
-  readonly error: unknown;
+
+  constructor(lines: readonly string[], cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    this.lines = lines;
+  }
 }
 
 let queues = 0;
 
 /** Runs a history on a new queue. */
-async function runOn(site: Site, steps: readonly Step[], options: RunOptions): Promise<string[]> {
-  await using queue = await site.open(`histories-${process.pid}-${Date.now()}-${++queues}`);
+async function runOn(
+  site: Site,
+  steps: readonly Step[],
+  options: RunOptions,
+): Promise<string[]> {
+  await using queue = await site.open(
+    `histories-${process.pid}-${Date.now()}-${++queues}`,
+  );
   const run = new Run(site, queue, options);
   try {
     await run.run(steps);
   } catch (error) {
-    throw Object.assign(error as Error, { lines: run.lines });
+    throw new Failure(run.lines, error);
   }
   return run.lines;
 }
@@ -57,8 +70,7 @@ export async function search(
     try {
       await act(steps);
     } catch (error) {
-      const { lines = [] } = error as { lines?: readonly string[] };
-      failure = { lines, error };
+      failure = error instanceof Failure ? error : new Failure([], error);
       endsAt = Math.min(endsAt, Date.now() + shrinkMs);
       throw error;
     }
@@ -84,7 +96,9 @@ export async function agrees(
   numRuns: number,
 ): Promise<Counts> {
   const counts = { histories: 0, calls: 0, lost: 0, unfinished: 0 };
-  await using queue = await site.open(`histories-${process.pid}-${Date.now()}-${++queues}`);
+  await using queue = await site.open(
+    `histories-${process.pid}-${Date.now()}-${++queues}`,
+  );
   const { capabilities } = queue.clients[0]!.mailbox;
   const options = { counts, capabilities, deterministic: true };
   // Both show what this engine can show.
@@ -94,8 +108,10 @@ export async function agrees(
     const expected = await runOn(other, steps, options);
     const at = lines.findIndex((line, i) => line !== expected[i]);
     if (at < 0) return;
-    const error = new Error(`${reference.engine} has answered: ${expected[at]}`);
-    throw Object.assign(error, { lines: lines.slice(0, at + 1) });
+    throw new Failure(
+      lines.slice(0, at + 1),
+      `${reference.engine} has: ${expected[at]}`,
+    );
   });
   if (failure !== undefined) throw violationOf(site, failure);
   return counts;
@@ -106,19 +122,22 @@ export async function findFailure(
   site: Site,
   numRuns: number,
   at: number,
-): Promise<{ readonly failure: Failure | undefined; readonly histories: number }> {
+): Promise<
+  { readonly failure: Failure | undefined; readonly histories: number }
+> {
   const counts = { histories: 0, calls: 0, lost: 0, unfinished: 0 };
   const act = async (steps: readonly Step[]) => void await runOn(site, steps, { counts });
   const failure = await search(true, numRuns, act, { seed: at, shrinkMs: 0 });
   return { failure, histories: counts.histories };
 }
 
-function violationOf({ engine }: Site, { lines, error }: Failure): Error {
-  const message = error instanceof Error ? error.message : String(error);
-  return new Error(
-    `${engine} gave a wrong answer in this history (process: call → answer):\n  ${
-      lines.join("\n  ")
-    }\n${message}\nReplay: LASTCALL_SEED=${seed}`,
-    { cause: error },
-  );
+function violationOf(
+  { engine }: Site,
+  { lines, message, cause }: Failure,
+): Error {
+  const text = `${engine} gave a wrong answer in this history (process: call → answer):\n  ${
+    lines.join("\n  ")
+  }\n${message}\nReplay: LASTCALL_SEED=${seed}`;
+  // The stack of another error tells where a call failed that no fault explains.
+  return new Error(text, cause instanceof Violation ? {} : { cause });
 }

@@ -5,9 +5,10 @@ import type { Capabilities } from "../../src/mailbox/mailbox.ts";
 import { eventually } from "../engines/_servers.ts";
 import { type Answer, type Call, LOST, type Step } from "./_calls.ts";
 import { Caller } from "./_caller.ts";
+import { describe, shownAs } from "./_describe.ts";
 import { Resolver, simple } from "./_resolver.ts";
 import type { OpenQueue, Site } from "./_site.ts";
-import { textOf, TooUncertain, Worlds } from "./_worlds.ts";
+import { TooUncertain, Worlds } from "./_worlds.ts";
 
 /** What happened in all histories of a test. */
 export interface Counts {
@@ -44,7 +45,8 @@ export class Run {
     this.#site = site;
     this.#queue = queue;
     this.#options = options;
-    this.#capabilities = options.capabilities ?? queue.clients[0]!.mailbox.capabilities;
+    this.#capabilities = options.capabilities ??
+      queue.clients[0]!.mailbox.capabilities;
     this.#worlds = new Worlds(site.rules);
     this.#caller = new Caller(site, queue);
     const { deterministic = false } = options;
@@ -58,7 +60,9 @@ export class Run {
     try {
       for (const step of steps) {
         for (const [i, command] of simple(step.command).entries()) {
-          await this.#step(i === 0 ? { ...step, command } : { ...step, command, fault: "none" });
+          await this.#step(
+            i === 0 ? { ...step, command } : { ...step, command, fault: "none" },
+          );
         }
         if (step.looks) await this.#call(step.client, { do: "look" });
       }
@@ -74,8 +78,12 @@ export class Run {
     const clients = this.#queue.clients.keys();
     await this.#call(0, { do: "look" });
     if (this.#capabilities.pause) await this.#call(0, { do: "resume" });
-    for (const [delivery, { client, message }] of this.#caller.deliveries.entries()) {
-      if (!message.finalized) await this.#call(client, { do: "acknowledge", delivery, ms: 0 });
+    for (
+      const [delivery, { client, message }] of this.#caller.deliveries.entries()
+    ) {
+      if (!message.finalized) {
+        await this.#call(client, { do: "acknowledge", delivery, ms: 0 });
+      }
     }
     for (const client of [...clients, ...this.#queue.clients.keys()]) {
       for (let left = 1; left > 0;) {
@@ -92,7 +100,11 @@ export class Run {
 
   async #step(step: Step): Promise<void> {
     const { command, fault, nth } = step;
-    const [client, call] = this.#resolver.resolve(step.client, command, step.insists);
+    const [client, call] = this.#resolver.resolve(
+      step.client,
+      command,
+      step.insists,
+    );
     if (call === undefined) return;
     const { breaker } = this.#queue.clients[client]!;
     const disturbs = call.do !== "redrive" && call.do !== "redriveById";
@@ -100,7 +112,9 @@ export class Run {
     const isLost = await this.#call(client, call, disturbs ? step : undefined);
     // A repeated send without an id is another message.
     const repeats = "messages" in call ? call.messages.every(({ id }) => id !== undefined) : true;
-    if (!isLost || !repeats || !(step.repeated || this.#site.repeatsAtOnce)) return;
+    if (!isLost || !repeats || !(step.repeated || this.#site.repeatsAtOnce)) {
+      return;
+    }
     while (await this.#call(client, call)) { /* until it is answered */ }
   }
 
@@ -126,30 +140,17 @@ export class Run {
     const how = step === undefined || step.fault === "none" || !met && answer !== LOST
       ? ""
       : ` (cut ${step.fault} command ${step.nth})`;
-    const shown = answer === LOST ? "no answer" : textOf(answer);
-    this.lines.push(`${client + 1}: ${describe(call, before)}${how} → ${shown}`);
+    const shown = answer === LOST ? "no answer" : shownAs(answer);
+    this.lines.push(
+      `${client + 1}: ${describe(call, before)}${how} → ${shown}`,
+    );
     // A part of an answer is an answer where a receive is not one step.
     const isPart = call.do === "receive" && !this.#site.rules.ordered;
     const repeated = met && (isPart || this.#site.repeatsRequests === true);
     this.#worlds.observe(client, call, answer, repeated);
-    if (answer === LOST || met) await eventually(() => mailbox.approximateCount());
+    if (answer === LOST || met) {
+      await eventually(() => mailbox.approximateCount());
+    }
     return answer === LOST;
   }
-}
-
-/** Describes a call for readers. `first` is the position of the next delivery. */
-function describe(call: Call, first: number): string {
-  if ("messages" in call) {
-    return `${call.do} ${
-      call.messages.map(({ serial, id, options }) => {
-        const more = Object.entries({ id, ...options }).filter(([, value]) => value !== undefined);
-        return [`#${serial}`, ...more.map(([name, value]) => `${name}=${value}`)].join(" ");
-      }).join(", ")
-    }`;
-  }
-  if ("delivery" in call) return `${call.do} d${call.delivery}${call.ms > 0 ? ` ${call.ms}` : ""}`;
-  if ("deliveries" in call) return `${call.do} ${call.deliveries.map((it) => `d${it}`).join(" ")}`;
-  if ("id" in call) return `${call.do} ${call.id.length < 9 ? call.id : "a generated id"}`;
-  if (call.do === "receive") return `receive ${call.max} as d${first}…`;
-  return "max" in call ? `${call.do} ${call.max}` : call.do;
 }
