@@ -86,6 +86,12 @@ const fault: fc.Arbitrary<Fault> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<Fault>("middle", "between") },
 );
 
+/** Settles several of the newest deliveries in one call: their messages differ in keys and states. */
+const together: fc.Arbitrary<Command> = fc.record({
+  do: fc.constantFrom("acknowledgeMany", "releaseMany"),
+  picks: fc.uniqueArray(fc.nat({ max: 3 }), { minLength: 2, maxLength: 4 }),
+});
+
 /** How many processes use a queue. */
 export const CLIENTS = 2;
 
@@ -93,7 +99,7 @@ export const CLIENTS = 2;
 export function histories(faults: boolean): fc.Arbitrary<Step[]> {
   const step: fc.Arbitrary<Step> = fc.record({
     client: fc.nat({ max: CLIENTS - 1 }),
-    command: timelessCommand,
+    command: fc.oneof({ weight: 9, arbitrary: timelessCommand }, together),
     fault: faults ? fault : fc.constant<Fault>("none"),
     nth: fc.oneof({ weight: 3, arbitrary: fc.constant(1) }, fc.constant(2)),
     looks: fc.oneof({ weight: 6, arbitrary: fc.constant(false) }, fc.constant(true)),
