@@ -108,6 +108,18 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     }
   });
 
+  it("a call returns its whole answer after a connection was cut in the middle of rows", async () => {
+    await using mailbox = await open("rows", { maxConnections: 1 });
+    await mailbox.sendMany([1, 2, 3, 4]);
+    await mailbox.peek(10); // prepares the statement, so that the next answer is mostly rows
+    cut("reply", /^$/, () => false);
+    let cuts = 1;
+    proxy.onReply = () => cuts-- > 0 ? "half" : "pass";
+    await assertRejects(() => mailbox.peek(10), MailboxConnectionError);
+    assertEquals(await mailbox.approximateCount(), 4);
+    assertEquals((await mailbox.receive({ maxMessages: 4 })).map(({ body }) => body), [1, 2, 3, 4]);
+  });
+
   it("a message whose lease expired while the connection was cut cannot be acknowledged", async () => {
     await using mailbox = await open("lost");
     await mailbox.send(1);
