@@ -2,10 +2,11 @@ import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * What to do with a piece of data: pass it on, cut the connection, or hold it. A held command is kept with
- * the connection to the server, and the connection to the client is cut; `deliverHeld` sends it later.
+ * What to do with a piece of data: pass it on, cut the connection, pass half of it and cut the connection, or
+ * hold it. A held command is kept with the connection to the server, and the connection to the client is cut;
+ * `deliverHeld` sends it later.
  */
-export type Action = "pass" | "cut" | "hold";
+export type Action = "pass" | "cut" | "half" | "hold";
 
 /** Decides about one piece of data. `connection` numbers the connections from 1. */
 export type Rule = (text: string, connection: number) => Action;
@@ -97,7 +98,9 @@ export class BreakingProxy implements AsyncDisposable {
         if (action === "pass") return void to.write(data);
         if (action === "hold") this.#held = { server: to, command: data };
         else this.cuts++;
-        end();
+        if (action !== "half") return end();
+        from.pause();
+        to.write(data.subarray(0, data.length >> 1), end);
       });
     };
     pass(client, server, () => this.onCommand);

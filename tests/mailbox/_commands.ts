@@ -80,39 +80,46 @@ function command<D extends Command["do"]>(
 
 const is = fc.constant;
 
-/** All calls of a mailbox, in any order. */
-export const histories: fc.Arbitrary<Command[]> = fc.array(
-  fc.oneof<fc.MaybeWeightedArbitrary<Command>[]>(
-    { weight: 4, arbitrary: command(is("send"), { sending }) },
-    {
-      weight: 2,
-      arbitrary: command(is("sendMany"), {
-        sendings: fc.array(sending, { minLength: 1, maxLength: 4 }),
-      }),
-    },
-    { weight: 8, arbitrary: command(is("receive"), { count, ms }) },
-    { weight: 14, arbitrary: command(fc.constantFrom(...SETTLING), { pick, ms }) },
-    {
-      weight: 2,
-      arbitrary: command(fc.constantFrom("acknowledgeMany", "releaseMany"), {
-        picks: fc.uniqueArray(pick, { maxLength: 4 }),
-      }),
-    },
-    { weight: 1, arbitrary: command(is("redrive"), { count }) },
-    {
-      weight: 1,
-      arbitrary: command(is("bounce"), { count: fc.integer({ min: 1, max: 8 }), ms: is(5) }),
-    },
-    { weight: 6, arbitrary: command(fc.constantFrom(...BY_ID), { pick }) },
-    { weight: 6, arbitrary: command(is("pass"), { ms }) },
-    { weight: 2, arbitrary: command(fc.constantFrom("pause", "resume", "resume")) },
-    { weight: 1, arbitrary: command(is("purge")) },
-  ),
-  { maxLength: 60, size: "max" },
+/** Any call of a mailbox. */
+const anyCommand: fc.Arbitrary<Command> = fc.oneof<fc.MaybeWeightedArbitrary<Command>[]>(
+  { weight: 4, arbitrary: command(is("send"), { sending }) },
+  {
+    weight: 2,
+    arbitrary: command(is("sendMany"), {
+      sendings: fc.array(sending, { minLength: 1, maxLength: 4 }),
+    }),
+  },
+  { weight: 8, arbitrary: command(is("receive"), { count, ms }) },
+  { weight: 14, arbitrary: command(fc.constantFrom(...SETTLING), { pick, ms }) },
+  {
+    weight: 2,
+    arbitrary: command(fc.constantFrom("acknowledgeMany", "releaseMany"), {
+      picks: fc.uniqueArray(pick, { maxLength: 4 }),
+    }),
+  },
+  { weight: 1, arbitrary: command(is("redrive"), { count }) },
+  {
+    weight: 1,
+    arbitrary: command(is("bounce"), { count: fc.integer({ min: 1, max: 8 }), ms: is(5) }),
+  },
+  { weight: 6, arbitrary: command(fc.constantFrom(...BY_ID), { pick }) },
+  { weight: 6, arbitrary: command(is("pass"), { ms }) },
+  { weight: 2, arbitrary: command(fc.constantFrom("pause", "resume", "resume")) },
+  { weight: 1, arbitrary: command(is("purge")) },
 );
+
+/** All calls of a mailbox, in any order. */
+export const histories: fc.Arbitrary<Command[]> = fc.array(anyCommand, {
+  maxLength: 60,
+  size: "max",
+});
 
 /** Longer than any test. */
 const LONG_MS = 600_000;
+
+/** Any call, with times that do not depend on a clock. */
+export const timelessCommand: fc.Arbitrary<Command> = anyCommand
+  .filter((it) => it.do !== "pass").map(timeless);
 
 /** Histories in which no time passes, for engines that have a clock of their own. */
 export const timelessHistories: fc.Arbitrary<Command[]> = histories.map((commands) => {

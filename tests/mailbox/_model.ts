@@ -71,14 +71,14 @@ export class Model {
   /** All messages that were ever stored. */
   readonly confirmed: Set<number> = new Set();
   /** Until when each id is remembered. */
-  readonly #remembered = new Map<string, number>();
+  readonly remembered: Map<string, number> = new Map();
   #lastNumber = 0;
 
   /** Returns false for a duplicate. */
   send(serial: number, id: string, options: ModelOptions = {}): boolean {
     const { dedupMs } = options;
     if (this.#has(id) || dedupMs !== undefined && this.#isRemembered(id)) return false;
-    if (dedupMs !== undefined) this.#remembered.set(id, this.now + dedupMs);
+    if (dedupMs !== undefined) this.remembered.set(id, this.now + dedupMs);
     this.confirmed.add(serial);
     this.#store(serial, id, options);
     return true;
@@ -204,7 +204,7 @@ export class Model {
     const { length } = this.messages;
     for (const { serial } of this.messages) this.purged.add(serial);
     this.messages = [];
-    this.#remembered.clear();
+    this.remembered.clear();
     return length;
   }
 
@@ -227,6 +227,14 @@ export class Model {
     };
   }
 
+  /** Returns a copy of the model, and of `others`, which may refer to its messages. */
+  copyWith<T>(others: T): [Model, T] {
+    const [fields, copied] = structuredClone([{ ...this }, others]) as [Partial<Model>, T];
+    const copy = Object.assign(new Model(), fields);
+    copy.#lastNumber = this.#lastNumber;
+    return [copy, copied];
+  }
+
   /** Returns the messages of which any may be the first of this key: one, but for delayed messages. */
   #firstsOf(key: string): ModelMessage[] {
     const line = this.messages.filter(({ options, wasDelivered, visibleAt }) => {
@@ -242,7 +250,7 @@ export class Model {
   }
 
   #isRemembered(id: string): boolean {
-    return (this.#remembered.get(id) ?? -Infinity) > this.now;
+    return (this.remembered.get(id) ?? -Infinity) > this.now;
   }
 
   #store(

@@ -107,7 +107,7 @@ export class Calls {
     const cancel = this.#clock.schedule(this.#timeoutMs, () => expired.resolve(undefined));
     state.pending++;
     const query = send(state.client);
-    const reply = Promise.resolve(query).finally(() => this.#onReply(state));
+    const reply = Promise.resolve(query).then(withoutHoles).finally(() => this.#onReply(state));
     try {
       const rows = await Promise.race([reply, expired.promise]);
       if (rows !== undefined) return rows;
@@ -166,6 +166,14 @@ function timeoutError(server: string, action: string, ms: number): MailboxConnec
     `${server} did not ${action} within ${ms} ms: it is frozen, overloaded or unreachable. Check the ` +
       "server, or raise callTimeoutMs if it is only slow",
   );
+}
+
+/**
+ * Returns the rows of a result. When a connection breaks between two rows, postgres.js 3.4 counts the rows before
+ * the break as the first ones of the next result: that one begins with holes.
+ */
+function withoutHoles(rows: readonly SqlRow[]): readonly SqlRow[] {
+  return rows.length === 0 || 0 in rows ? rows : rows.filter(() => true);
 }
 
 /** Returns true when the server aborted and rolled back the statement because of a conflict. */

@@ -40,8 +40,11 @@ export class PostgresDelivery implements Delivery<string> {
   readonly line: string | undefined;
   /** True after a transaction of the caller acknowledged it. The row may be locked until its end. */
   inTransaction = false;
-  /** The settlement whose reply was lost; the server may have run it. */
-  unanswered: Settlement | undefined;
+  /**
+   * The settlement whose reply was lost; the server may have run it. It is an action and not a statement: a
+   * message without a key is acknowledged by either statement, alone or with messages that have one.
+   */
+  unanswered: string | undefined;
 
   constructor(row: Row, nonce: string) {
     this.number = String(row.number);
@@ -112,12 +115,12 @@ export class Settlements {
     try {
       rows = await this.#call(settlement, action, [...handlesOf(own), ...parameters]);
     } catch (error) {
-      if (!keeps) { for (const delivery of own) delivery.unanswered = settlement; }
+      if (!keeps) { for (const delivery of own) delivery.unanswered = action; }
       throw error;
     }
     const settled = new Set(rows.map(({ number }) => String(number)));
     const uncertain = own.filter(({ number, unanswered }) => {
-      return unanswered === settlement && !settled.has(number);
+      return unanswered === action && !settled.has(number);
     });
     if (uncertain.length > 0) {
       const current = await this.#nonces(action, uncertain);

@@ -293,7 +293,8 @@ export function isSettled(
   return REMOVES.includes(call) ? result === 2 : RETURNS.includes(call);
 }
 
-/** Records a failed call that the server may have run. */
+/** Records a failed settlement that the server may have run. Other calls keep the receipt handle valid. */
 export function markFailed(call: string, deliveries: readonly RedisDelivery[]): void {
+  if (!REMOVES.includes(call) && !RETURNS.includes(call)) return;
   for (const delivery of deliveries) delivery.failedCall = call;
 }

@@ -91,6 +91,35 @@ describe("a PostgresMailbox whose connections are cut", privateOptions, () => {
     });
   }
 
+  it("a repeated acknowledge returns what a lost call did for it and a message with a key", async () => {
+    await using mailbox = await open("together");
+    for (const lostTogether of [true, false]) {
+      await mailbox.sendMany([1, 2], (body) => body === 2 ? { key: "a" } : {});
+      const [plain, keyed] = await mailbox.receive({ maxMessages: 2 });
+      const alone = () => plain!.acknowledge();
+      const together = async () => {
+        assertEquals(await mailbox.acknowledgeMany([plain!, keyed!]), [true, true]);
+      };
+      cut("reply", /^delete|settle\(/, once());
+      await assertRejects(lostTogether ? together : alone, MailboxConnectionError);
+      await (lostTogether ? alone : together)();
+      if (lostTogether) await keyed!.acknowledge();
+      assertEquals(await mailbox.approximateCount(), 0);
+    }
+  });
+
+  it("a call returns its whole answer after a connection was cut in the middle of rows", async () => {
+    await using mailbox = await open("rows", { maxConnections: 1 });
+    await mailbox.sendMany([1, 2, 3, 4]);
+    await mailbox.peek(10); // prepares the statement, so that the next answer is mostly rows
+    cut("reply", /^$/, () => false);
+    let cuts = 1;
+    proxy.onReply = () => cuts-- > 0 ? "half" : "pass";
+    await assertRejects(() => mailbox.peek(10), MailboxConnectionError);
+    assertEquals(await mailbox.approximateCount(), 4);
+    assertEquals((await mailbox.receive({ maxMessages: 4 })).map(({ body }) => body), [1, 2, 3, 4]);
+  });
+
   it("a message whose lease expired while the connection was cut cannot be acknowledged", async () => {
     await using mailbox = await open("lost");
     await mailbox.send(1);

@@ -244,6 +244,19 @@ describe("RedisMailbox with lost answers", gate, () => {
     await message!.acknowledge();
   });
 
+  it("an acknowledgement whose answer was lost succeeds when repeated after a lost extension", async () => {
+    await using site = await openTroubled();
+    const { mailbox } = site;
+    await mailbox.send("work");
+    const [message] = await mailbox.receive();
+    site.trouble = "answer lost";
+    await assertRejects(() => message!.acknowledge(), MailboxConnectionError);
+    await assertRejects(() => message!.extendVisibility(60_000), MailboxConnectionError);
+    await assertRejects(() => message!.saveCheckpoint(1), MailboxConnectionError);
+    site.trouble = "none";
+    await message!.acknowledge();
+  });
+
   it("the counts of a loop are right although answers are cut off", own, async () => {
     await using server = await PrivateServer.start(redis);
     await using proxy = await BreakingProxy.before(server.port);
