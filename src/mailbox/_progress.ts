@@ -23,10 +23,16 @@ const STEPS = "lastcall:steps";
 /** Separates a stored checkpoint. Without steps the whole value is the checkpoint of the handler. */
 export function readProgress(stored: unknown): Progress {
   if (!hasSteps(stored)) return { checkpoint: stored, steps: [] };
-  return { checkpoint: stored["checkpoint"], steps: stored[STEPS] };
+  return { checkpoint: stored.checkpoint, steps: stored[STEPS] };
 }
 
-function hasSteps(stored: unknown): stored is Readonly<Record<string, never>> {
+/** What a checkpoint with steps is stored as. */
+interface StoredProgress {
+  readonly [STEPS]: readonly StepRecord[];
+  readonly checkpoint?: unknown;
+}
+
+function hasSteps(stored: unknown): stored is StoredProgress {
   const steps = Object(stored)[STEPS];
   return Array.isArray(steps) && steps.every((step) => {
     const { name, place } = Object(step);

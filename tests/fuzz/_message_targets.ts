@@ -10,7 +10,7 @@ import {
   type EnvelopeOptions,
   plainEnvelope,
 } from "../../src/mailbox/envelope.ts";
-import { joinProgress, readProgress } from "../../src/mailbox/_progress.ts";
+import { joinProgress, type Progress, readProgress } from "../../src/mailbox/_progress.ts";
 import { traceIn } from "../../src/telemetry/trace_context.ts";
 import { assertSameJson, syncOutcomeOf } from "./_decoding.ts";
 import type { Target } from "./_fuzz.ts";
@@ -128,12 +128,12 @@ export const letters: Target<string> = {
 const step = fc.record({ name: text, place: fc.integer({ min: 1, max: 9 }), result: json }, {
   requiredKeys: ["name", "place"],
 });
-const progress = fc.record({ checkpoint: fc.oneof(json, json.map((it) => ({ "lastcall:steps": it }))), steps: fc.array(step) }, {
+const progress: fc.Arbitrary<Progress> = fc.record({ checkpoint: fc.oneof(json, json.map((it) => ({ "lastcall:steps": it }))), steps: fc.array(step) }, {
   requiredKeys: ["steps"],
-});
+}) as fc.Arbitrary<Progress>;
 
 /** A checkpoint and steps survive being stored as one value. */
-export const checkpoints: Target<typeof progress extends fc.Arbitrary<infer P> ? P : never> = {
+export const checkpoints: Target<Progress> = {
   name: "progress",
   inputs: progress,
   holds: (given) => assertSameJson(readProgress(stored(joinProgress(given))), given),
