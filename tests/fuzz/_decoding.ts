@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 
 /** Texts of errors that an engine of JavaScript throws, not this package. */
 const INTERNAL =
-  /cannot read|cannot set|is not a function|is not iterable|is not an object|cannot destructure|undefined is not|null is not|of undefined|of null|cannot convert|call stack|uri malformed|uri error|invalid time value|invalid date|not a constructor|right-hand side|evaluating '|is not defined|invalid array length|invalid count|cannot mix|reading '|spread syntax|\[object Object\]/i;
+  /cannot read|cannot set|is not a function|is not iterable|is not an object|cannot destructure|(?:undefined|null) is not (?:an object|a function|iterable)|of undefined|of null|cannot convert|call stack|uri malformed|uri error|invalid time value|invalid date|not a constructor|right-hand side|evaluating '|is not defined|invalid array length|invalid count|cannot mix|reading '|spread syntax/i;
 
 /** The result of a decoder. */
 export type Outcome<T> = { readonly value: T } | { readonly error: Error };

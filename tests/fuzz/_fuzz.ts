@@ -32,7 +32,9 @@ export interface Violation<I> {
 /** How many random inputs a cheap target gets. */
 const RUNS = Number(process.env["LASTCALL_FUZZ"] || 150);
 /** How long one input may take. A target gets short inputs, so that only a hang takes longer. */
-const INPUT_MS = 5_000;
+const INPUT_MS = 2_000;
+/** Shrinking an input that takes long would take minutes. */
+const TARGET_MS = process.env["LASTCALL_FUZZ"] ? 60_000 : 30_000;
 
 /** Registers a test of each target. */
 // deno-lint-ignore no-explicit-any -- targets of any inputs
@@ -48,6 +50,7 @@ export async function violationOf<I>(
   const property = fc.asyncProperty(inputs, (input) => checked(holds, input));
   const { failed, counterexample, errorInstance } = await fc.check(property, {
     seed: options.seed ?? seed,
+    interruptAfterTimeLimit: TARGET_MS,
     numRuns: options.runs ?? Math.max(1, Math.ceil(RUNS / cost)),
   });
   if (!failed) return undefined;
