@@ -202,13 +202,13 @@ export class WakeUps {
 
   /** A payload is `<sender> <queue>`, and for a cancelled message ` <part>/<parts> <text>` of its id. */
   #onNotification(payload: string): void {
-    const [, sender = "", queue = "", part, parts, text = ""] = PAYLOAD.exec(payload) ?? [];
+    const { sender, queue, part } = notificationOf(payload);
     if (sender === this.sender) this.#echoReceived = true;
     else if (part === undefined) this.wake(queue);
     else {
-      const id = `${part === "1" ? "" : this.#parts.get(sender) ?? ""}${text}`;
+      const id = `${part.index === 1 ? "" : this.#parts.get(sender) ?? ""}${part.text}`;
       this.#parts.delete(sender);
-      if (part === parts) this.cancelled(queue, id);
+      if (part.index === part.count) this.cancelled(queue, id);
       else this.#parts.set(sender, id);
     }
   }
@@ -230,6 +230,25 @@ export class WakeUps {
 }
 
 const PAYLOAD = /^(\S*) (\S*)(?: (\d+)\/(\d+) (.*))?$/s;
+
+/** The most parts of the id of a cancelled message. */
+const MAX_PARTS = 1_000;
+
+/** A notification of the channel. */
+export interface Notification {
+  readonly sender: string;
+  readonly queue: string;
+  /** A part of the id of a cancelled message, from 1. */
+  readonly part?: { readonly index: number; readonly count: number; readonly text: string };
+}
+
+/** Reads a payload. Any session may notify the channel: another payload wakes at most. */
+export function notificationOf(payload: string): Notification {
+  const [, sender = "", queue = "", part, parts, text = ""] = PAYLOAD.exec(payload) ?? [];
+  const [index, count] = [Number(part), Number(parts)];
+  if (!(index >= 1 && index <= count && count <= MAX_PARTS)) return { sender, queue };
+  return { sender, queue, part: { index, count, text } };
+}
 
 /** Minimum time between notifications, because each one delays the commits of all sessions. */
 const NOTIFY_INTERVAL_MS = 10;

@@ -157,7 +157,7 @@ export class RedisDelivery implements Delivery<string> {
   ) {
     const sentAtEnd = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
-    const head = JSON.parse(record.slice(sentAtEnd + 1, headEnd)) as Head;
+    const head = readHead(record.slice(sentAtEnd + 1, headEnd)) ?? unreadable(seq);
     const [id, dedup, replyTo, checkpoint, meta, key, priority] = head;
     this.seq = seq;
     this.receiveId = receiveId;
@@ -171,7 +171,7 @@ export class RedisDelivery implements Delivery<string> {
     }
     this.deliveryCount = deliveryCount;
     this.leaseExpiries = leaseExpiries;
-    this.enqueuedAt = Number(record.slice(0, sentAtEnd));
+    this.enqueuedAt = Number(record.slice(0, sentAtEnd)) || 0;
     this.checkpoint = savedCheckpoint ?? checkpoint ?? undefined;
     this.state = state;
     this.leaseEndsAtUs = leaseEndsAtUs;
@@ -180,6 +180,26 @@ export class RedisDelivery implements Delivery<string> {
   get receiptHandle(): string {
     return `${this.seq}-${this.receiveId}`;
   }
+}
+
+/** Returns undefined for a head that this package did not write. */
+function readHead(text: string): Head | undefined {
+  try {
+    const head: unknown = JSON.parse(text);
+    if (!Array.isArray(head)) return undefined;
+    const [id, dedup, replyTo, checkpoint, meta, key, priority] = head;
+    const areTexts = [replyTo, checkpoint, meta, key].every((it) => typeof (it ?? "") === "string");
+    const isHead = typeof id === "string" && (dedup === 0 || dedup === 1) && areTexts &&
+      typeof (priority ?? 0) === "number";
+    return isHead ? head as unknown as Head : undefined;
+  } catch {
+    return undefined; // not JSON
+  }
+}
+
+/** The head of a damaged record. Its meta is not JSON, so that the mailbox dead-letters the message as unreadable. */
+function unreadable(seq: string): Head {
+  return [`unreadable-${seq}`, 0, null, null, "damaged record"];
 }
 
 /** The part of a delivery that identifies it. */
