@@ -46,7 +46,9 @@ export function healthUrl(text: string, expected: string = "of a health app"): s
   // "http://redis://host" would parse, with "redis" as the host.
   const otherScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) && given !== text;
   if (url === undefined || url.hostname === "" || otherScheme) {
-    throw usageError(`${redactUrl(text)} is not the URL ${expected}: write http://host:8080 or host:8080`);
+    throw usageError(
+      `${redactUrl(text)} is not the URL ${expected}: write http://host:8080 or host:8080`,
+    );
   }
   if (url.username !== "" || url.password !== "") {
     throw usageError("The health app takes no user or password: remove them, and use --token");

@@ -78,7 +78,9 @@ export class FileJournal implements Journal {
     if (this.#size < bytes.length) await truncate(this.path, this.#size);
     const lines = bytes.subarray(0, this.#size).toString("utf8").split("\n");
     return lines.flatMap((line, i) => {
-      return line.trim() === "" ? [] : [parseResult(line, `Line ${i + 1} of the journal ${this.path}`)];
+      return line.trim() === ""
+        ? []
+        : [parseResult(line, `Line ${i + 1} of the journal ${this.path}`)];
     });
   }
 

@@ -127,7 +127,8 @@ const CHECKS: {
   onExpired: (value) =>
     checkOneOf("onExpired", value, ["deadLetter", "drop"]) === "drop" ? "drop" : undefined,
   // JSON has no Infinity.
-  maxDeliveries: (value) => Math.min(checkCount("maxDeliveries", value, 1), Number.MAX_SAFE_INTEGER),
+  maxDeliveries: (value) =>
+    Math.min(checkCount("maxDeliveries", value, 1), Number.MAX_SAFE_INTEGER),
   backoff: checkPauses,
 };
 

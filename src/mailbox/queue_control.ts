@@ -139,7 +139,9 @@ export class QueueControl {
 function readState(text: string): ControlState | undefined {
   try {
     const { pausedUntil, limit, counts = [] }: ControlState = JSON.parse(text);
-    if (pausedUntil !== undefined && pausedUntil !== null) checkDuration("pausedUntil", pausedUntil);
+    if (pausedUntil !== undefined && pausedUntil !== null) {
+      checkDuration("pausedUntil", pausedUntil);
+    }
     if (!Array.isArray(counts) || counts.length % 2 !== 0) return undefined;
     for (const count of counts) checkCount("counts", count);
     return { pausedUntil, limit: limit === undefined ? undefined : checkRateLimit(limit), counts };

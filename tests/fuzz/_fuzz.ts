@@ -100,17 +100,22 @@ export function corpusOf(name: string): readonly Kept<unknown>[] {
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8"), revived) : [];
 }
 
-/** Values without JSON, which `{"$": "NaN"}` stands for in a corpus. */
+/**
+ * Values without JSON, which `{"$": "NaN"}` stands for in a corpus. A long text is
+ * `{"$": "repeat", "text": "{", "times": 100000, "end": "}"}`.
+ */
 const SPECIAL: ReadonlyMap<string, unknown> = new Map<string, unknown>([
   ["NaN", NaN],
   ["Infinity", Infinity],
   ["-Infinity", -Infinity],
   ["-0", -0],
   ["undefined", undefined],
+  ["half a surrogate pair", "\ud800"], // which the formatter refuses in JSON
 ]);
 
 function revived(_: string, value: unknown): unknown {
-  const { $ } = Object(value);
+  const { $, text, times, end = "" } = Object(value);
+  if ($ === "repeat") return text.repeat(times) + end;
   return SPECIAL.has($) && Object.keys(value as object).length === 1 ? SPECIAL.get($) : value;
 }
 

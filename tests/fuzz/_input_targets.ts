@@ -3,11 +3,16 @@
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { parseOptions } from "../../chaos/options.ts";
-import { parseCount, parseDuration, parseHeader, parseInstant, parseInterval, parseTime } from "../../cli/_options.ts";
+import {
+  parseCount,
+  parseDuration,
+  parseHeader,
+  parseInstant,
+  parseInterval,
+  parseTime,
+} from "../../cli/_options.ts";
 import { parseBody } from "../../cli/commands/send.ts";
 import { hashOf, routeOf, type View, VIEWS } from "../../page/route.ts";
-import { chatAdapter } from "../../src/agents/adapters/chat.ts";
-import { BudgetTracker } from "../../src/agents/budget.ts";
 import { Schedule } from "../../src/cron/schedule.ts";
 import { SlotRecord } from "../../src/cron/_slot_record.ts";
 import { LoopGroup } from "../../src/group/loop_group.ts";
@@ -21,7 +26,11 @@ import { outcomeOf, syncOutcomeOf } from "./_decoding.ts";
 import type { Target } from "./_fuzz.ts";
 import { json, jsonText, mutated, sometimesLong, swapped, text } from "./_inputs.ts";
 
-const field = fc.oneof(fc.constant("*"), fc.nat({ max: 59 }).map(String), fc.constantFrom("1-5", "*/15", "MON", "L", "?", "1,2", "15W", "5#2"));
+const field = fc.oneof(
+  fc.constant("*"),
+  fc.nat({ max: 59 }).map(String),
+  fc.constantFrom("1-5", "*/15", "MON", "L", "?", "1,2", "15W", "5#2"),
+);
 const patterns = fc.oneof(
   fc.array(field, { minLength: 5, maxLength: 7 }).map((all) => all.join(" ")),
   fc.constantFrom("@daily", "@hourly", "0 9 * * 1"),
@@ -36,7 +45,10 @@ export const schedules: Target<{ readonly pattern: string; readonly timezone: st
   }),
   cost: 5,
   holds: ({ pattern, timezone }) => {
-    const refusals = { names: ["TypeError"], text: /^Invalid (schedule|timezone)\b.*(expected|no date matches)/s };
+    const refusals = {
+      names: ["TypeError"],
+      text: /^Invalid (schedule|timezone)\b.*(expected|no date matches)/s,
+    };
     const outcome = syncOutcomeOf(() => new Schedule(pattern, timezone), refusals);
     if ("error" in outcome) return;
     const at = new Date("2030-06-01T12:34:56Z");
@@ -51,7 +63,14 @@ export const schedules: Target<{ readonly pattern: string; readonly timezone: st
 export const slotRecords: Target<readonly unknown[]> = {
   name: "slot_record",
   inputs: fc.array(
-    swapped(fc.constant({ name: "report", schedule: "0 9 * * 1", timezone: "UTC", at: 1_893_456_000_000 })),
+    swapped(
+      fc.constant({
+        name: "report",
+        schedule: "0 9 * * 1",
+        timezone: "UTC",
+        at: 1_893_456_000_000,
+      }),
+    ),
     { maxLength: 3 },
   ),
   holds: async (bodies) => {
@@ -69,7 +88,19 @@ export const slotRecords: Target<readonly unknown[]> = {
 export const cliArguments: Target<string> = {
   name: "cli_argument",
   inputs: sometimesLong(
-    mutated(fc.constantFrom("30s", "1.5h", "7d", "500", "0", "2030-01-31T08:00Z", "2030-02-28T23:59:59.5+05:30", "a=b", "__proto__=1")),
+    mutated(
+      fc.constantFrom(
+        "30s",
+        "1.5h",
+        "7d",
+        "500",
+        "0",
+        "2030-01-31T08:00Z",
+        "2030-02-28T23:59:59.5+05:30",
+        "a=b",
+        "__proto__=1",
+      ),
+    ),
     ...["1", "2030-01-31T08:00:00.", "a="],
   ),
   holds: (text) => {
@@ -86,9 +117,13 @@ export const cliArguments: Target<string> = {
     check(parseInstant, (it) => {
       // Without an offset the time is local. The same digits in UTC tell whether the date exists.
       const [, date = ""] = /^(\d{4}-\d\d-\d\d)T/.exec(text)!;
-      return !Number.isNaN(it.getTime()) && new Date(`${date}T00:00Z`).toISOString().startsWith(date);
+      return !Number.isNaN(it.getTime()) &&
+        new Date(`${date}T00:00Z`).toISOString().startsWith(date);
     });
-    check(parseHeader, (it) => Object.keys(it).length === 1 && Object.getPrototypeOf(it) === Object.prototype);
+    check(
+      parseHeader,
+      (it) => Object.keys(it).length === 1 && Object.getPrototypeOf(it) === Object.prototype,
+    );
     const bodies = { names: ["CliError"], text: /^Body 1 is not JSON: / };
     syncOutcomeOf(() => parseBody(text, "Body 1", "Quote it"), bodies);
   },
@@ -98,7 +133,19 @@ export const cliArguments: Target<string> = {
 export const chaosOptions: Target<Readonly<Record<string, string>>> = {
   name: "chaos_options",
   inputs: fc.dictionary(
-    fc.constantFrom("messages", "seconds", "workers", "faults", "rate", "seed", "keys", "cancels", "poison", "limit", "engine"),
+    fc.constantFrom(
+      "messages",
+      "seconds",
+      "workers",
+      "faults",
+      "rate",
+      "seed",
+      "keys",
+      "cancels",
+      "poison",
+      "limit",
+      "engine",
+    ),
     mutated(fc.constantFrom("1", "all", "term,kill", "0.5", "redis")),
   ),
   holds: async (given) => {
@@ -107,18 +154,28 @@ export const chaosOptions: Target<Readonly<Record<string, string>>> = {
     const outcome = await outcomeOf(() => parseOptions(args), refusals);
     if ("error" in outcome) return;
     const { messages, workers, keys, seed, cancels } = outcome.value;
-    for (const count of [messages, workers, keys, seed]) assert(Number.isSafeInteger(count), `${args}`);
+    for (const count of [messages, workers, keys, seed]) {
+      assert(Number.isSafeInteger(count), `${args}`);
+    }
     assert(cancels >= 0 && cancels <= 1, `cancels ${cancels}`);
   },
 };
 
 /** A route of the page survives its hash, and any hash has a route. */
-export const routes: Target<{ readonly hash: string; readonly mailbox: string; readonly filters: Record<string, string> }> = {
+export const routes: Target<
+  { readonly hash: string; readonly mailbox: string; readonly filters: Record<string, string> }
+> = {
   name: "page_route",
   inputs: fc.record({
-    hash: sometimesLong(mutated(fc.constantFrom("#/messages/orders?state=delayed", "#/replicas", "#/overview")), "#/messages/"),
+    hash: sometimesLong(
+      mutated(fc.constantFrom("#/messages/orders?state=delayed", "#/replicas", "#/overview")),
+      "#/messages/",
+    ),
     mailbox: text.map((it) => `x${it.replace(/\p{Cs}/gu, "")}`),
-    filters: fc.dictionary(fc.stringMatching(/^\w{1,5}$/), text.map((it) => `x${it.replace(/\p{Cs}/gu, "")}`)),
+    filters: fc.dictionary(
+      fc.stringMatching(/^\w{1,5}$/),
+      text.map((it) => `x${it.replace(/\p{Cs}/gu, "")}`),
+    ),
   }),
   holds: ({ hash, mailbox, filters }) => {
     assert(Object.hasOwn(VIEWS, routeOf(hash).view));
@@ -128,26 +185,48 @@ export const routes: Target<{ readonly hash: string; readonly mailbox: string; r
 };
 
 /** The health app answers any query and any body with JSON, and with no status of its own failure. */
-export const queries: Target<{ readonly path: string; readonly query: readonly (readonly [string, string])[]; readonly body: string }> = {
+export const queries: Target<
+  {
+    readonly path: string;
+    readonly query: readonly (readonly [string, string])[];
+    readonly body: string;
+  }
+> = {
   name: "health_query",
   inputs: fc.record({
-    path: fc.constantFrom(...["/messages", "/messages/a", "/dead-letters", "/messages/cancel", "/messages/deliver-now"], "/dead-letters/delete", "/redrive"),
-    query: fc.array(fc.tuple(
-      fc.constantFrom("mailbox", "skip", "limit", "state", "find", "reason", "__proto__"),
-      fc.oneof(mutated(fc.constantFrom("orders", "10", "0", "waiting")), fc.constant("orders")),
-    ), { maxLength: 4 }),
-    body: fc.oneof(mutated(fc.constant('{"ids":["a","b"]}')), jsonText, swapped(fc.constant({ ids: ["a"] })).map((it) => JSON.stringify(it))),
+    path: fc.constantFrom(
+      ...["/messages", "/messages/a", "/dead-letters", "/messages/cancel", "/messages/deliver-now"],
+      "/dead-letters/delete",
+      "/redrive",
+    ),
+    query: fc.array(
+      fc.tuple(
+        fc.constantFrom("mailbox", "skip", "limit", "state", "find", "reason", "__proto__"),
+        fc.oneof(mutated(fc.constantFrom("orders", "10", "0", "waiting")), fc.constant("orders")),
+      ),
+      { maxLength: 4 },
+    ),
+    body: fc.oneof(
+      mutated(fc.constant('{"ids":["a","b"]}')),
+      jsonText,
+      swapped(fc.constant({ ids: ["a"] })).map((it) => JSON.stringify(it)),
+    ),
   }),
   cost: 2,
   holds: async ({ path, query, body }) => {
     const app = theApp ??= await makeApp();
-    const parameters = [["mailbox", "orders"], ...query].map((pair) => pair.map((it) => encodeURIComponent(it.replace(/\p{Cs}/gu, ""))).join("="));
+    const parameters = [["mailbox", "orders"], ...query].map((pair) =>
+      pair.map((it) => encodeURIComponent(it.replace(/\p{Cs}/gu, ""))).join("=")
+    );
     const isPost = !/^\/(messages|dead-letters|messages\/a)$/.test(path);
     const headers = { authorization: `Bearer ${TOKEN}` };
     const init = isPost ? { method: "POST", headers, body } : { headers };
     const response = await app.request(`${path}?${parameters.join("&")}`, init);
     const answer = await response.json();
-    assert([200, 400, 404, 409].includes(response.status), `${response.status} ${JSON.stringify(answer)}`);
+    assert(
+      [200, 400, 404, 409].includes(response.status),
+      `${response.status} ${JSON.stringify(answer)}`,
+    );
     assert(response.ok || typeof answer.error === "string" && answer.error !== "");
   },
 };
@@ -164,59 +243,14 @@ async function makeApp(): Promise<ReturnType<typeof healthApp>> {
   return healthApp(group, { clock, log: silentLog, token: TOKEN });
 }
 
-const chunk = fc.record({
-  choices: fc.array(fc.record({ delta: fc.record({ content: fc.oneof(text, fc.constant(null)) }), finish_reason: fc.constantFrom("stop", null) }), { maxLength: 2 }),
-  usage: fc.option(fc.record({ prompt_tokens: fc.nat(), completion_tokens: fc.nat() })),
-  error: fc.constant(null),
-}, { requiredKeys: [] });
-
-/** Answers of a model. */
-export interface Answer {
-  readonly status: number;
-  readonly retryAfter: string;
-  readonly date: string;
-  readonly events: readonly string[];
-}
-
-/** An answer of a provider is text and tokens, or one of the documented errors. */
-export const chats = (make: typeof chatAdapter = chatAdapter): Target<Answer> => ({
-  name: "chat_answer",
-  inputs: fc.record({
-    status: fc.constantFrom(200, 200, 200, 200, 400, 429, 503),
-    retryAfter: sometimesLong(mutated(fc.constantFrom("5", "0.5", "Wed, 21 Oct 2099 07:28:00 GMT", "9".repeat(400))), "1", "1."),
-    date: mutated(fc.constant("Wed, 21 Oct 2099 07:28:00 GMT")),
-    events: fc.array(
-      fc.oneof(swapped(chunk).map((it) => `data: ${JSON.stringify(it)}\n\n`), mutated(chunk.map((it) => `data: ${JSON.stringify(it)}\n\n`)), fc.constant("data: [DONE]\n\n")),
-      { maxLength: 4 },
-    ),
-  }),
-  holds: async ({ status, retryAfter, date, events }) => {
-    const plain = (it: string) => it.replace(/[^\x20-\x7e]/g, "");
-    const headers = { "retry-after": plain(retryAfter), date: plain(date) };
-    const adapter = make({
-      ...{ baseUrl: "http://model/v1", model: "m", apiKey: "key-of-the-user" },
-      fetch: () => Promise.resolve(new Response(events.join(""), { status, headers })),
-    });
-    const budget = new BudgetTracker({});
-    const prompt = { messages: [] };
-    const context = { signal: new AbortController().signal, run: {}, budget } as never;
-    const refusals = { names: ["ChatApiError", "RetryLaterError", "BudgetExceededError"], text: /^(Chat API|Model "m" takes no calls)/ };
-    const outcome = await outcomeOf(async () => {
-      for await (const part of adapter.evaluate(prompt, context)) assert(typeof part === "string", `part ${part}`);
-    }, refusals);
-    const { inputTokens, outputTokens } = budget.used;
-    assert(inputTokens >= 0 && outputTokens >= 0, `${inputTokens} and ${outputTokens} tokens`);
-    if (!("error" in outcome)) return;
-    assert(!outcome.error.message.includes("key-of-the-user"));
-    const { delayMs } = outcome.error as { readonly delayMs?: number };
-    assert(delayMs === undefined || Number.isFinite(delayMs) && delayMs >= 1_000, `retry after ${delayMs}`);
-  },
-});
-
 /** The body of a 503 is the error of a stopping service, or not. */
 export const refusalBodies: Target<string> = {
   name: "service_refusal",
-  inputs: fc.oneof(mutated(fc.constant('{"error":{"code":5006,"message":"stopping","started":true}}')), json.map((it) => JSON.stringify(it)), swapped(fc.constant({ error: { code: 5006, message: "m" } })).map((it) => JSON.stringify(it))),
+  inputs: fc.oneof(
+    mutated(fc.constant('{"error":{"code":5006,"message":"stopping","started":true}}')),
+    json.map((it) => JSON.stringify(it)),
+    swapped(fc.constant({ error: { code: 5006, message: "m" } })).map((it) => JSON.stringify(it)),
+  ),
   holds: (text) => {
     assert(typeof errorIn(text) === "object");
     const error = terminatingErrorOf(text);

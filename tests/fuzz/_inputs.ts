@@ -9,11 +9,23 @@ const SIGNS = [..."{}[]()<>\"'`\\/|:;,.?!@#%&=+-_*~^$ \t\r\n\0\u2028\ufeffüß�
 export const text: fc.Arbitrary<string> = fc.oneof(
   fc.string({ unit: fc.constantFrom(...SIGNS), maxLength: 40 }),
   fc.string({ unit: "binary", maxLength: 20 }),
-  fc.string({ unit: fc.constantFrom(...SIGNS, "\ud800", "\udc00", "__proto__", "null", "-1", "e9") }),
+  fc.string({
+    unit: fc.constantFrom(...SIGNS, "\ud800", "\udc00", "__proto__", "null", "-1", "e9"),
+  }),
 );
 
 /** Texts that are names of members with a meaning. */
-const NAMES = ["__proto__", "constructor", "prototype", "toString", "then", "toJSON", "length", "id", ""];
+const NAMES = [
+  "__proto__",
+  "constructor",
+  "prototype",
+  "toString",
+  "then",
+  "toJSON",
+  "length",
+  "id",
+  "",
+];
 
 /** Any value that JSON has. */
 export const json: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie) => ({
@@ -64,7 +76,11 @@ export function mutated(valid: fc.Arbitrary<string>): fc.Arbitrary<string> {
 
 function edited(text: string, { kind, at: place, length, text: other }: EditOf): string {
   const at = place % (text.length + 1);
-  const [before, part, after] = [text.slice(0, at), text.slice(at, at + length), text.slice(at + length)];
+  const [before, part, after] = [
+    text.slice(0, at),
+    text.slice(at, at + length),
+    text.slice(at + length),
+  ];
   if (kind === "cut") return before + after;
   if (kind === "end") return before;
   if (kind === "insert") return before + other + part + after;
@@ -75,10 +91,16 @@ function edited(text: string, { kind, at: place, length, text: other }: EditOf):
 type EditOf = typeof edit extends fc.Arbitrary<infer E> ? E : never;
 
 /** Valid values, of which up to two parts are replaced by other values or removed. */
-export function swapped<T>(valid: fc.Arbitrary<T>, others: fc.Arbitrary<unknown> = json): fc.Arbitrary<unknown> {
-  const swaps = fc.array(fc.tuple(fc.array(fc.nat(), { maxLength: 4 }), fc.option(others, { nil: REMOVED })), {
-    maxLength: 2,
-  });
+export function swapped<T>(
+  valid: fc.Arbitrary<T>,
+  others: fc.Arbitrary<unknown> = json,
+): fc.Arbitrary<unknown> {
+  const swaps = fc.array(
+    fc.tuple(fc.array(fc.nat(), { maxLength: 4 }), fc.option(others, { nil: REMOVED })),
+    {
+      maxLength: 2,
+    },
+  );
   return fc.tuple(valid as fc.Arbitrary<unknown>, swaps).map(([value, all]) =>
     all.reduce<unknown>((it, [path, other]) => replaced(it, path, other), value)
   );
@@ -101,13 +123,26 @@ function replaced(value: unknown, path: readonly number[], other: unknown): unkn
 }
 
 /** Mostly `short` texts, and some very long ones. */
-export function sometimesLong(short: fc.Arbitrary<string>, ...beginnings: readonly string[]): fc.Arbitrary<string> {
+export function sometimesLong(
+  short: fc.Arbitrary<string>,
+  ...beginnings: readonly string[]
+): fc.Arbitrary<string> {
   return fc.oneof({ weight: 12, arbitrary: short }, { weight: 1, arbitrary: long(...beginnings) });
 }
 
 /** Long texts of one repeated part, which make a regular expression try all ways to divide them. */
 function long(...beginnings: readonly string[]): fc.Arbitrary<string> {
-  const unit = fc.oneof(fc.constantFrom(...SIGNS, "0", "a", " ", "a/", "0.", "%", "//", "@/"), text);
-  const parts = fc.tuple(fc.constantFrom("", ...beginnings), unit, fc.constantFrom(30, 100_000), fc.oneof(fc.constant(""), text));
-  return parts.map(([start, unit, times, end]) => start + unit.repeat(Math.ceil(times / (unit.length || 1))) + end);
+  const unit = fc.oneof(
+    fc.constantFrom(...SIGNS, "0", "a", " ", "a/", "0.", "%", "//", "@/"),
+    text,
+  );
+  const parts = fc.tuple(
+    fc.constantFrom("", ...beginnings),
+    unit,
+    fc.constantFrom(30, 100_000),
+    fc.oneof(fc.constant(""), text),
+  );
+  return parts.map(([start, unit, times, end]) =>
+    start + unit.repeat(Math.ceil(times / (unit.length || 1))) + end
+  );
 }

@@ -16,7 +16,10 @@ import { assertSameJson, syncOutcomeOf } from "./_decoding.ts";
 import type { Target } from "./_fuzz.ts";
 import { json, jsonText, mutated, sometimesLong, storable, swapped, text } from "./_inputs.ts";
 
-const UNREADABLE = { names: ["SerializationError"], text: /^The stored \w+ (is not JSON|has an invalid)/ };
+const UNREADABLE = {
+  names: ["SerializationError"],
+  text: /^The stored \w+ (is not JSON|has an invalid)/,
+};
 
 /** Valid options of a send that travel with the message. */
 export const options: fc.Arbitrary<EnvelopeOptions<never>> = fc.record({
@@ -27,11 +30,17 @@ export const options: fc.Arbitrary<EnvelopeOptions<never>> = fc.record({
   expiresInMs: fc.double({ min: 1e-9, max: Number.MAX_VALUE, noNaN: true }),
   onExpired: fc.constantFrom("deadLetter" as const, "drop" as const),
   maxDeliveries: fc.oneof(fc.integer({ min: 1 }), fc.constant(Infinity)),
-  backoff: fc.record({ minMs: fc.nat({ max: 1_000 }), maxMs: fc.integer({ min: 1_000, max: 43_200_000 }) }),
+  backoff: fc.record({
+    minMs: fc.nat({ max: 1_000 }),
+    maxMs: fc.integer({ min: 1_000, max: 43_200_000 }),
+  }),
 }, { requiredKeys: [] }) as fc.Arbitrary<EnvelopeOptions<never>>;
 
 /** Texts that version 0.1 stored for a body with a trace. */
-const traced = fc.tuple(fc.string({ unit: fc.constantFrom(..."0123456789abcdef"), minLength: 48, maxLength: 48 }), jsonText)
+const traced = fc.tuple(
+  fc.string({ unit: fc.constantFrom(..."0123456789abcdef"), minLength: 48, maxLength: 48 }),
+  jsonText,
+)
   .map(([hex, body]) => {
     const traceparent = `00-${hex.slice(0, 32)}-${hex.slice(32)}-01`;
     return `{"lastcall:trace":${JSON.stringify({ traceparent })},"body":${body}}`;
@@ -58,7 +67,10 @@ export const envelopes: Target<unknown> = {
   name: "envelope",
   inputs: swapped(options, fc.oneof(json, fc.constantFrom(NaN, Infinity, -0, 2.5, undefined))),
   holds: (given) => {
-    const refusals = { names: ["TypeError", "RangeError"], text: /^Invalid [\w.]+( .*)?: expected .*got /s };
+    const refusals = {
+      names: ["TypeError", "RangeError"],
+      text: /^Invalid [\w.]+( .*)?: expected .*got /s,
+    };
     if (typeof given !== "object" || given === null) return;
     const outcome = syncOutcomeOf(() => envelopeOf(given as EnvelopeOptions<never>), refusals);
     if ("error" in outcome) return;
@@ -73,7 +85,11 @@ export const envelopes: Target<unknown> = {
 /** A body is not mistaken for one of version 0.1, whatever it is. */
 export const lookalikes: Target<string> = {
   name: "traced_body",
-  inputs: sometimesLong(fc.oneof(mutated(traced), jsonText), '{"lastcall:trace":', '{"lastcall:trace":{},"body":'),
+  inputs: sometimesLong(
+    fc.oneof(mutated(traced), jsonText),
+    '{"lastcall:trace":',
+    '{"lastcall:trace":{},"body":',
+  ),
   holds: (body) => {
     const envelope = envelopeOf({});
     const meta = encodeEnvelope(codec, envelope, body);
@@ -110,17 +126,27 @@ export const letters: Target<string> = {
   name: "dead_letter",
   inputs: fc.oneof(
     mutated(jsonText),
-    swapped(fc.record({ id: text, body: json, trace: json, reason: text, enqueuedAt: fc.nat() }, { requiredKeys: [] }))
+    swapped(
+      fc.record({ id: text, body: json, trace: json, reason: text, enqueuedAt: fc.nat() }, {
+        requiredKeys: [],
+      }),
+    )
       .map((it) => JSON.stringify(it) ?? "null"),
   ),
   holds: (stored) => {
-    const outcome = syncOutcomeOf(() => (letterCodec(codec) as Codec<string>).decode(stored), UNREADABLE);
+    const outcome = syncOutcomeOf(
+      () => (letterCodec(codec) as Codec<string>).decode(stored),
+      UNREADABLE,
+    );
     if ("error" in outcome || typeof outcome.value !== "object" || outcome.value === null) return;
     if (Array.isArray(outcome.value)) return;
     const { headers } = outcome.value as { readonly headers?: unknown };
     const given = Object(codec.decode(stored));
     if (!Object.hasOwn(given, "headers")) {
-      assert(typeof headers === "object" && headers !== null && !Array.isArray(headers), `headers ${headers}`);
+      assert(
+        typeof headers === "object" && headers !== null && !Array.isArray(headers),
+        `headers ${headers}`,
+      );
     }
   },
 };
@@ -128,7 +154,10 @@ export const letters: Target<string> = {
 const step = fc.record({ name: text, place: fc.integer({ min: 1, max: 9 }), result: json }, {
   requiredKeys: ["name", "place"],
 });
-const progress: fc.Arbitrary<Progress> = fc.record({ checkpoint: fc.oneof(json, json.map((it) => ({ "lastcall:steps": it }))), steps: fc.array(step) }, {
+const progress: fc.Arbitrary<Progress> = fc.record({
+  checkpoint: fc.oneof(json, json.map((it) => ({ "lastcall:steps": it }))),
+  steps: fc.array(step),
+}, {
   requiredKeys: ["steps"],
 }) as fc.Arbitrary<Progress>;
 
@@ -145,7 +174,10 @@ export const storedCheckpoints: Target<unknown> = {
   inputs: fc.oneof(json, swapped(progress.map((it) => stored(joinProgress(it))))),
   holds: (value) => {
     for (const { name, place } of readProgress(value).steps) {
-      assert(typeof name === "string" && Number.isInteger(place) && place > 0, `step ${name} ${place}`);
+      assert(
+        typeof name === "string" && Number.isInteger(place) && place > 0,
+        `step ${name} ${place}`,
+      );
     }
   },
 };

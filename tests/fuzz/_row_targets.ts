@@ -2,11 +2,22 @@
 
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { idStateOf, idValue, newMessage, pack, unpackAll } from "../../src/engines/deno_kv/_record.ts";
+import {
+  idStateOf,
+  idValue,
+  newMessage,
+  pack,
+  unpackAll,
+} from "../../src/engines/deno_kv/_record.ts";
 import { encodePayload, NatsDelivery, parsePayload } from "../../src/engines/nats/_delivery.ts";
 import { noteOf } from "../../src/engines/nats/_notes.ts";
-import { headOf, parseHandle, RedisDelivery, receivedDeliveries } from "../../src/engines/redis/_delivery.ts";
-import { notificationOf } from "../../src/engines/postgres/_wake_ups.ts";
+import {
+  parseHandle,
+  receivedDeliveries,
+  RedisDelivery,
+} from "../../src/engines/redis/_delivery.ts";
+import { notificationOf } from "../../src/engines/postgres/_notification.ts";
+import { headOf } from "../../src/engines/redis/_head.ts";
 import { SqsDelivery } from "../../src/engines/sqs/_message.ts";
 import { arrayLiteral } from "../../src/engines/postgres/_statements.ts";
 import { jsonCodec, openEnvelope } from "../../src/mailbox/codec.ts";
@@ -33,11 +44,16 @@ const codec = jsonCodec();
 /** Asserts that a mailbox can use a delivery: it opens it, or dead-letters it as unreadable. */
 function checkDelivery(delivery: Delivery<string>): void {
   const { id, body, meta, checkpoint, deliveryCount, receiptHandle } = delivery;
-  assert(typeof id === "string" && typeof body === "string" && typeof receiptHandle === "string", `id ${id}`);
+  assert(
+    typeof id === "string" && typeof body === "string" && typeof receiptHandle === "string",
+    `id ${id}`,
+  );
   assert(meta === undefined || typeof meta === "string", `meta ${meta}`);
   assert(checkpoint === undefined || typeof checkpoint === "string", `checkpoint ${checkpoint}`);
   assert(Number.isInteger(deliveryCount), `delivery ${deliveryCount}`);
-  syncOutcomeOf(() => codec.decode(openEnvelope(codec, delivery).body), { names: ["SerializationError"] });
+  syncOutcomeOf(() => codec.decode(openEnvelope(codec, delivery).body), {
+    names: ["SerializationError"],
+  });
 }
 
 /** The record of a message on Redis is read as it was written. */
@@ -80,7 +96,13 @@ export const natsEntries: Target<Entry> = {
   },
 };
 
-const subjects = fc.tuple(fc.constantFrom("$JS.ACK.S.c.1.5.7.1700000000000000000.0", "$JS.ACK.d.h.S.c.1.5.7.1700000000000000000.0.x"), fc.nat())
+const subjects = fc.tuple(
+  fc.constantFrom(
+    "$JS.ACK.S.c.1.5.7.1700000000000000000.0",
+    "$JS.ACK.d.h.S.c.1.5.7.1700000000000000000.0.x",
+  ),
+  fc.nat(),
+)
   .map(([it]) => it);
 
 /** Any payload on NATS is a message: of this package, or of another program. */
@@ -90,20 +112,32 @@ export const storedNats: Target<{ readonly reply: string; readonly data: string 
     reply: subjects,
     data: fc.oneof(
       mutated(entry.map((it) => new TextDecoder().decode(encodePayload(it)))),
-      swapped(fc.tuple(text, fc.constant(null), fc.nat(), text, text)).map((it) => `${JSON.stringify(it)}\n1`),
+      swapped(fc.tuple(text, fc.constant(null), fc.nat(), text, text)).map((it) =>
+        `${JSON.stringify(it)}\n1`
+      ),
     ),
   }),
   holds: ({ reply, data }) => {
-    const delivery = new NatsDelivery({ subject: "s", reply, data: new TextEncoder().encode(data) });
+    const delivery = new NatsDelivery({
+      subject: "s",
+      reply,
+      data: new TextEncoder().encode(data),
+    });
     checkDelivery(delivery);
-    assert(Number.isInteger(delivery.delayMs) && delivery.delayMs >= 0, `delay ${delivery.delayMs}`);
+    assert(
+      Number.isInteger(delivery.delayMs) && delivery.delayMs >= 0,
+      `delay ${delivery.delayMs}`,
+    );
   },
 };
 
 /** A note on NATS has counts, or is none. */
 export const natsNotes: Target<string> = {
   name: "nats_note",
-  inputs: fc.oneof(mutated(jsonText), swapped(fc.tuple(text, fc.nat(), fc.nat(), text)).map((it) => JSON.stringify(it))),
+  inputs: fc.oneof(
+    mutated(jsonText),
+    swapped(fc.tuple(text, fc.nat(), fc.nat(), text)).map((it) => JSON.stringify(it)),
+  ),
   holds: (stored) => {
     const note = noteOf(stored)?.note;
     if (note === undefined) return;
@@ -117,10 +151,20 @@ export const sqsMessages: Target<unknown> = {
   name: "sqs_message",
   inputs: fc.record({
     Body: text,
-    Attributes: fc.dictionary(fc.constantFrom("ApproximateReceiveCount", "SentTimestamp", "SequenceNumber"), fc.nat().map(String)),
+    Attributes: fc.dictionary(
+      fc.constantFrom("ApproximateReceiveCount", "SentTimestamp", "SequenceNumber"),
+      fc.nat().map(String),
+    ),
     head: fc.oneof(
       mutated(jsonText),
-      swapped(fc.record({ id: text, dueAt: fc.nat(), quoted: fc.subarray(["body", "checkpoint"]), replyTo: text }, { requiredKeys: ["id"] }))
+      swapped(
+        fc.record({
+          id: text,
+          dueAt: fc.nat(),
+          quoted: fc.subarray(["body", "checkpoint"]),
+          replyTo: text,
+        }, { requiredKeys: ["id"] }),
+      )
         .map((it) => JSON.stringify(it)),
     ),
     meta: text,
@@ -128,15 +172,20 @@ export const sqsMessages: Target<unknown> = {
   }, { requiredKeys: ["Attributes"] }),
   holds: (given) => {
     const { head, meta, checkpoint, ...rest } = given as Record<string, never>;
-    const value = (StringValue: string | undefined) => StringValue === undefined ? {} : { StringValue };
-    const delivery = new SqsDelivery({
-      ...{ MessageId: "m", ReceiptHandle: "r", ...rest },
-      MessageAttributes: {
-        ...(head !== undefined && { lastcall: value(head) }),
-        ...(meta !== undefined && { "lastcall-meta": value(meta) }),
-        ...(checkpoint !== undefined && { "lastcall-checkpoint": value(checkpoint) }),
+    const value = (StringValue: string | undefined) =>
+      StringValue === undefined ? {} : { StringValue };
+    const delivery = new SqsDelivery(
+      {
+        ...{ MessageId: "m", ReceiptHandle: "r", ...rest },
+        MessageAttributes: {
+          ...(head !== undefined && { lastcall: value(head) }),
+          ...(meta !== undefined && { "lastcall-meta": value(meta) }),
+          ...(checkpoint !== undefined && { "lastcall-checkpoint": value(checkpoint) }),
+        },
       },
-    }, 0, 1_000);
+      0,
+      1_000,
+    );
     checkDelivery(delivery);
     assert(Number.isFinite(delivery.dueAt), `due at ${delivery.dueAt}`);
   },
@@ -159,8 +208,15 @@ export const kvIds: Target<unknown> = {
   inputs: json,
   holds: (value) => {
     const state = idStateOf({ key: [], value, versionstamp: null });
-    assert(typeof state.isStored === "boolean" && Number.isFinite(state.until), `until ${state.until}`);
-    const again = idStateOf({ key: [], value: idValue(state.isStored, state.until), versionstamp: null });
+    assert(
+      typeof state.isStored === "boolean" && Number.isFinite(state.until),
+      `until ${state.until}`,
+    );
+    const again = idStateOf({
+      key: [],
+      value: idValue(state.isStored, state.until),
+      versionstamp: null,
+    });
     assertEquals(again, state);
   },
 };
@@ -168,11 +224,16 @@ export const kvIds: Target<unknown> = {
 /** A notification of PostgreSQL wakes a queue, cancels a message, or is ignored. */
 export const notifications: Target<string> = {
   name: "postgres_notification",
-  inputs: sometimesLong(mutated(fc.constantFrom("s orders", "s orders 1/2 id with spaces", "s  2/2 ")), "s orders "),
+  inputs: sometimesLong(
+    mutated(fc.constantFrom("s orders", "s orders 1/2 id with spaces", "s  2/2 ")),
+    "s orders ",
+  ),
   holds: (payload) => {
     const { sender, queue, part } = notificationOf(payload);
     assert(!/\s/.test(sender) && !/\s/.test(queue));
-    assert(part === undefined || part.index >= 1 && part.index <= part.count && part.count <= 1_000);
+    assert(
+      part === undefined || part.index >= 1 && part.index <= part.count && part.count <= 1_000,
+    );
   },
 };
 
@@ -182,7 +243,9 @@ export const arrays: Target<readonly string[]> = {
   inputs: fc.array(text, { maxLength: 4 }),
   holds: (texts) => {
     const literal = arrayLiteral(texts);
-    const items = [...literal.slice(1, -1).matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, it = ""]) => it.replace(/\\(.)/gs, "$1"));
+    const items = [...literal.slice(1, -1).matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, it = ""]) =>
+      it.replace(/\\(.)/gs, "$1")
+    );
     assertEquals([literal.at(0), items, literal.at(-1)], ["{", [...texts], "}"]);
   },
 };

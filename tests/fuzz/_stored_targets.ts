@@ -30,7 +30,10 @@ const meta = fc.oneof(
   swapped(options.map((it) => plainEnvelope(envelopeOf(it)))).map((it) => JSON.stringify(it)),
   jsonText,
 );
-const steps = fc.constant({ "lastcall:steps": [{ name: "a", place: 1, result: 1 }], checkpoint: 5 });
+const steps = fc.constant({
+  "lastcall:steps": [{ name: "a", place: 1, result: 1 }],
+  checkpoint: 5,
+});
 const checkpoint = fc.oneof(mutated(jsonText), swapped(steps).map((it) => JSON.stringify(it)));
 const messages: fc.Arbitrary<readonly Stored[]> = fc.array(
   fc.record({ body: mutated(jsonText), meta, checkpoint }, { requiredKeys: ["body"] }),
@@ -42,7 +45,11 @@ function textMailbox(codec: Codec<string>) {
   const clock = new VirtualClock();
   const engine = new MemoryEngine<string>("orders", Infinity, clock);
   const shared = { clock, log: silentLog };
-  return { clock, engine, mailbox: new EngineMailbox<unknown, unknown, string>("orders", engine, codec, shared) };
+  return {
+    clock,
+    engine,
+    mailbox: new EngineMailbox<unknown, unknown, string>("orders", engine, codec, shared),
+  };
 }
 
 const entryOf = (id: string, { body, meta, checkpoint }: Stored) => ({
@@ -98,9 +105,11 @@ export const redrives: Target<{ readonly letters: readonly Stored[]; readonly by
       fc.record({
         body: fc.oneof(
           mutated(jsonText),
-          swapped(fc.tuple(options, json).map(([it, body]) => {
-            return { id: "p", reason: "x", body, ...plainEnvelope(envelopeOf(it)) };
-          })).map((it) => JSON.stringify(it)),
+          swapped(
+            fc.tuple(options, json).map(([it, body]) => {
+              return { id: "p", reason: "x", body, ...plainEnvelope(envelopeOf(it)) };
+            }),
+          ).map((it) => JSON.stringify(it)),
         ),
         meta,
       }, { requiredKeys: ["body"] }),
@@ -110,12 +119,15 @@ export const redrives: Target<{ readonly letters: readonly Stored[]; readonly by
   }),
   holds: async ({ letters, byIds }) => {
     const { clock, engine, mailbox } = textMailbox(jsonCodec());
-    const good = (id: string) => entryOf(id, { body: JSON.stringify({ id, body: "good", reason: "x", headers: {} }) });
+    const good = (id: string) =>
+      entryOf(id, { body: JSON.stringify({ id, body: "good", reason: "x", headers: {} }) });
     const dead = engine.deadLetters();
     dead.send([good("first"), ...letters.map((it, i) => entryOf(`p${i}`, it)), good("last")]);
     const ids = ["first", ...letters.map((_, i) => `p${i}`), "last"];
     await clock.until(redrive(mailbox, { clock, ...(byIds && { ids }) }));
-    for (const id of GOOD) assertEquals((await mailbox.get(id))?.body, "good", `${id} was redriven`);
+    for (const id of GOOD) {
+      assertEquals((await mailbox.get(id))?.body, "good", `${id} was redriven`);
+    }
   },
 };
 
@@ -139,8 +151,13 @@ export const answers: Target<unknown> = {
 
 const control = fc.record({
   pausedUntil: fc.oneof(fc.nat(), fc.constant(null)),
-  limit: fc.record({ max: fc.integer({ min: 1, max: 100 }), perMs: fc.integer({ min: 1, max: 86_400_000 }) }),
-  counts: fc.array(fc.nat({ max: 1_000 }), { maxLength: 6 }).map((it) => it.slice(0, it.length & ~1)),
+  limit: fc.record({
+    max: fc.integer({ min: 1, max: 100 }),
+    perMs: fc.integer({ min: 1, max: 86_400_000 }),
+  }),
+  counts: fc.array(fc.nat({ max: 1_000 }), { maxLength: 6 }).map((it) =>
+    it.slice(0, it.length & ~1)
+  ),
 }, { requiredKeys: [] });
 
 /** A stored pause and limit always say how many messages may be delivered, and when more may be. */
@@ -148,7 +165,10 @@ export const controls = (
   make: (state: string) => QueueControl = QueueControl.parse,
 ): Target<string> => ({
   name: "queue_control",
-  inputs: fc.oneof(mutated(control.map((it) => JSON.stringify(it))), swapped(control).map((it) => JSON.stringify(it))),
+  inputs: fc.oneof(
+    mutated(control.map((it) => JSON.stringify(it))),
+    swapped(control).map((it) => JSON.stringify(it)),
+  ),
   holds: (state) => {
     const control = make(state);
     for (const now of [0, 1_000_000, 1.7e12]) {

@@ -17,21 +17,37 @@ import { mutated, sometimesLong, text } from "./_inputs.ts";
 
 const schemes = fc.constantFrom(...ENGINES.flatMap(({ schemes }) => schemes));
 const parameter = fc.constantFrom(...ENGINES.flatMap(({ parameters }) => parameters), "sslmode");
-const params = fc.array(fc.tuple(parameter, fc.oneof(fc.nat().map(String), text, fc.constant("true"))), {
-  maxLength: 3,
-});
+const params = fc.array(
+  fc.tuple(parameter, fc.oneof(fc.nat().map(String), text, fc.constant("true"))),
+  {
+    maxLength: 3,
+  },
+);
 const valid = fc.oneof(
   fc.constantFrom(...ENGINES.flatMap(({ help }) => help)),
-  fc.tuple(schemes, fc.constantFrom("", "//host:1", "//me:pass@host,other:2", "./a.db", "orders"), params)
+  fc.tuple(
+    schemes,
+    fc.constantFrom("", "//host:1", "//me:pass@host,other:2", "./a.db", "orders"),
+    params,
+  )
     .map(([scheme, path, all]) => {
-      const query = all.map(([key, value]) => `${key}=${encodeURIComponent(value.replace(/\p{Cs}/gu, ""))}`);
+      const query = all.map(([key, value]) =>
+        `${key}=${encodeURIComponent(value.replace(/\p{Cs}/gu, ""))}`
+      );
       return `${scheme}:${path}${all.length > 0 ? "?" : ""}${query.join("&")}`;
     }),
 );
-const urls = sometimesLong(mutated(valid), "sqlite:", "redis+cluster://", "redis://a?", "sqs:https://");
+const urls = sometimesLong(
+  mutated(valid),
+  "sqlite:",
+  "redis+cluster://",
+  "redis://a?",
+  "sqs:https://",
+);
 const REFUSED = {
   names: ["InvalidParameterError"],
-  text: /(expected|; write|must be (?:followed|encoded)|occurs twice|cannot be combined|has only|for \S+; put)/,
+  text:
+    /(expected|; write|must be (?:followed|encoded)|occurs twice|cannot be combined|has only|for \S+; put)/,
 };
 
 /** A URL has a queue, or is refused. */
@@ -49,14 +65,21 @@ export const mailboxUrls: Target<string> = {
 };
 
 /** What was encoded as the standard of URLs says is decoded unchanged. */
-export const urlParts: Target<{ readonly path: string; readonly all: readonly (readonly [string, string])[] }> = {
+export const urlParts: Target<
+  { readonly path: string; readonly all: readonly (readonly [string, string])[] }
+> = {
   name: "url_parts",
   inputs: fc.record({
     path: text.map((it) => it.replace(/\p{Cs}/gu, "")),
-    all: fc.uniqueArray(fc.tuple(text, text).map((it) => it.map((part) => part.replace(/\p{Cs}/gu, "")) as [string, string]), {
-      selector: ([key]) => key,
-      maxLength: 3,
-    }),
+    all: fc.uniqueArray(
+      fc.tuple(text, text).map((it) =>
+        it.map((part) => part.replace(/\p{Cs}/gu, "")) as [string, string]
+      ),
+      {
+        selector: ([key]) => key,
+        maxLength: 3,
+      },
+    ),
   }),
   holds: ({ path, all }) => {
     const query = all.map((pair) => pair.map(encodeURIComponent).join("="));
@@ -87,7 +110,10 @@ export const serverUrls: Target<string> = {
 };
 
 const SECRET = "hunter2";
-const part = fc.string({ unit: fc.constantFrom(..."abc/?#@:%&=+;,.- '\"[]\\", "%40", "%3a"), maxLength: 5 });
+const part = fc.string({
+  unit: fc.constantFrom(..."abc/?#@:%&=+;,.- '\"[]\\", "%40", "%3a"),
+  maxLength: 5,
+});
 
 /** No text for people contains the password of a URL, also where the password is not encoded. */
 export const passwords = (redact: (url: string) => string = redactUrl): Target<{
@@ -98,18 +124,26 @@ export const passwords = (redact: (url: string) => string = redactUrl): Target<{
 }> => ({
   name: "url_password",
   inputs: fc.record({
-    start: fc.tuple(fc.oneof(schemes, fc.constantFrom("sqs:https", "http", "https", "x")), fc.constantFrom("me:", ":", "me")).map((it) => it.join("://")),
+    start: fc.tuple(
+      fc.oneof(schemes, fc.constantFrom("sqs:https", "http", "https", "x")),
+      fc.constantFrom("me:", ":", "me"),
+    ).map((it) => it.join("://")),
     before: part,
     after: part,
     rest: fc.oneof(
-      fc.constantFrom("host", "host:1/0?queue=orders", "host/?queue=a&maxSize=x", "a:1,b:2?x=1", "[::1]/shop"),
+      fc.constantFrom(
+        "host",
+        "host:1/0?queue=orders",
+        "host/?queue=a&maxSize=x",
+        "a:1,b:2?x=1",
+        "[::1]/shop",
+      ),
       part.map((it) => `host/${it}`),
     ),
   }),
   holds: ({ start, before, after, rest }) => {
     const url = `${start}${before}${SECRET}${after}@${rest}`;
     const uses = [
-      redact,
       checkMailboxUrl,
       checkServerUrl,
       parseTarget,
@@ -118,6 +152,7 @@ export const passwords = (redact: (url: string) => string = redactUrl): Target<{
       (url: string) => filePath(parseMailboxUrl(url)),
       (url: string) => serverOf(url, 1_000).name,
     ];
+    assert(!redact(url).includes(SECRET), `redacted to ${redact(url)}`);
     for (const use of uses) {
       const shown = shownBy(() => use(url));
       assert(!shown.includes(SECRET), `${use.name || "a use"} shows ${shown} for ${url}`);

@@ -1,7 +1,7 @@
+import { chats } from "./_chat_targets.ts";
 import { fuzz } from "./_fuzz.ts";
 import {
   chaosOptions,
-  chats,
   cliArguments,
   queries,
   refusalBodies,

@@ -1,8 +1,8 @@
 import { fuzz } from "./_fuzz.ts";
 import {
   arrays,
-  kvMessages,
   kvIds,
+  kvMessages,
   natsEntries,
   natsNotes,
   notifications,

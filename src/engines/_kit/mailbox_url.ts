@@ -97,7 +97,9 @@ export function oneOfParam<T extends string>(
   const text = url.params.get(key);
   if (text === undefined || (allowed as readonly string[]).includes(text)) return text as T;
   throw new InvalidParameterError(
-    `Invalid ${key}: expected one of ${allowed.map(show).join(", ")}, got ${showPart(url.href, text)}`,
+    `Invalid ${key}: expected one of ${allowed.map(show).join(", ")}, got ${
+      showPart(url.href, text)
+    }`,
   );
 }
 

@@ -194,7 +194,10 @@ function decode(url: string, text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw invalid(url, "expected two hex digits after each % of the login; write %25 for a percent sign");
+    throw invalid(
+      url,
+      "expected two hex digits after each % of the login; write %25 for a percent sign",
+    );
   }
 }
 

@@ -201,7 +201,9 @@ function checkHttpUrl(what: string, text: string): URL {
   }
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
     throw new InvalidParameterError(
-      `Invalid ${what}: expected a URL without credentials and parameters, for ${show(redactUrl(text))}; ` +
+      `Invalid ${what}: expected a URL without credentials and parameters, for ${
+        show(redactUrl(text))
+      }; ` +
         "put credentials into the environment, or pass a client",
     );
   }
