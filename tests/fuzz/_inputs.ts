@@ -127,7 +127,7 @@ export function sometimesLong(
   short: fc.Arbitrary<string>,
   ...beginnings: readonly string[]
 ): fc.Arbitrary<string> {
-  return fc.oneof({ weight: 12, arbitrary: short }, { weight: 1, arbitrary: long(...beginnings) });
+  return fc.oneof({ weight: 40, arbitrary: short }, { weight: 1, arbitrary: long(...beginnings) });
 }
 
 /** Long texts of one repeated part, which make a regular expression try all ways to divide them. */
