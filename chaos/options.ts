@@ -106,7 +106,7 @@ export async function parseOptions(args: readonly string[]): Promise<ChaosOption
   const [poison, limit] = [count("poison", values.poison), count("limit", values.limit)];
   const engine = oneOf("engine", values.engine, SITE_NAMES);
   const workers = values.workers ?? (rolling ? "10" : "6");
-  const messages = positive("messages", values.messages);
+  const messages = whole("messages", values.messages);
   if (rolling && (longLeases || steps || cron || poison + limit > 0)) {
     throw new RangeError(
       "Invalid --rolling: it cannot be combined with --long-leases, --poison, --steps, --limit or --cron",
@@ -119,12 +119,12 @@ export async function parseOptions(args: readonly string[]): Promise<ChaosOption
     engine,
     messages,
     seconds: positive("seconds", values.seconds),
-    workers: positive("workers", workers),
+    workers: whole("workers", workers),
     faults: faultsOf(await loadSite(engine), values.faults, longLeases),
     faultsPerSecond: positive("rate", values.rate),
-    seed: positive("seed", values.seed ?? `${1 + Math.floor(Math.random() * 1e9)}`),
+    seed: whole("seed", values.seed ?? `${1 + Math.floor(Math.random() * 1e9)}`),
     keys: count("keys", values.keys),
-    cancels: values.cancels === undefined ? 0 : positive("cancels", values.cancels) / 100,
+    cancels: share("cancels", values.cancels),
     longLeases,
     poison,
     steps,
@@ -161,7 +161,20 @@ function oneOf<T extends string>(name: string, value: string, allowed: readonly 
 
 /** Parses a whole number, which is 0 without the option. */
 function count(name: string, text: string | undefined): number {
-  return text === undefined ? 0 : Math.ceil(positive(name, text));
+  return text === undefined ? 0 : whole(name, text);
+}
+
+function whole(name: string, text: string): number {
+  const value = Number(text);
+  if (value > 0 && Number.isSafeInteger(value)) return value;
+  throw new RangeError(`Invalid --${name}: expected a whole number above 0, got ${text}`);
+}
+
+/** Parses percents as a share, which is 0 without the option. */
+function share(name: string, text: string | undefined): number {
+  const percents = text === undefined ? 0 : positive(name, text);
+  if (percents <= 100) return percents / 100;
+  throw new RangeError(`Invalid --${name}: expected at most 100 percent, got ${text}`);
 }
 
 function positive(name: string, text: string): number {

@@ -8,6 +8,7 @@ import { loadHono } from "../src/health/health_server.ts";
 import type { LoopStatus, Status } from "../src/health/status.ts";
 import type { HealthSnapshot, LoopHealth } from "../src/lifecycle/health_snapshot.ts";
 import { defaultRuntime } from "../src/runtime.ts";
+import { redactUrl } from "../src/engines/_kit/mailbox_url.ts";
 import { asUsage, CliError, messageOf, usageError } from "./_errors.ts";
 import { ageText } from "./_print.ts";
 
@@ -41,16 +42,27 @@ export function healthUrl(text: string, expected: string = "of a health app"): s
   const given = /^https?:\/\//i.test(text)
     ? text
     : `http://${text.replace(/^(?=:\d)/, "localhost")}`;
-  const url = URL.canParse(given) ? new URL(given) : undefined;
+  const url = parseUrl(given);
   // "http://redis://host" would parse, with "redis" as the host.
   const otherScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) && given !== text;
   if (url === undefined || url.hostname === "" || otherScheme) {
-    throw usageError(`${text} is not the URL ${expected}: write http://host:8080 or host:8080`);
+    throw usageError(
+      `${redactUrl(text)} is not the URL ${expected}: write http://host:8080 or host:8080`,
+    );
   }
   if (url.username !== "" || url.password !== "") {
     throw usageError("The health app takes no user or password: remove them, and use --token");
   }
   return `${url.origin}${url.pathname.replace(KNOWN_PATHS, "")}`;
+}
+
+/** `URL.canParse` accepts some texts that `new URL` refuses. */
+function parseUrl(text: string): URL | undefined {
+  try {
+    return new URL(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Fetches `/status`. */

@@ -11,7 +11,7 @@ import {
   silentLog,
   systemClock,
 } from "../mod.ts";
-import { type MailboxUrl, parseMailboxUrl } from "../src/engines/_kit/mailbox_url.ts";
+import { type MailboxUrl, nameInPath, parseMailboxUrl } from "../src/engines/_kit/mailbox_url.ts";
 import type { EngineRegistration } from "../src/engines/_kit/registration.ts";
 import { engineOfScheme, ENGINES } from "../src/engines/registry.ts";
 import { systemRandom } from "../src/random.ts";
@@ -89,11 +89,11 @@ export async function withMailbox<T>(
 
 /** Returns the name of the mailbox with this URL, without opening it. */
 export function mailboxName(url: string): string {
-  const { path, params, engine } = findEngine(url);
+  const { engine, ...parsed } = findEngine(url);
   // An engine without the parameter has the name in the path.
   return engine.parameters.includes("queue")
-    ? params.get("queue") ?? "default"
-    : path.replace(/.*\//, "");
+    ? parsed.params.get("queue") ?? "default"
+    : nameInPath(parsed);
 }
 
 /** Finds the engine of a URL. Refuses mailboxes in memory, which no other process can use. */

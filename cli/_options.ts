@@ -14,10 +14,9 @@ const UNITS: Readonly<Record<string, number>> = {
 /** Parses `500ms`, `30s`, `2m`, `1.5h`, `7d`, or a number of milliseconds. */
 export function parseDuration(text: string): number {
   const [, amount, unit = "ms"] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text) ?? [];
-  if (amount === undefined) {
-    throw new InvalidArgumentError("Write 500ms, 30s, 2m, 1h, 7d, or milliseconds.");
-  }
-  return Math.round(Number(amount) * UNITS[unit]!);
+  const ms = Math.round(Number(amount) * UNITS[unit]!);
+  if (Number.isSafeInteger(ms)) return ms;
+  throw new InvalidArgumentError("Write 500ms, 30s, 2m, 1h, 7d, or milliseconds.");
 }
 
 /** Parses a delay of a message. */
@@ -39,7 +38,11 @@ export function parseInstant(text: string): Date {
   const time = new Date(text);
   // Other forms mean different times on different runtimes.
   const known = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?$/.test(text);
-  if (!known || Number.isNaN(time.getTime())) {
+  const [day = ""] = text.split("T");
+  // Some runtimes take the 31st of February for a day of March.
+  const exists = known && !Number.isNaN(time.getTime()) &&
+    new Date(`${day}T00:00Z`).toISOString().startsWith(day);
+  if (!exists) {
     throw new InvalidArgumentError("Write a date and time, as 2030-01-31T08:00Z.");
   }
   return time;
@@ -65,7 +68,9 @@ export function parseVisibilityTimeout(text: string): number {
 export function parseCount(min: number = 0, max: number = Infinity): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= min && value <= max) {
+      return value;
+    }
     const range = max === Infinity ? `of ${min} or more` : `from ${min} to ${max}`;
     throw new InvalidArgumentError(`Write a whole number ${range}.`);
   };

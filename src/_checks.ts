@@ -63,6 +63,15 @@ export function show(value: unknown): string {
   return Array.isArray(value) ? "an array" : `an object with keys [${Object.keys(value)}]`;
 }
 
+/** Returns the parsed URL; undefined for a text that is none. `URL.canParse` accepts some that `new URL` refuses. */
+export function parseUrl(text: string): URL | undefined {
+  try {
+    return new URL(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Throws for names that occur twice. */
 export function checkUnique(what: string, entries: readonly { readonly name: string }[]): void {
   const names = new Set<string>();

@@ -265,7 +265,7 @@ function sendOptions(options: Options): SendOptions {
 /** The advice for an argument that is not JSON: most often the shell has removed its quotes. */
 const QUOTE = `Quote it for the shell, as '{"dish":"soup"}'`;
 
-function parseBody(text: string, where: string, advice: string): unknown {
+export function parseBody(text: string, where: string, advice: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

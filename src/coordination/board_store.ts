@@ -109,8 +109,11 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 function isNotice(value: unknown): value is StopNotice {
-  return isObject(value) && typeof value.id === "string" && typeof value.reason === "string" &&
-    Array.isArray(value.agents);
+  if (!isObject(value)) return false;
+  const { id, reason, agents, sequences = {} } = value;
+  const areTexts = Array.isArray(agents) &&
+    [id, reason, ...agents].every((it) => typeof it === "string");
+  return areTexts && isObject(sequences) && Object.values(sequences).every(Number.isFinite);
 }
 
 interface Entry {

@@ -48,7 +48,7 @@ export function settingsFromEnv(
   const number = (name: string, expected: string, isValid: (value: number) => boolean) => {
     const text = read(name);
     if (text === undefined || text === "") return undefined;
-    const value = /^\s*\d*\.?\d+\s*$/.test(text) ? Number(text) : NaN;
+    const value = /^\s*(?:\d+(?:\.\d+)?|\.\d+)\s*$/.test(text) ? Number(text) : NaN;
     if (isValid(value)) return value;
     safeLog(log).warn(
       `${name} is ${JSON.stringify(text)}: expected ${expected}; the default is used`,
@@ -56,7 +56,7 @@ export function settingsFromEnv(
     return undefined;
   };
   const milliseconds = (name: string) => {
-    const isDuration = (value: number) => value > 0 && Number.isFinite(value);
+    const isDuration = (value: number) => value > 0 && Number.isFinite(value * 1_000);
     const seconds = number(name, "a number of seconds above 0", isDuration);
     return seconds === undefined ? undefined : seconds * 1_000;
   };

@@ -7,6 +7,9 @@ const OLD_SCHEDULE_MS = 86_400_000;
 /** How long a receive that deletes records keeps the others from being deleted. */
 const CLEANING_MS = 10_000;
 
+/** The last time that a date can have. */
+const MAX_TIME = 8.64e15;
+
 /** What the queue of records stores. */
 interface StoredRecord {
   readonly name: string;
@@ -95,9 +98,10 @@ export class SlotRecord {
           "for some of the schedules",
       );
     }
-    return peeked.map(({ id, body }) => ({ ...body, id })).filter(({ name }) =>
-      name === this.#name
-    );
+    // Another program may have sent a message to the queue of the records.
+    return peeked.map(({ id, body }) => ({ ...body, id })).filter(({ name, at }) => {
+      return name === this.#name && Number.isInteger(at) && Math.abs(at) <= MAX_TIME;
+    });
   }
 
   #isOwn({ schedule, timezone }: StoredRecord): boolean {

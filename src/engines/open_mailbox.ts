@@ -5,7 +5,7 @@ import type { Log } from "../log.ts";
 import { checkMailboxName } from "../mailbox/envelope.ts";
 import { InvalidParameterError } from "../mailbox/errors.ts";
 import type { Mailbox, MailboxOptions } from "../mailbox/mailbox.ts";
-import { checkParams, type MailboxUrl, parseMailboxUrl } from "./_kit/mailbox_url.ts";
+import { checkParams, type MailboxUrl, nameInPath, parseMailboxUrl } from "./_kit/mailbox_url.ts";
 import { type EngineRegistration, limits, type MailboxOpener } from "./_kit/registration.ts";
 import { ENGINES } from "./registry.ts";
 
@@ -125,10 +125,10 @@ export async function withMailbox<T, R>(
 }
 
 /** Returns the name of the queue of a URL. */
-function queueOf({ params, path }: MailboxUrl, { name, parameters }: EngineRegistration): string {
+function queueOf(url: MailboxUrl, { name, parameters }: EngineRegistration): string {
   const queue = parameters.includes("queue")
-    ? params.get("queue") ?? "default"
-    : path.split("/").at(-1) || name;
+    ? url.params.get("queue") ?? "default"
+    : nameInPath(url) || name;
   try {
     return checkMailboxName(queue);
   } catch (error) {

@@ -150,6 +150,11 @@ function checkLines<I, E>(
   return lines.map(({ sample }) => sample!);
 }
 
+/** Returns false for a text with half of a surrogate pair, of which no id can be made. */
+export function isWellFormed(text: string): boolean {
+  return !/\p{Cs}/u.test(text);
+}
+
 /** Returns why a value is not a valid sample, or undefined when it is one. */
 export function sampleProblem(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -159,6 +164,7 @@ export function sampleProblem(value: unknown): string | undefined {
   if (typeof id !== "string" || id === "") {
     return `expected "id" to be a non-empty string, got ${show(id)}`;
   }
+  if (!isWellFormed(id)) return `expected "id" without unpaired surrogates, got ${show(id)}`;
   if (input === undefined) return `expected an "input" in ${show(value)}`;
   const tagged = tags === undefined ||
     (Array.isArray(tags) && tags.every((tag) => typeof tag === "string"));
@@ -181,6 +187,11 @@ export function checkExperiments(experiments: readonly Experiment[]): readonly E
     const name: unknown = Object(experiment).name;
     if (typeof name !== "string" || name === "") {
       throw new TypeError(`Invalid experiment: expected a non-empty name, got ${show(name)}`);
+    }
+    if (!isWellFormed(name)) {
+      throw new TypeError(
+        `Invalid experiment: expected a name without unpaired surrogates, got ${show(name)}`,
+      );
     }
     if (names.has(name)) {
       throw new TypeError(`Invalid experiments: duplicate name ${show(name)}`);

@@ -2,7 +2,7 @@ import { show } from "../_checks.ts";
 import type { ResultError } from "../agents/agent_types.ts";
 import type { TokenUsage } from "../agents/budget.ts";
 import type { SchemaIssue, StandardSchema } from "../loops/schema.ts";
-import { type Experiment, type Sample, sampleProblem } from "./dataset.ts";
+import { type Experiment, isWellFormed, type Sample, sampleProblem } from "./dataset.ts";
 import { type Score, toScore } from "./evaluators.ts";
 
 /** The body of a message that asks an {@linkcode EvalLoop} to evaluate one sample in one experiment. */
@@ -76,10 +76,11 @@ function requestIssues(value: unknown): readonly SchemaIssue[] {
 
 /** Returns why a value is not a valid {@linkcode EvalResult}; an empty array when it is one. */
 export function resultIssues(value: unknown): readonly SchemaIssue[] {
-  const { evaluationId, sampleId, experiment, score, latencyMs, usage } = Object(
+  const { evaluationId, sampleId, experiment, score, latencyMs, usage, error } = Object(
     value,
   ) as Partial<EvalResult>;
   const isAmount = (it: unknown) => typeof it === "number" && it >= 0;
+  const isFailure = error === undefined || typeof error?.message === "string";
   const isUsage = isAmount(usage?.inputTokens) && isAmount(usage?.outputTokens);
   return [
     ...(isText(evaluationId) ? [] : [issue("evaluationId", NON_EMPTY)]),
@@ -88,14 +89,15 @@ export function resultIssues(value: unknown): readonly SchemaIssue[] {
     ...(isScore(score) ? [] : [issue("score", "expected a score")]),
     ...(isAmount(latencyMs) ? [] : [issue("latencyMs", "expected milliseconds")]),
     ...(isUsage ? [] : [issue("usage", "expected numbers of tokens")]),
+    ...(isFailure ? [] : [issue("error", "expected an object with a message")]),
   ];
 }
 
-const NON_EMPTY = "expected a non-empty string";
+const NON_EMPTY = "expected a non-empty string without unpaired surrogates";
 
-/** Returns true for a non-empty string. */
+/** Returns true for a non-empty string of which an id can be made. */
 export function isText(value: unknown): value is string {
-  return typeof value === "string" && value !== "";
+  return typeof value === "string" && value !== "" && isWellFormed(value);
 }
 
 /**

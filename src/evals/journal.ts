@@ -77,7 +77,11 @@ export class FileJournal implements Journal {
     this.#size = bytes.lastIndexOf(0x0a) + 1;
     if (this.#size < bytes.length) await truncate(this.path, this.#size);
     const lines = bytes.subarray(0, this.#size).toString("utf8").split("\n");
-    return lines.flatMap((line, i) => line.trim() === "" ? [] : [this.#parse(line, i + 1)]);
+    return lines.flatMap((line, i) => {
+      return line.trim() === ""
+        ? []
+        : [parseResult(line, `Line ${i + 1} of the journal ${this.path}`)];
+    });
   }
 
   /** Appends one line per result: all of them, or none when it rejects. */
@@ -92,22 +96,22 @@ export class FileJournal implements Journal {
     }
     this.#size += new TextEncoder().encode(text).byteLength;
   }
+}
 
-  #parse(line: string, number: number): EvalResult {
-    let problem: string;
-    try {
-      const value = JSON.parse(line);
-      const issues = resultIssues(value);
-      if (issues.length === 0) return value;
-      problem = describeIssues(issues);
-    } catch (error) {
-      problem = (error as Error).message;
-    }
-    throw new Error(
-      `Line ${number} of the journal ${this.path} is not a result: ${problem}. Repair the line, or ` +
-        "remove it to evaluate its sample again.",
-    );
+/** Parses a line of a journal. `place` names it in the error. */
+export function parseResult(line: string, place: string): EvalResult {
+  let problem: string;
+  try {
+    const value = JSON.parse(line);
+    const issues = resultIssues(value);
+    if (issues.length === 0) return value;
+    problem = describeIssues(issues);
+  } catch (error) {
+    problem = (error as Error).message;
   }
+  throw new Error(
+    `${place} is not a result: ${problem}. Repair the line, or remove it to evaluate its sample again.`,
+  );
 }
 
 /** Options of {@linkcode ResultSet}. */

@@ -1,4 +1,5 @@
-import { show } from "../_checks.ts";
+import { parseUrl, show } from "../_checks.ts";
+import { redactUrl } from "../engines/_kit/mailbox_url.ts";
 import { errorText } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { CachedQuery, type CachedQueryOptions } from "./_cached_query.ts";
@@ -97,7 +98,7 @@ export class Replicas {
     if (!this.#invalid.has(text)) {
       this.#invalid.add(text);
       this.#options.log.warn("health address ignored: expected an http or https URL", {
-        replica: typeof text === "string" ? withoutCredentials(text) : show(text),
+        replica: typeof text === "string" ? redactUrl(text) : show(text),
       });
     }
     return [];
@@ -176,25 +177,20 @@ function whyNot(error: unknown): string {
 function checkAddress(text: string): URL {
   const address = parseAddress(text);
   if (address !== undefined) return address;
-  const given = typeof text === "string" ? show(withoutCredentials(text)) : show(text);
+  const given = typeof text === "string" ? show(redactUrl(text)) : show(text);
   throw new TypeError(
     `Invalid replicas: expected URLs of health apps with http or https, got ${given}`,
   );
 }
 
 function parseAddress(text: unknown): URL | undefined {
-  if (typeof text !== "string" || !URL.canParse(text)) return undefined;
-  const address = new URL(text);
-  return /^https?:$/.test(address.protocol) ? address : undefined;
+  const address = typeof text === "string" ? parseUrl(text) : undefined;
+  return address !== undefined && /^https?:$/.test(address.protocol) ? address : undefined;
 }
 
 /** Returns the address without credentials and query, with a slash at its end. */
 function shownAddress({ origin, pathname }: URL): string {
   return `${origin}${pathname.replace(/\/*$/, "/")}`;
-}
-
-function withoutCredentials(text: string): string {
-  return text.replace(/\/\/[^/]*@/, "//…@");
 }
 
 /** Encodes text, of which `btoa` takes only Latin-1. */

@@ -74,11 +74,24 @@ export function progressOf<T, R>(message: Message<T, R>): Pick<Remembered<R>, "p
 /** Returns the saved checkpoint; an empty one when it has another format or cannot be read. */
 function readRemembered<T, R>(message: Message<T, R>): Remembered<R> {
   try {
-    const { checkpoint } = message;
-    return typeof checkpoint === "object" && checkpoint !== null ? checkpoint : {};
+    const { progress, unsent, refused, unavailable } = Object(message.checkpoint) as Remembered<R>;
+    return {
+      ...(progress !== undefined && { progress }),
+      ...(isCount(unsent?.times) && { unsent: unsent! }),
+      ...(isRefused(refused) && { refused }),
+      ...(isCount(unavailable) && { unavailable }),
+    };
   } catch {
     return {};
   }
+}
+
+function isRefused<R>(refused: Refused<R> | undefined): refused is Refused<R> {
+  return typeof refused?.reason?.reason === "string" && isCount(refused.deliveryCount);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
 /** An id may be that of another message later. */

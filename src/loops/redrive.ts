@@ -2,7 +2,7 @@ import { checkCount, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { type Lease, LeaseExtender } from "../lease/lease_extender.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
-import { checkId, readEnvelope } from "../mailbox/envelope.ts";
+import { checkId, checkStoredEnvelope, readEnvelope } from "../mailbox/envelope.ts";
 import type { DeadLetter, Mailbox, Message, SendOptions } from "../mailbox/mailbox.ts";
 
 /** Options of {@linkcode redrive}. */
@@ -105,7 +105,7 @@ async function redriveReceived<T>(
       const lease = leases.take(message as Message<unknown>);
       held.push({ message, lease });
       const { body: letter } = message;
-      const index = missing?.indexOf(letter.id) ?? 0;
+      const index = missing?.indexOf(Object(letter).id) ?? 0;
       if (index < 0) continue;
       missing?.splice(index, 1);
       if (!isReadable(letter) || !only(letter)) continue;
@@ -125,9 +125,16 @@ async function redriveReceived<T>(
   return redriven;
 }
 
-/** Returns false for a letter whose message has a body that the codec could not decode. */
+/** Returns false for a letter whose message has a body that the codec could not decode, and for no letter. */
 function isReadable<T>(letter: DeadLetter<T>): boolean {
-  return typeof letter === "object" && letter !== null && "body" in letter;
+  if (typeof letter !== "object" || letter === null || !("body" in letter)) return false;
+  try {
+    checkId(letter.id);
+    checkStoredEnvelope(letter);
+    return true;
+  } catch {
+    return false; // another program wrote it
+  }
 }
 
 /** Stores the message: with its old id, or with a new one if that is taken. */

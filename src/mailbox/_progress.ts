@@ -22,14 +22,28 @@ const STEPS = "lastcall:steps";
 
 /** Separates a stored checkpoint. Without steps the whole value is the checkpoint of the handler. */
 export function readProgress(stored: unknown): Progress {
+  if (!hasSteps(stored)) return { checkpoint: stored, steps: [] };
+  return { checkpoint: stored.checkpoint, steps: stored[STEPS] };
+}
+
+/** What a checkpoint with steps is stored as. */
+interface StoredProgress {
+  readonly [STEPS]: readonly StepRecord[];
+  readonly checkpoint?: unknown;
+}
+
+function hasSteps(stored: unknown): stored is StoredProgress {
   const steps = Object(stored)[STEPS];
-  if (!Array.isArray(steps)) return { checkpoint: stored, steps: [] };
-  return { checkpoint: Object(stored).checkpoint, steps };
+  return Array.isArray(steps) && steps.every((step) => {
+    const { name, place } = Object(step);
+    return typeof name === "string" && Number.isInteger(place) && place > 0;
+  });
 }
 
 /** Joins what `readProgress` separates. */
 export function joinProgress({ checkpoint, steps }: Progress): unknown {
-  if (steps.length === 0) return checkpoint;
+  // A checkpoint that looks like one with steps must not be read as such.
+  if (steps.length === 0 && !hasSteps(checkpoint)) return checkpoint;
   return { [STEPS]: steps, ...(checkpoint === undefined ? {} : { checkpoint }) };
 }
 

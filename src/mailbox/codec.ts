@@ -2,6 +2,7 @@ import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
 import { traceIn } from "../telemetry/trace_context.ts";
 import {
+  checkStoredEnvelope,
   EMPTY_ENVELOPE,
   type Envelope,
   isEmptyEnvelope,
@@ -108,7 +109,7 @@ export function jsonCodec(
     decode: (stored) => parseJson("body", stored),
     text: (stored) => stored,
     encodeMeta: (envelope) => JSON.stringify(plainEnvelope(envelope)),
-    decodeMeta: (meta) => Object(parseJson("meta", meta)),
+    decodeMeta: (meta) => storedEnvelope(parseJson("meta", meta)),
     readTraced,
     checkSize(body, meta = "") {
       // A UTF-16 unit takes at most three bytes, so most bodies need no measuring.
@@ -133,6 +134,16 @@ function parseJson(what: "body" | "meta", stored: string): unknown {
     return JSON.parse(stored);
   } catch (error) {
     throw new SerializationError(`The stored ${what} is not JSON: ${errorText(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+function storedEnvelope(value: unknown): object {
+  try {
+    return checkStoredEnvelope(Object(value));
+  } catch (error) {
+    throw new SerializationError(`The stored meta has an invalid field: ${errorText(error)}`, {
       cause: error,
     });
   }
@@ -203,9 +214,9 @@ function readTraced(text: string): TracedBody<string> | undefined {
   if (end < 0) return undefined;
   const body = text.slice(end + TRACED_BODY.length, -1);
   try {
-    const headers = JSON.parse(`${text.slice(TRACED_HEAD.length, end)}}`);
-    const isTrace = Object.keys(headers).length === 0 || traceIn(headers) !== undefined;
-    return isTrace ? { body, headers } : undefined;
+    const found = JSON.parse(`${text.slice(TRACED_HEAD.length, end)}}`);
+    const headers = Object.keys(found).length === 0 ? {} : traceIn(found);
+    return headers === undefined ? undefined : { body, headers: { ...headers } };
   } catch {
     return undefined; // not written by version 0.1
   }

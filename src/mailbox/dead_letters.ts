@@ -1,5 +1,6 @@
 import { checkCount, show } from "../_checks.ts";
 import { errorText } from "../errors.ts";
+import { traceIn } from "../telemetry/trace_context.ts";
 import { type Codec, encodeEnvelope } from "./codec.ts";
 import type { Entry, StoredMessage } from "./engine.ts";
 import { type Envelope, type MessageHeaders, plainEnvelope } from "./envelope.ts";
@@ -172,8 +173,8 @@ export function letterCodec<B>(codec: Codec<B>): Codec<B> {
 /** Adds the headers that a letter of version 0.1 has under another name. */
 function readLetter(letter: unknown): unknown {
   if (typeof letter !== "object" || letter === null || "headers" in letter) return letter;
-  const { trace = {}, ...rest } = letter as { readonly trace?: MessageHeaders };
-  return { ...rest, headers: trace };
+  const { trace, ...rest } = letter as { readonly trace?: MessageHeaders };
+  return { ...rest, headers: { ...traceIn(Object(trace)) } };
 }
 
 /** A class or a value that fails the comparison is treated as no match. */

@@ -126,11 +126,10 @@ const CHECKS: {
   expiresInMs: (value) => checkInterval("expiresInMs", value),
   onExpired: (value) =>
     checkOneOf("onExpired", value, ["deadLetter", "drop"]) === "drop" ? "drop" : undefined,
-  maxDeliveries: (value) => checkCount("maxDeliveries", value, 1),
-  backoff: (value) => {
-    checkBackoff(value, { minMs: 0, maxMs: 0 });
-    return value;
-  },
+  // JSON has no Infinity.
+  maxDeliveries: (value) =>
+    Math.min(checkCount("maxDeliveries", value, 1), Number.MAX_SAFE_INTEGER),
+  backoff: checkPauses,
 };
 
 const FIELDS = ["headers", ...Object.keys(CHECKS)] as readonly (keyof Envelope)[];
@@ -158,6 +157,19 @@ export function readEnvelope(from: object): Envelope {
   const record = from as Readonly<Record<string, unknown>>;
   const found = FIELDS.filter((name) => record[name] !== undefined && record[name] !== null);
   return { ...EMPTY_ENVELOPE, ...Object.fromEntries(found.map((name) => [name, record[name]])) };
+}
+
+/**
+ * Checks stored meta, which another program may have written, and returns its fields. It has no `headers` where the
+ * meta has none.
+ *
+ * @throws {TypeError | RangeError} when a field is invalid.
+ */
+export function checkStoredEnvelope(fields: object): Partial<Envelope> {
+  const envelope = envelopeOf(readEnvelope(fields) as EnvelopeOptions<never>);
+  if ("headers" in fields) return envelope;
+  const { headers: _, ...rest } = envelope;
+  return rest;
 }
 
 /** Returns the fields as plain data. */
@@ -227,6 +239,15 @@ function checkKey(key: string): string {
       show(key)
     }`,
   );
+}
+
+function checkPauses(backoff: BackoffOptions): BackoffOptions {
+  if (typeof backoff !== "object" || backoff === null) {
+    throw new TypeError(`Invalid backoff: expected { minMs, maxMs }, got ${show(backoff)}`);
+  }
+  checkBackoff(backoff, { minMs: 0, maxMs: 0 });
+  const { minMs, maxMs } = backoff;
+  return { ...(minMs !== undefined && { minMs }), ...(maxMs !== undefined && { maxMs }) };
 }
 
 function checkReplyTo(replyTo: ReplyAddress<never>): ReplyAddress<never> {

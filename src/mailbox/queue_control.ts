@@ -1,7 +1,8 @@
-import { checkCount, checkInterval, show } from "../_checks.ts";
+import { checkCount, checkDuration, checkInterval, show } from "../_checks.ts";
 import type { EngineStats, RateLimit } from "./engine.ts";
 
 const MAX_DELIVERIES = 1_000_000;
+const MIN_PERIOD_MS = 1;
 const MAX_PERIOD_MS = 86_400_000;
 
 /** The deliveries of a period are counted in so many parts. A full rate falls short by one part. */
@@ -14,8 +15,17 @@ export function checkRateLimit(limit: RateLimit): RateLimit {
   }
   return {
     max: checkCount("max", limit.max, 1, MAX_DELIVERIES),
-    perMs: checkInterval("perMs", limit.perMs, MAX_PERIOD_MS),
+    perMs: checkPeriod(limit.perMs),
   };
+}
+
+/** A fraction of a millisecond would divide the time into parts that a number cannot count. */
+function checkPeriod(perMs: number): number {
+  checkInterval("perMs", perMs, MAX_PERIOD_MS);
+  if (perMs >= MIN_PERIOD_MS) return perMs;
+  throw new RangeError(
+    `Invalid perMs: expected milliseconds from ${MIN_PERIOD_MS} to ${MAX_PERIOD_MS}, got ${perMs}`,
+  );
 }
 
 /** What {@linkcode QueueControl} stores. All times are of the clock that its callers use. */
@@ -53,6 +63,14 @@ export class QueueControl {
     this.#pausedUntil = pausedUntil ?? Infinity;
     this.#limit = limit;
     this.#counts = counts;
+  }
+
+  /**
+   * Reads a stored state. One that cannot be read is a pause until it is resumed: deliveries might break the pause
+   * or the limit that was stored, and the statistics show the pause.
+   */
+  static parse(text: string): QueueControl {
+    return new QueueControl(readState(text) ?? { pausedUntil: null });
   }
 
   /** The state to store; undefined when there is neither a pause nor a limit. */
@@ -115,5 +133,19 @@ export class QueueControl {
       ...(leftMs > 0 && leftMs < Infinity && { pausedForMs: leftMs }),
       ...(this.#limit !== undefined && { rateLimit: this.#limit }),
     };
+  }
+}
+
+function readState(text: string): ControlState | undefined {
+  try {
+    const { pausedUntil, limit, counts = [] }: ControlState = JSON.parse(text);
+    if (pausedUntil !== undefined && pausedUntil !== null) {
+      checkDuration("pausedUntil", pausedUntil);
+    }
+    if (!Array.isArray(counts) || counts.length % 2 !== 0) return undefined;
+    for (const count of counts) checkCount("counts", count);
+    return { pausedUntil, limit: limit === undefined ? undefined : checkRateLimit(limit), counts };
+  } catch {
+    return undefined; // no JSON, or values that no control stores
   }
 }

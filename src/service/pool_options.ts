@@ -1,4 +1,4 @@
-import { checkCount, checkDuration, checkInterval, show } from "../_checks.ts";
+import { checkCount, checkDuration, checkInterval, parseUrl, show } from "../_checks.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
@@ -257,9 +257,10 @@ export function addresses(workers: WorkerList): readonly WorkerAddress[] {
 
 /** Returns host and path of a URL, without credentials and query. */
 function hostAndPath(url: string): string {
-  if (!/^https?:/i.test(url) || !URL.canParse(url)) {
+  const parsed = /^https?:/i.test(url) ? parseUrl(url) : undefined;
+  if (parsed === undefined) {
     throw new TypeError("Invalid worker URL: expected one like http://10.0.0.7:8080");
   }
-  const { host, pathname } = new URL(url);
+  const { host, pathname } = parsed;
   return host + pathname.replace(/\/$/, "");
 }

@@ -49,7 +49,9 @@ export function terminatingResponse(options: TerminatingResponseOptions = {}): R
 export function terminatingErrorOf(text: string): TerminatingError | undefined {
   const { code, message, started } = errorIn(text);
   if (code !== TERMINATING) return undefined;
-  const error = new TerminatingError(String(message));
+  const error = new TerminatingError(
+    typeof message === "string" ? message : "the service is stopping",
+  );
   return started === true ? Object.assign(error, { started }) : error;
 }
 

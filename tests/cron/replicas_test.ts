@@ -6,7 +6,7 @@ import { Cron } from "croner";
 import { nextTurn } from "../../src/clock.ts";
 import { CancelledError } from "../../src/errors.ts";
 import { type Random, seededRandom } from "../../src/random.ts";
-import { seed } from "../mailbox/_seed.ts";
+import { seed } from "../_seed.ts";
 import { type Replica, Site } from "./_cron.ts";
 import { TickClock } from "./_tick_clock.ts";
 

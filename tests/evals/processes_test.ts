@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import { evaluate } from "../../src/evals/mod.ts";
+import { seededRandom } from "../../src/random.ts";
 import { detectRuntime } from "../../runtime_adapters/detect.ts";
+import { seed } from "../_seed.ts";
 import { cleanUp, gate, uniqueName, url } from "../engines/redis/_redis.ts";
 import { Child } from "../signals/_child.ts";
 import { arithmetic, SAMPLES, TRIALS } from "./_arithmetic.ts";
@@ -57,8 +59,9 @@ const trials = ["inexact", "careful"].flatMap((experiment) =>
 /** Trials without an output are not scored. */
 const scorable = trials.filter((trial) => (Number(/\d+$/.exec(trial)) + 1) % 50 !== 0);
 
+const random = seededRandom(seed);
 /** Returns a random number of results, not too close to either end. */
-const somewhere = () => 20 + Math.floor(Math.random() * TRIALS * 0.7);
+const somewhere = () => 20 + Math.floor(random.number() * TRIALS * 0.7);
 
 async function end(child: Child): Promise<readonly [state: string, report: unknown]> {
   const { code, stdout, stderr } = await child.exit();
@@ -100,7 +103,7 @@ async function stopAndContinue(site: Site, url: string): Promise<void> {
   assertEquals(report, await uninterrupted);
 }
 
-describe("an evaluation in its own process", () => {
+describe(`an evaluation in its own process (seed ${seed})`, () => {
   it("an evaluation in its own process scores every sample once on SQLite when it is stopped and started again", async () => {
     using site = new Site();
     await stopAndContinue(site, site.sqlite);
@@ -124,7 +127,7 @@ describe("an evaluation in its own process", () => {
   });
 });
 
-describe("an evaluation in its own process", gate, () => {
+describe(`an evaluation in its own process, on Redis (seed ${seed})`, gate, () => {
   it("an evaluation in its own process scores every sample once on Redis when it is stopped and started again", async () => {
     using site = new Site();
     const names = ["requests", "results"].map((part) => `${site.name}.${part}`);

@@ -18,7 +18,7 @@ import { observer, options as postgres, ownSchema, url } from "../engines/postgr
 import { cleanUp, gate as redis, look, openEngine, uniqueName } from "../engines/redis/_redis.ts";
 import { histories, timelessHistories } from "./_commands.ts";
 import { History } from "./_history.ts";
-import { seed } from "./_seed.ts";
+import { seed } from "../_seed.ts";
 
 /** Runs each history on a queue of its own, and drops it. */
 async function holds(engine: Engine<string>, prefix: string): Promise<void> {

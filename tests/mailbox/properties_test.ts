@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import type { Delivery, Entry, Received } from "../../src/mailbox/engine.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { type Faults, findsFaults, property } from "./_property.ts";
-import { seed } from "./_seed.ts";
+import { seed } from "../_seed.ts";
 
 describe("a mailbox", () => {
   it(`keeps every message in exactly one place, in random histories (seed ${seed})`, async () => {

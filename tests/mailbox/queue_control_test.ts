@@ -2,7 +2,7 @@ import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { QueueControl } from "../../src/mailbox/queue_control.ts";
-import { seed } from "./_seed.ts";
+import { seed } from "../_seed.ts";
 
 /** Receives as an engine does: the state is stored between two receives. */
 function receiver(limit: { max: number; perMs: number }) {

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { Fifo, Heap } from "../../src/_heap.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { ManualClock } from "./_manual_clock.ts";
-import { seed } from "./_seed.ts";
+import { seed } from "../_seed.ts";
 
 class Item {
   place = -1;
@@ -23,7 +23,7 @@ const step = fc.record({
   pick: fc.nat({ max: 30 }),
 });
 
-describe("Heap", () => {
+describe(`Heap (seed ${seed})`, () => {
   it("returns the least item first after any pushes, moves and removals", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 100, size: "max" }), (steps) => {
@@ -63,7 +63,7 @@ describe("Heap", () => {
   });
 });
 
-describe("Fifo", () => {
+describe(`Fifo (seed ${seed})`, () => {
   it("returns the lowest number first, also of items that came back", () => {
     const steps = fc.array(fc.constantFrom("append", "append", "take", "take", "comeBack"), {
       maxLength: 150,

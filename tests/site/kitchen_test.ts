@@ -7,7 +7,7 @@ import {
   type KitchenView,
   type Settings,
 } from "../../docs/.vitepress/theme/playground/kitchen.ts";
-import { seed } from "../mailbox/_seed.ts";
+import { seed } from "../_seed.ts";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
 
 /** A kitchen whose time the test advances. It checks the counts every 100 ms. */

@@ -43,7 +43,7 @@ interface Chunk {
     readonly finish_reason?: string | null;
   }[];
   readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null;
-  readonly error?: { readonly message?: string };
+  readonly error?: { readonly message?: string } | null;
 }
 
 const MAX_EXCERPT_CHARACTERS = 300;
@@ -79,8 +79,9 @@ export function chatAdapter(options: ChatAdapterOptions): Adapter {
       const response = await call(url, options, prompt, context);
       let [finished, usage]: [boolean, TokenUsage | undefined] = [false, undefined];
       for await (const chunk of chunks(response)) {
-        const [choice] = chunk.choices ?? [];
-        if (choice?.delta?.content) yield choice.delta.content;
+        const [choice] = Array.isArray(chunk.choices) ? chunk.choices : [];
+        const content: unknown = choice?.delta?.content;
+        if (typeof content === "string" && content !== "") yield content;
         if (choice?.finish_reason) finished = true;
         if (chunk.usage) usage = usageOf(chunk.usage);
       }
@@ -144,7 +145,9 @@ async function rejection(
  */
 function retryAfterMs(headers: Headers, clock: Clock): number | undefined {
   const text = headers.get("retry-after")?.trim() ?? "";
-  if (/^\d+(\.\d+)?$/.test(text)) return Math.max(MIN_RETRY_AFTER_MS, Number(text) * 1_000);
+  if (/^\d+(\.\d+)?$/.test(text)) {
+    return Math.max(MIN_RETRY_AFTER_MS, Math.min(Number(text) * 1_000, Number.MAX_SAFE_INTEGER));
+  }
   const [at, date] = [Date.parse(text), Date.parse(headers.get("date") ?? "")];
   if (Number.isNaN(at) || !/^[a-z]/i.test(text)) return undefined;
   return Math.max(MIN_RETRY_AFTER_MS, at - (Number.isNaN(date) ? clock.now() : date));
@@ -157,26 +160,40 @@ async function* chunks(response: Response): AsyncGenerator<Chunk> {
   for await (const { data } of events) {
     if (data === "[DONE]") return;
     const chunk = parse(data);
-    if (chunk.error !== undefined) {
-      throw new ChatApiError(`Chat API reported an error: ${chunk.error.message ?? data}`);
+    // Some providers send `"error": null` in each event.
+    if (chunk.error !== undefined && chunk.error !== null) {
+      const message: unknown = chunk.error.message;
+      const text = typeof message === "string" ? message : data.slice(0, MAX_EXCERPT_CHARACTERS);
+      throw new ChatApiError(`Chat API reported an error: ${text}`);
     }
     yield chunk;
   }
 }
 
 function parse(data: string): Chunk {
+  const excerpt = data.slice(0, MAX_EXCERPT_CHARACTERS);
+  let chunk: unknown;
   try {
-    return JSON.parse(data);
+    chunk = JSON.parse(data);
   } catch (error) {
-    const excerpt = data.slice(0, MAX_EXCERPT_CHARACTERS);
     throw new ChatApiError(`Chat API sent invalid JSON: ${excerpt}`, undefined, {
       cause: error,
     });
   }
+  if (typeof chunk === "object" && chunk !== null) return chunk;
+  throw new ChatApiError(`Chat API sent an event that is no object: ${excerpt}`);
 }
 
 function usageOf(usage: NonNullable<Chunk["usage"]>): TokenUsage {
-  return { inputTokens: usage.prompt_tokens ?? 0, outputTokens: usage.completion_tokens ?? 0 };
+  return {
+    inputTokens: tokens(usage.prompt_tokens),
+    outputTokens: tokens(usage.completion_tokens),
+  };
+}
+
+/** A number of another form would make the budget useless. */
+function tokens(count: unknown): number {
+  return Number.isSafeInteger(count) && (count as number) >= 0 ? count as number : 0;
 }
 
 function chatUrl(baseUrl: string): URL {

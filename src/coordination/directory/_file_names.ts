@@ -23,7 +23,10 @@ export interface FileName {
 
 const FORM = /^(?:(\d{15})~(\w*)~)?(\d{13}-\d{8}-\w+)~(\d+)~(\d+)~([cm]*)~(.*)\.json$/s;
 
-/** Parses a file name. Returns undefined for a file that this package did not write. */
+/**
+ * Parses a file name. Returns undefined for a file that this package did not write, also for one that it would
+ * name in another way: it could not rename that file.
+ */
 export function parseName(name: string): FileName | undefined {
   const found = FORM.exec(name);
   if (found === null) return undefined;
@@ -37,7 +40,8 @@ export function parseName(name: string): FileName | undefined {
     hasExtras: marks.includes("m"),
     id: decode(id),
   };
-  return until === undefined ? visible : { ...visible, until: Number(until), receiptHandle };
+  const file = until === undefined ? visible : { ...visible, until: Number(until), receiptHandle };
+  return fitsInName(file.id, Infinity) && formatName(file) === name ? file : undefined;
 }
 
 /** Returns the file of a script as a message without a position. */
@@ -61,11 +65,13 @@ export function formatName(file: FileName): string {
   return `${String(Math.ceil(until)).padStart(15, "0")}~${receiptHandle}~${visible}`;
 }
 
+/** The largest number that fits into a position. */
+const MAX_SENT_AT = 9_999_999_999_999;
+
 /** Returns a position in the queue. */
 export function orderOf(sentAt: number, count: number, sender: string): string {
-  return `${String(Math.floor(sentAt)).padStart(13, "0")}-${
-    String(count).padStart(8, "0")
-  }-${sender}`;
+  const ms = Math.min(Math.max(0, Math.floor(sentAt)), MAX_SENT_AT); // the file of a script may have any time
+  return `${String(ms).padStart(13, "0")}-${String(count).padStart(8, "0")}-${sender}`;
 }
 
 /** Returns when the message at this position was sent, in milliseconds since the Unix epoch. */

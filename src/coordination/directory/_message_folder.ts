@@ -233,7 +233,8 @@ export function isUnreadable(error: unknown): boolean {
   return ["EISDIR", "ELOOP", "EACCES", "EPERM"].includes(codeOf(error));
 }
 
-function parseExtras(text: string): Extras | undefined {
+/** Returns undefined for a text that is not the extras of a message. */
+export function parseExtras(text: string): Extras | undefined {
   try {
     const extras: unknown = JSON.parse(text);
     if (!isObject(extras)) return undefined;

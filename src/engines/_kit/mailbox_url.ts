@@ -24,7 +24,7 @@ export function parseMailboxUrl(url: string): MailboxUrl {
   const params = new Map<string, string>();
   for (const pair of query.split("&").filter(Boolean)) {
     const [key = "", value = ""] = pair.split(/=(.*)/s).map((text) => decode(url, text));
-    if (params.has(key)) throw malformed(url, `${show(key)} occurs twice`);
+    if (params.has(key)) throw malformed(url, `${showPart(url, key)} occurs twice`);
     params.set(key, value);
   }
   return { href: url, scheme: scheme.toLowerCase(), path: decode(url, path), params };
@@ -35,9 +35,18 @@ export function checkParams(url: MailboxUrl, known: readonly string[]): void {
   for (const key of url.params.keys()) {
     if (known.includes(key)) continue;
     throw new InvalidParameterError(
-      `Unknown parameter ${show(key)} of a ${url.scheme}: URL: expected one of ${known.join(", ")}`,
+      `Unknown parameter ${showPart(url.href, key)} of a ${url.scheme}: URL: expected one of ` +
+        known.join(", "),
     );
   }
+}
+
+/** Returns the last part of a path, which is the name of a queue. A path that is a URL may have a login. */
+export function nameInPath({ href, path }: MailboxUrl): string {
+  if (!path.includes("//")) return path.split("/").at(-1)!;
+  const shown = redactUrl(href);
+  if (!shown.endsWith("…")) return decode(href, shown).split("/").at(-1)!;
+  throw malformed(href, "a login must be encoded: write %40 for @, %2F for / and %3F for ?");
 }
 
 /** Returns a parameter as a whole number; undefined when it is missing. */
@@ -45,7 +54,8 @@ export function countParam(url: MailboxUrl, key: string): number | undefined {
   const text = url.params.get(key);
   if (text === undefined) return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new InvalidParameterError(`Invalid ${key}: expected a whole number, got ${show(text)}`);
+  const got = showPart(url.href, text);
+  throw new InvalidParameterError(`Invalid ${key}: expected a whole number, got ${got}`);
 }
 
 /** Returns a parameter as a boolean; undefined when it is missing. */
@@ -53,14 +63,15 @@ export function flagParam(url: MailboxUrl, key: string): boolean | undefined {
   const text = url.params.get(key);
   if (text === undefined) return undefined;
   if (text === "true" || text === "false") return text === "true";
-  throw new InvalidParameterError(`Invalid ${key}: expected true or false, got ${show(text)}`);
+  const got = showPart(url.href, text);
+  throw new InvalidParameterError(`Invalid ${key}: expected true or false, got ${got}`);
 }
 
 /** Accepts `sqlite:./jobs.db`, `sqlite:/var/jobs.db` and `sqlite:///var/jobs.db`. */
-export function filePath({ scheme, path }: MailboxUrl): string {
+export function filePath({ href, scheme, path }: MailboxUrl): string {
   if (path.startsWith("//") && !path.startsWith("///")) {
     throw new InvalidParameterError(
-      `Invalid path ${show(path)} of a ${scheme}: URL: a file has no host; write ` +
+      `Invalid path ${show(redactUrl(href))} of a ${scheme}: URL: a file has no host; write ` +
         `${scheme}:./jobs.db or ${scheme}:///var/jobs.db`,
     );
   }
@@ -86,7 +97,9 @@ export function oneOfParam<T extends string>(
   const text = url.params.get(key);
   if (text === undefined || (allowed as readonly string[]).includes(text)) return text as T;
   throw new InvalidParameterError(
-    `Invalid ${key}: expected one of ${allowed.map(show).join(", ")}, got ${show(text)}`,
+    `Invalid ${key}: expected one of ${allowed.map(show).join(", ")}, got ${
+      showPart(url.href, text)
+    }`,
   );
 }
 
@@ -96,7 +109,7 @@ export function oneOfParam<T extends string>(
  */
 export function redactUrl(url: string): string {
   const [, scheme = "", authority = "", rest = ""] =
-    /^([a-z][a-z0-9+.-]*:\/\/)?([^/?#]*)(.*)$/is.exec(url) ?? [];
+    /^((?:[a-z][a-z0-9+.-]*:)*\/\/)?([^/?#]*)(.*)$/is.exec(url) ?? [];
   if (rest.includes("@")) return `${scheme}…`;
   return scheme + authority.replace(/^.*@/s, "") + rest.replace(/[?#].*$/s, "");
 }
@@ -109,7 +122,15 @@ function decode(url: string, text: string): string {
   }
 }
 
+/** Formats a part of a URL for an error. It may be the password, where that is not encoded. */
+function showPart(url: string, part: string): string {
+  const [, ...host] = url.split("//");
+  const rest = host.join("//");
+  const end = rest.search(/[/?#]/);
+  return end >= 0 && rest.includes("@", end) ? "…" : show(part);
+}
+
 function malformed(url: unknown, why: string): InvalidParameterError {
-  const shown = typeof url === "string" ? url.replace(/\/\/[^/]*@/, "//***@") : url;
+  const shown = typeof url === "string" ? redactUrl(url) : url;
   return new InvalidParameterError(`Malformed mailbox URL ${show(shown)}: ${why}`);
 }

@@ -19,8 +19,8 @@ export async function readControl(
   const [mark, state] = entries;
   if (mark?.versionstamp === null) return { control: new QueueControl(), entries };
   // The version before this one stored a mark only.
-  const value = (state?.value ?? '{"pausedUntil":null}') as string;
-  return { control: new QueueControl(JSON.parse(value)), entries };
+  const value = state?.value ?? '{"pausedUntil":null}';
+  return { control: QueueControl.parse(String(value)), entries };
 }
 
 /** Makes a commit fail when the control has changed since it was read. */

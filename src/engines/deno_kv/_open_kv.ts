@@ -1,3 +1,4 @@
+import { parseUrl } from "../../_checks.ts";
 import { errorText } from "../../errors.ts";
 import { MailboxConnectionError } from "../../mailbox/errors.ts";
 import type { Kv } from "./kv.ts";
@@ -33,5 +34,6 @@ export async function openKv(path: string | undefined): Promise<Kv> {
 function placeOf(path: string | undefined): string {
   if (path === undefined) return "its default location";
   if (!/^https?:/.test(path)) return JSON.stringify(path);
-  return URL.canParse(path) ? JSON.stringify(new URL(path).host) : "that URL";
+  const url = parseUrl(path);
+  return url === undefined ? "that URL" : JSON.stringify(url.host);
 }

@@ -126,7 +126,7 @@ export function idValue(isStored: boolean, until: number): unknown {
 export function idStateOf({ value }: KvEntry): IdState {
   if (value === null) return { isStored: false, until: 0 };
   if (!Array.isArray(value)) return { isStored: true, until: 0 };
-  return { isStored: value[0] === true, until: Number(value[1]) };
+  return { isStored: value[0] === true, until: Number.isFinite(value[1]) ? value[1] : 0 };
 }
 
 /** A message as it is stored. Its number and its nonce never change. */

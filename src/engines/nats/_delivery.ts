@@ -47,8 +47,8 @@ export function encodePayload({ id, body, meta, delayMs, checkpoint }: Payload):
 export function parsePayload(text: string, seq: number): Payload {
   const end = text.indexOf("\n");
   try {
-    const head = JSON.parse(text.slice(0, end)) as Head;
-    if (end > 0 && typeof head[0] === "string") {
+    const head: unknown = JSON.parse(text.slice(0, end));
+    if (end > 0 && isHead(head)) {
       const [id, replyTo, delayMs = 0, checkpoint, meta] = head;
       return {
         id,
@@ -62,6 +62,14 @@ export function parsePayload(text: string, seq: number): Payload {
     // The message has no metadata line.
   }
   return { id: `stream-${seq}`, body: text, delayMs: 0 };
+}
+
+function isHead(head: unknown): head is Head {
+  if (!Array.isArray(head)) return false;
+  const [id, replyTo, delayMs, checkpoint, meta] = head;
+  const areTexts = [replyTo, checkpoint, meta].every((it) => typeof (it ?? "") === "string");
+  return typeof id === "string" && areTexts &&
+    (delayMs === undefined || Number.isSafeInteger(delayMs) && delayMs >= 0);
 }
 
 /** Returns what a peek shows of a stored message. */

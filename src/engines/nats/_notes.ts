@@ -30,6 +30,22 @@ export interface Noted {
 
 type Stored = readonly [storedAt: string, uncounted: number, releases: number, checkpoint?: string];
 
+/** Reads a stored note. Returns undefined for one that this package did not write: the message has none then. */
+export function noteOf(
+  text: string,
+): { readonly storedAt: string; readonly note: Note } | undefined {
+  try {
+    const stored: unknown = JSON.parse(text);
+    if (!Array.isArray(stored)) return undefined;
+    const [storedAt, uncounted, releases, checkpoint = undefined] = stored;
+    const areCounts = Number.isSafeInteger(uncounted) && Number.isSafeInteger(releases);
+    if (!areCounts || typeof (checkpoint ?? "") !== "string") return undefined;
+    return { storedAt, note: { uncounted, releases, checkpoint: checkpoint ?? undefined } };
+  } catch {
+    return undefined; // not JSON
+  }
+}
+
 /**
  * Notes about messages: uncounted attempts and the checkpoint. They are in a second stream, at most one
  * per message. The engine reads a note only when a message is delivered again. A message that succeeds at
@@ -54,8 +70,8 @@ export class Notes {
       const which = { last_by_subj: this.#subject(message) };
       const found = await this.#streams.use(() => jetStream.get(what, names.notes, which));
       if (found === undefined) return;
-      const [storedAt, uncounted, releases, checkpoint] = JSON.parse(found.text) as Stored;
-      if (storedAt === message.storedAt) message.note = { uncounted, releases, checkpoint };
+      const stored = noteOf(found.text);
+      if (stored?.storedAt === message.storedAt) message.note = stored.note;
     }));
   }
 

@@ -2,6 +2,7 @@ import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { systemRandom } from "../../random.ts";
 import type { Server, SqlClient } from "./client.ts";
+import { notificationOf } from "./_notification.ts";
 
 /** How long the connection stays open without receivers. Receivers come and go all the time. */
 const LINGER_MS = 5_000;
@@ -202,13 +203,13 @@ export class WakeUps {
 
   /** A payload is `<sender> <queue>`, and for a cancelled message ` <part>/<parts> <text>` of its id. */
   #onNotification(payload: string): void {
-    const [, sender = "", queue = "", part, parts, text = ""] = PAYLOAD.exec(payload) ?? [];
+    const { sender, queue, part } = notificationOf(payload);
     if (sender === this.sender) this.#echoReceived = true;
     else if (part === undefined) this.wake(queue);
     else {
-      const id = `${part === "1" ? "" : this.#parts.get(sender) ?? ""}${text}`;
+      const id = `${part.index === 1 ? "" : this.#parts.get(sender) ?? ""}${part.text}`;
       this.#parts.delete(sender);
-      if (part === parts) this.cancelled(queue, id);
+      if (part.index === part.count) this.cancelled(queue, id);
       else this.#parts.set(sender, id);
     }
   }
@@ -228,8 +229,6 @@ export class WakeUps {
     for (const queue of this.#wakes.queues) this.wake(queue);
   }
 }
-
-const PAYLOAD = /^(\S*) (\S*)(?: (\d+)\/(\d+) (.*))?$/s;
 
 /** Minimum time between notifications, because each one delays the commits of all sessions. */
 const NOTIFY_INTERVAL_MS = 10;

@@ -177,7 +177,7 @@ function clusterAddress(url: string): ClusterAddress | undefined {
     }
     return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
   });
-  const [username = "", password] = (user ?? "").split(/:(.*)/s).map(decodeURIComponent);
+  const [username = "", password] = (user ?? "").split(/:(.*)/s).map((text) => decode(url, text));
   return {
     nodes,
     tls: tls !== "",
@@ -188,6 +188,17 @@ function clusterAddress(url: string): ClusterAddress | undefined {
       ...(tls === "" ? {} : { tls: {} }),
     },
   };
+}
+
+function decode(url: string, text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw invalid(
+      url,
+      "expected two hex digits after each % of the login; write %25 for a percent sign",
+    );
+  }
 }
 
 function invalid(url: string, why: string): InvalidParameterError {

@@ -1,53 +1,5 @@
 import type { Delivery, Entry, MessageState } from "../../mailbox/engine.ts";
-
-/**
- * The head of a record. A record is `<sent at> <head>\n<body>`, one hash field, so that a receive needs one
- * lookup per message. JSON never contains a line break, so the first one ends the head.
- *
- * Version 0.1 writes format 1, which has no `meta`. Format 2 has it at the end, and is written for a message
- * with meta; a message without meta is the same in both formats. During a rolling deploy the versions share
- * the queue: workers of version 0.1 read the first four fields of format 2. They handle the message without
- * its headers, which they do not know, and their dead letter of it has none. So the marker in META stays 1:
- * with another one, version 0.1 would refuse to open the queue again after a rollback.
- *
- * The marker becomes 2 with the first message that has a key or a priority. Version 0.1 does not keep the
- * lines of keys: its acknowledgement would leave a key blocked. With the marker it refuses to open the queue.
- * Workers of version 0.1 that have the queue open by then do not notice, so they must be stopped before the
- * first such message is sent.
- */
-type Head = readonly [
-  id: string,
-  dedup: 0 | 1,
-  replyTo?: string | null,
-  checkpoint?: string | null,
-  meta?: string | null,
-  key?: string | null,
-  priority?: number,
-];
-
-/** Returns the stored head of a message. */
-export function headOf({ id, dedup, meta, checkpoint, key, priority = 0 }: Entry<string>): string {
-  const start = [id, dedup ? 1 : 0] as const;
-  const head: Head = key !== undefined || priority > 0
-    ? [...start, replyToOf(meta ?? ""), checkpoint ?? null, meta ?? null, key ?? null, priority]
-    : meta !== undefined
-    ? [...start, replyToOf(meta), checkpoint ?? null, meta]
-    : checkpoint !== undefined
-    ? [...start, null, checkpoint]
-    : start;
-  return JSON.stringify(head);
-}
-
-/** Returns the reply address in meta, for workers of version 0.1, which read it from the head. */
-function replyToOf(meta: string): string | null {
-  if (!meta.includes('"replyTo":')) return null;
-  try {
-    const { replyTo } = JSON.parse(meta);
-    return typeof replyTo === "string" ? replyTo : null;
-  } catch {
-    return null;
-  }
-}
+import { headOf, readHead, unreadable } from "./_head.ts";
 
 /** Returns the index of a message, see `scripts/ids.ts`. */
 export function indexOf({ id, dedup }: Pick<Entry<string>, "id" | "dedup">): string {
@@ -157,7 +109,7 @@ export class RedisDelivery implements Delivery<string> {
   ) {
     const sentAtEnd = record.indexOf(" ");
     const headEnd = record.indexOf("\n");
-    const head = JSON.parse(record.slice(sentAtEnd + 1, headEnd)) as Head;
+    const head = readHead(record.slice(sentAtEnd + 1, headEnd)) ?? unreadable(seq);
     const [id, dedup, replyTo, checkpoint, meta, key, priority] = head;
     this.seq = seq;
     this.receiveId = receiveId;
@@ -171,7 +123,7 @@ export class RedisDelivery implements Delivery<string> {
     }
     this.deliveryCount = deliveryCount;
     this.leaseExpiries = leaseExpiries;
-    this.enqueuedAt = Number(record.slice(0, sentAtEnd));
+    this.enqueuedAt = Number(record.slice(0, sentAtEnd)) || 0;
     this.checkpoint = savedCheckpoint ?? checkpoint ?? undefined;
     this.state = state;
     this.leaseEndsAtUs = leaseEndsAtUs;

@@ -4,13 +4,13 @@ import {
   ackArguments,
   encodeHandles,
   type HandleResults,
-  headOf,
   indexOf,
   isSettled,
   markFailed,
   microseconds,
   type RedisDelivery,
 } from "./_delivery.ts";
+import { headOf } from "./_head.ts";
 import type { RunScript, Values } from "./redis_link.ts";
 import type { QueueScript } from "./scripts/script.ts";
 import { ACKNOWLEDGE, CHECKPOINT, DEAD_LETTER, EXTEND, NACK, RELEASE } from "./scripts/settle.ts";

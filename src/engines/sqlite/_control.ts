@@ -9,7 +9,7 @@ export function controlOf(statements: Statements, queue: string): QueueControl {
 
 /** Returns the control that the file stores as JSON, or an empty one. */
 export function parseControl(state: string | null): QueueControl {
-  return state === null ? new QueueControl() : new QueueControl(JSON.parse(state));
+  return state === null ? new QueueControl() : QueueControl.parse(state);
 }
 
 /** Stores the control of a queue. Runs in a transaction. Without a pause and a limit it leaves no trace. */

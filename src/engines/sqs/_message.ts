@@ -183,7 +183,9 @@ function outgoing(
 function parseHead({ MessageId, MessageAttributes }: ReceivedMessage): Head {
   try {
     const head = JSON.parse(MessageAttributes![HEAD]!.StringValue!) as Head;
-    if (typeof head.id === "string") return head;
+    const { id, dueAt = 0, quoted = [], replyTo = "" } = head;
+    const isDue = Number.isFinite(dueAt) && typeof replyTo === "string";
+    if (typeof id === "string" && isDue && Array.isArray(quoted)) return head;
   } catch {
     // The message has no data of the engine.
   }

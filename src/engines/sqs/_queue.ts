@@ -1,6 +1,7 @@
 // Which queue a mailbox uses: how its name or URL is read, and how it is found or created.
 
-import { show } from "../../_checks.ts";
+import { parseUrl, show } from "../../_checks.ts";
+import { redactUrl } from "../_kit/mailbox_url.ts";
 import { InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
 import { isForbidden, isNoQueue, type SqsCalls } from "./sqs_client.ts";
@@ -185,22 +186,24 @@ export function checkName(name: string): string {
   }
   throw new InvalidParameterError(
     `Invalid queue: expected a URL, or a name of 1 to 80 letters, digits, - and _ that may end in ` +
-      `.fifo, got ${show(name)}`,
+      `.fifo, got ${show(typeof name === "string" ? redactUrl(name) : name)}`,
   );
 }
 
 function checkHttpUrl(what: string, text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = parseUrl(text);
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
     throw new InvalidParameterError(
       `Invalid ${what}: expected a URL that starts with https:// or http://, got ${
-        show(text.replace(/.*@/s, "…@"))
+        show(text.replace(/^.*@/s, "…@"))
       }`,
     );
   }
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
     throw new InvalidParameterError(
-      `Invalid ${what}: expected a URL without credentials and parameters, for ${url.host}; ` +
+      `Invalid ${what}: expected a URL without credentials and parameters, for ${
+        show(redactUrl(text))
+      }; ` +
         "put credentials into the environment, or pass a client",
     );
   }

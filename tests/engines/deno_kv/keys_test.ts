@@ -4,7 +4,7 @@ import { DenoKvMailbox, type Kv, type KvAtomic } from "../../../src/engines/deno
 import { InvalidParameterError } from "../../../src/mailbox/errors.ts";
 import { silentLog } from "../../../src/log.ts";
 import { VirtualClock } from "../../../src/testing/mod.ts";
-import { seed } from "../../mailbox/_seed.ts";
+import { seed } from "../../_seed.ts";
 import { gate, openStore } from "./_kv.ts";
 
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);

@@ -10,7 +10,7 @@ import { storeParameters } from "../../../src/engines/postgres/_sends.ts";
 import { statementsFor } from "../../../src/engines/postgres/_statements.ts";
 import type { Mailbox, Message } from "../../../src/mailbox/mailbox.ts";
 import { seededRandom } from "../../../src/random.ts";
-import { seed } from "../../mailbox/_seed.ts";
+import { seed } from "../../_seed.ts";
 import { eventually } from "../_servers.ts";
 import { observer, options as server, ownSchema, url } from "./_shared.ts";
 

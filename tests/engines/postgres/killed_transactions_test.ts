@@ -5,7 +5,7 @@ import process from "node:process";
 import { describe, it } from "node:test";
 import { assertEquals, assertGreater } from "@std/assert";
 import { PostgresMailbox } from "../../../src/engines/postgres/mod.ts";
-import { seed } from "../../mailbox/_seed.ts";
+import { seed } from "../../_seed.ts";
 import { Child } from "../../signals/_child.ts";
 import { observer, options as server, ownSchema, url } from "./_shared.ts";
 

@@ -8,7 +8,7 @@ import { jsonCodec } from "../../../src/mailbox/codec.ts";
 import { systemRandom } from "../../../src/random.ts";
 import { histories } from "../../mailbox/_commands.ts";
 import { History } from "../../mailbox/_history.ts";
-import { seed } from "../../mailbox/_seed.ts";
+import { seed } from "../../_seed.ts";
 import { TempFolder } from "./_folder.ts";
 
 it(`the accounting of a SQLite file holds in random histories (seed ${seed})`, async () => {

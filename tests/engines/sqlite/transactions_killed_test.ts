@@ -2,6 +2,8 @@ import process from "node:process";
 import { test } from "node:test";
 import { assertEquals } from "@std/assert";
 import { nodeSqlite, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
+import { seededRandom } from "../../../src/random.ts";
+import { seed } from "../../_seed.ts";
 import { Child } from "../../signals/_child.ts";
 import { eventually } from "../_servers.ts";
 import { effects } from "./_clients.ts";
@@ -10,10 +12,11 @@ import { TempFolder } from "./_folder.ts";
 /** `LASTCALL_KILL_MESSAGES=10000` runs a longer test. */
 const COUNT = Number(process.env["LASTCALL_KILL_MESSAGES"] ?? 300);
 
+const random = seededRandom(seed);
 /** After how many messages a worker is killed. */
-const life = () => 1 + Math.floor(Math.random() * Math.min(COUNT / 12, 100));
+const life = () => 1 + Math.floor(random.number() * Math.min(COUNT / 12, 100));
 
-test("workers that are killed at random lose and repeat no effect of a transaction", async (t) => {
+test(`workers that are killed at random lose and repeat no effect of a transaction (seed ${seed})`, async (t) => {
   using folder = new TempFolder();
   const path = folder.file();
   const database = await nodeSqlite(path);
@@ -27,7 +30,7 @@ test("workers that are killed at random lose and repeat no effect of a transacti
 
   /** Kills itself at a chosen point of a transaction. */
   const killedInside = async () => {
-    await using worker = start(life());
+    await using worker = start(life(), random.number());
     assertEquals((await worker.exit()).signal, "SIGKILL");
   };
   /** Is killed wherever it is, also within a call of SQLite. */
