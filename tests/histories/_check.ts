@@ -2,7 +2,7 @@
 
 import process from "node:process";
 import * as fc from "fast-check";
-import { seed } from "../mailbox/_seed.ts";
+import { seed } from "../_seed.ts";
 import { histories, type Step } from "./_calls.ts";
 import { type Counts, Run, type RunOptions } from "./_run.ts";
 import type { Site } from "./_site.ts";

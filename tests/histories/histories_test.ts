@@ -3,7 +3,7 @@
 
 import { describe, it } from "node:test";
 import { useServer as useSqs } from "../engines/sqs/_sqs.ts";
-import { seed } from "../mailbox/_seed.ts";
+import { seed } from "../_seed.ts";
 import { agrees, holds, isLong, sizeOf } from "./_check.ts";
 import { ENGINES } from "./_engines.ts";
 import { memorySite } from "./_local_sites.ts";
