@@ -4,6 +4,7 @@ import { type Entry, FREE_RELEASES } from "../src/mailbox/engine.ts";
 import { isInnocent, type Job } from "./jobs.ts";
 import { OWNER_GRACE_MS } from "./engine.ts";
 import type { Link } from "./link.ts";
+import { INBOX } from "./member.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Held, Server, SettlementKind } from "./server.ts";
 import { type Timeline, Violation } from "./timeline.ts";
@@ -16,6 +17,9 @@ const RECOVERY_MS = 5_000;
 
 /** How much longer a clock may take for the same time. */
 const SLOWEST_CLOCK = 1.02;
+
+/** Peers know within this time that a member is stopping. */
+const NOTICE_MS = 1_000;
 
 /** A handler hears within this time that its message was cancelled. */
 const ABORT_MS = 1_000;
@@ -76,6 +80,8 @@ export class Ledger {
   readonly #timeline: Timeline;
   readonly #messages = new Map<string, Tracked>();
   readonly #stored = new Map<string, Set<Tracked>>();
+  readonly #byMessageId = new Map<string, Tracked>();
+  readonly #members = new Map<string, { readonly state: string; readonly since: number }>();
   readonly #dead = new Map<string, number>();
   readonly #lines = new Map<string, Set<Tracked>>();
   /** Since when each process waits for messages of a queue and has none. */
@@ -106,6 +112,18 @@ export class Ledger {
 
   get open(): readonly Tracked[] {
     return [...this.#stored.values()].flatMap((it) => [...it]);
+  }
+
+  /** Returns the message in an inbox by its id on the bus. */
+  findOnBus(messageId: string): Tracked | undefined {
+    return this.#byMessageId.get(messageId);
+  }
+
+  /** A member has a new state on the board. */
+  memberIs(id: string, state: string): void {
+    if (this.#members.get(id)?.state === state) return;
+    this.#members.set(id, { state, since: this.#scheduler.now });
+    this.#timeline.add("board", `${id} is ${state}`);
   }
 
   find(queue: string, id: string): Tracked | undefined {
@@ -142,12 +160,14 @@ export class Ledger {
     if (queue.endsWith(".cron")) return; // records of slots, which are replaced
     if (!isStored) return;
     if (this.find(queue, id) !== undefined) this.broken("stored once", `${queue}/${id} twice`);
+    const body = JSON.parse(entry.body);
+    this.#checkReceiver(link, queue);
     const meta = entry.meta === undefined ? {} : JSON.parse(entry.meta);
     const message: Tracked = {
       queue,
       id,
       key,
-      job: JSON.parse(entry.body) as Job,
+      job: body.payload ?? body,
       number: this.#messages.size,
       sentAt: now,
       isDelayed: delayMs > 0,
@@ -163,6 +183,7 @@ export class Ledger {
       savedSteps: new Set(),
     };
     this.#messages.set(`${queue}/${id}`, message);
+    if (body.msg_id !== undefined) this.#byMessageId.set(body.msg_id, message);
     const stored = this.#stored.get(queue) ?? new Set();
     this.#stored.set(queue, stored.add(message));
     if (key === undefined) {
@@ -463,6 +484,16 @@ export class Ledger {
       this.broken("leases last", `${handle} of ${link.host.name} expired without a fault`);
     }
     message.lostLeases++;
+  }
+
+  /** A sender that no fault has hit knows soon that a member is stopping. */
+  #checkReceiver(sender: Link, queue: string): void {
+    const member = this.#members.get(queue.replace(INBOX, ""));
+    if (!queue.startsWith(INBOX) || member === undefined || member.state === "running") return;
+    const { since, state } = member;
+    if (this.#scheduler.now - since > NOTICE_MS && sender.undisturbedSince(since)) {
+      this.broken("peers are notified", `a message was sent to ${queue}, whose member is ${state}`);
+    }
   }
 
   #checkOrder(message: Tracked): void {

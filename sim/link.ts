@@ -93,7 +93,7 @@ export class Link {
   }
 
   /** Calls the server. Rejects when the connection breaks; never settles when both sides only wait. */
-  call<T>(act: () => T): Promise<T> {
+  call<T>(act: () => T | Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.host.dead) return;
       const loss = this.#lossOf();
@@ -111,7 +111,7 @@ export class Link {
       const lateMs = loss === "late" ? this.#random.number() * LATE_MS : 0;
       this.#scheduler.after(at - this.#scheduler.now + lateMs, () => {
         this.#server.handle(() => {
-          let answer: T;
+          let answer: T | Promise<T>;
           try {
             answer = act();
           } catch (error) {

@@ -53,6 +53,14 @@ export interface PlannedWorker extends WorkerPlan {
   readonly restartMs: number;
 }
 
+/** A message from the sender to the inbox of a member. */
+export interface PlannedTask {
+  readonly atMs: number;
+  readonly to: number;
+  readonly work: WorkKind;
+  readonly ms: number;
+}
+
 /** A whole simulation. */
 export interface Scenario {
   /** The seed of latencies and jitter. */
@@ -60,6 +68,8 @@ export interface Scenario {
   readonly latencyMs: number;
   readonly workers: readonly PlannedWorker[];
   readonly messages: readonly PlannedMessage[];
+  /** Messages between members; with none, there are no members. */
+  readonly tasks: readonly PlannedTask[];
   readonly faults: readonly PlannedFault[];
 }
 
@@ -117,6 +127,13 @@ const message: fc.Arbitrary<PlannedMessage> = fc.record({
   ),
 });
 
+const task: fc.Arbitrary<PlannedTask> = fc.record({
+  atMs,
+  to: fc.nat({ max: 3 }),
+  work: fc.constantFrom<WorkKind>("ok", "stubborn"),
+  ms: fc.integer({ min: 0, max: 2_000 }),
+});
+
 const fault: fc.Arbitrary<PlannedFault> = fc.record({
   atMs,
   kind: fc.constantFrom(...FAULTS),
@@ -141,5 +158,9 @@ export const scenarios: fc.Arbitrary<Scenario> = fc.record({
   workers: fc.tuple(fc.array(worker, { minLength: 1, maxLength: 4, size: "max" }), fc.boolean())
     .map(([workers, cron]) => workers.map((it) => ({ ...it, cron }))),
   messages: fc.array(message, { minLength: 0, maxLength: 20, size: "max" }),
+  tasks: fc.oneof(
+    { weight: 2, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: fc.array(task, { maxLength: 10, size: "max" }) },
+  ),
   faults,
 });

@@ -1,12 +1,14 @@
 // The server of the simulated engine: the engine in memory behind a network, and the owners that it sees.
 
 import type { Clock } from "../src/clock.ts";
-import { MemoryStore } from "../src/coordination/board_store.ts";
+import { type BoardEntry, MemoryStore } from "../src/coordination/board_store.ts";
+import type { MemberStatus } from "../src/coordination/member_state.ts";
 import type { Delivery, Entry, RateLimit, Received } from "../src/mailbox/engine.ts";
 import type { MemoryDelivery } from "../src/mailbox/_memory_lines.ts";
 import { MemoryEngine } from "../src/mailbox/memory_engine.ts";
 import { EPOCH } from "./host.ts";
 import type { Link } from "./link.ts";
+import { BOARD } from "./member.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Scheduler } from "./scheduler.ts";
 
@@ -60,6 +62,7 @@ export class Server {
     this.#scheduler = scheduler;
     this.#root = new MemoryEngine<string>("root", Infinity, clock);
     this.board = new MemoryStore({ clock });
+    this.board.onWake(() => this.#links.forEach((link) => link.wake(BOARD)));
   }
 
   join(link: Link): void {
@@ -200,6 +203,13 @@ export class Server {
         return this.engine(queue).release([delivery])[0]!;
       });
     }
+  }
+
+  /** Writes states of members. */
+  writeBoard(entries: readonly BoardEntry[]): Promise<readonly MemberStatus[]> {
+    const written = this.board.write(entries);
+    for (const { agentId, state } of entries) this.ledger.memberIs(agentId, state);
+    return written;
   }
 
   /** The owners of the queue that the server does not see, without the caller. */

@@ -8,11 +8,19 @@ import { silentLog } from "../src/log.ts";
 import { seededRandom } from "../src/random.ts";
 import { SimulatedEngine } from "./engine.ts";
 import { Host } from "./host.ts";
+import type { Member } from "../src/coordination/member.ts";
 import type { Job } from "./jobs.ts";
 import { Ledger, type Tracked } from "./ledger.ts";
 import { Link } from "./link.ts";
+import { Membership } from "./member.ts";
 import { checkCron, checkEnd, checkStopped, SLOT_MS } from "./rules.ts";
-import { BUSY_MS, type PlannedFault, type PlannedMessage, type Scenario } from "./scenario.ts";
+import {
+  BUSY_MS,
+  type PlannedFault,
+  type PlannedMessage,
+  type PlannedTask,
+  type Scenario,
+} from "./scenario.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Server } from "./server.ts";
 import { Timeline, Violation } from "./timeline.ts";
@@ -61,6 +69,9 @@ class Simulation {
   readonly #sender: Link;
   readonly #workers: (Worker | undefined)[];
   readonly #outbox: EngineMailbox<Job, never, string>;
+  /** The board and the bus of the sender, in scenarios with members. */
+  readonly #membership: Membership | undefined;
+  #peer: Promise<Member> | undefined;
   #starts = 0;
   #unsent = 0;
   /** When the last stop began. */
@@ -81,15 +92,17 @@ class Simulation {
       jsonCodec(),
       { clock: this.#sender.host, random, log: silentLog },
     );
+    if (scenario.tasks.length > 0) this.#membership = new Membership(parts);
     for (const { maxDeliveries } of scenario.workers) {
       this.#ledger.allowDeliveries(QUEUE, maxDeliveries);
     }
   }
 
   async run(): Promise<Result> {
-    const { messages, faults, workers } = this.#scenario;
+    const { messages, tasks, faults, workers } = this.#scenario;
     workers.forEach((_, i) => this.#start(i));
     messages.forEach((it, i) => this.#scheduler.after(it.atMs, () => void this.#send(it, i)));
+    tasks.forEach((it) => this.#scheduler.after(it.atMs, () => void this.#sendTask(it)));
     faults.forEach((it) => this.#scheduler.after(it.atMs, () => this.#inject(it)));
     this.#scheduler.after(BUSY_MS, () => this.#lookForEnd());
     this.#scheduler.after(BUSY_MS + DEPLOY_MS, () => this.#deploy());
@@ -153,7 +166,8 @@ class Simulation {
     const plan = this.#scenario.workers[i]!;
     const number = ++this.#starts;
     const link = this.#connect(`w${i + 1}.${number}`, plan);
-    const worker = new Worker(plan, {
+    const member = this.#membership && memberId(i);
+    const worker = new Worker({ ...plan, member }, {
       link,
       server: this.#server,
       ledger: this.#ledger,
@@ -203,6 +217,26 @@ class Simulation {
     if (this.#ledger.find(QUEUE, options.id) === undefined) {
       this.#ledger.broken("no loss", `${options.id} was confirmed and not stored`);
     }
+  }
+
+  /** Sends a message to a member, as soon as it runs and the call succeeds. */
+  async #sendTask({ to, work, ms }: PlannedTask): Promise<void> {
+    const { bus } = this.#membership!;
+    const { host } = this.#sender;
+    const receiver = memberId(to % this.#workers.length);
+    this.#unsent++;
+    for (;;) {
+      try {
+        const peer = await (this.#peer ??= bus.enrol({ id: "sender" }));
+        const { outcome } = await bus.send(peer, receiver, "task", { work, ms });
+        if (outcome === "accepted") break;
+      } catch (error) {
+        if (!isMailboxError(error, "MailboxConnectionError")) throw error;
+        this.#peer?.catch(() => void (this.#peer = undefined));
+      }
+      await host.sleep(300);
+    }
+    this.#unsent--;
   }
 
   #inject({ kind, target, ms, losses }: PlannedFault): void {
@@ -283,6 +317,10 @@ class Simulation {
     };
     this.#scheduler.after(0, check);
   }
+}
+
+function memberId(i: number): string {
+  return `w${i + 1}`;
 }
 
 /** Timers of a process may be a little late: a step takes no time, but clocks differ. */

@@ -1,5 +1,6 @@
 // One worker process of a simulation: the real group, with the real loops, on the simulated engine.
 
+import { onAbort } from "../src/_promises.ts";
 import { CronLoop } from "../src/cron/cron_loop.ts";
 import { errorText, isCancelledError, RetryLaterError } from "../src/errors.ts";
 import { LoopGroup } from "../src/group/loop_group.ts";
@@ -18,7 +19,9 @@ import { ExitError } from "../src/testing/fake_runtime.ts";
 import { SimulatedEngine } from "./engine.ts";
 import { FLAKY_FAILURES, type Job, STEPS } from "./jobs.ts";
 import type { Handling, Ledger } from "./ledger.ts";
+import type { Host } from "./host.ts";
 import type { Link } from "./link.ts";
+import { Membership } from "./member.ts";
 import type { Server } from "./server.ts";
 import type { Timeline } from "./timeline.ts";
 
@@ -51,6 +54,8 @@ export interface WorkerPlan {
   readonly shutdownTimeoutMs: number;
   readonly maxDeliveries: number;
   readonly cron: boolean;
+  /** The id of the member that the process is; undefined when it takes no part in coordination. */
+  readonly member?: string | undefined;
 }
 
 /** What a worker shares with the rest of the simulation. */
@@ -69,8 +74,10 @@ export class Worker {
   readonly link: Link;
   readonly plan: WorkerPlan;
   readonly loop: MailboxLoop<Job, never>;
-  readonly group: LoopGroup;
+  readonly #loops: Runnable[];
+  readonly #membership: Membership | undefined;
   readonly #parts: WorkerParts;
+  readonly #shared: { readonly clock: Host; readonly random: Random; readonly log: Log };
   readonly #mailboxes: readonly EngineMailbox<Job, never, string>[];
   #ended = false;
   /** When the first signal arrived, and how long the process had been frozen by then. */
@@ -133,15 +140,9 @@ export class Worker {
       );
     }
     this.#mailboxes = mailboxes;
-    this.group = new LoopGroup(loops, {
-      ...shared,
-      runtime: host.runtime,
-      shutdownTimeoutMs: plan.shutdownTimeoutMs,
-      onFailure: "restart",
-      watchdogThresholdMs: WATCHDOG_MS,
-      watchdogIntervalMs: 10_000,
-      resources: mailboxes,
-    });
+    this.#loops = loops;
+    this.#shared = shared;
+    if (plan.member !== undefined) this.#membership = new Membership({ ...parts, log });
     host.runtime.onKill = () => this.kill("ended by its watchdog");
   }
 
@@ -154,10 +155,50 @@ export class Worker {
     const { timeline } = this.#parts;
     timeline.add(this.link.host.name, "begins");
     try {
-      this.#end(await this.group.run());
+      this.#end(await (await this.#group()).run());
     } catch (error) {
       timeline.add(this.link.host.name, `cannot run: ${errorText(error)}`);
       this.#end(undefined);
+    }
+  }
+
+  async #group(): Promise<LoopGroup> {
+    const { plan: { member, shutdownTimeoutMs } } = this;
+    const loops = [...this.#loops];
+    if (this.#membership !== undefined && member !== undefined) {
+      loops.push(
+        await this.#membership.loopOf(member, (id, job, signal) => this.#serve(id, job, signal)),
+      );
+    }
+    return new LoopGroup(loops, {
+      ...this.#shared,
+      runtime: this.link.host.runtime,
+      shutdownTimeoutMs,
+      onFailure: "restart",
+      watchdogThresholdMs: WATCHDOG_MS,
+      watchdogIntervalMs: 10_000,
+      resources: [...this.#mailboxes, ...this.#membership?.resources ?? []],
+    });
+  }
+
+  /** Handles a message of the inbox, also during the stop: the member drains its inbox. */
+  async #serve(messageId: string, { work, ms }: Job, signal: AbortSignal): Promise<void> {
+    const { ledger, timeline } = this.#parts;
+    const { host } = this.link;
+    const tracked = ledger.findOnBus(messageId)!;
+    const handle = tracked.lease?.handle ?? "no lease";
+    const handling = ledger.starts(this.link, tracked.queue, tracked.id, handle);
+    if (this.stop !== undefined) this.stop = { ...this.stop, isIdle: false };
+    // When the time of a drain is up, it releases the message and waits for no handler.
+    const unlink = onAbort(signal, () => void (handling.outcome = "cancelled"));
+    this.running++;
+    try {
+      await host.sleep(ms, work === "ok" ? { signal } : {});
+      if (tracked.lease?.handle === handle) handling.outcome = "done";
+      timeline.add(host.name, `done ${handle}`);
+    } finally {
+      unlink();
+      this.running--;
     }
   }
 

@@ -43,6 +43,7 @@ export class CoordinatedLoop extends BaseLoop {
     super(options.id, {
       stopOrder,
       clock: bus.board.clock,
+      random: bus.board.random,
       ...(shutdownTimeoutMs !== undefined && { shutdownTimeoutMs }),
     });
     this.#bus = bus;
@@ -235,7 +236,7 @@ const messageSchema: StandardSchema<BusMessage> = {
 export function inboxLoop(
   options: MemberOptions,
   inbox: Mailbox<BusMessage>,
-  { board: { clock, log } }: Pick<Bus, "board">,
+  { board: { clock, random, log } }: Pick<Bus, "board">,
 ): MailboxLoop<BusMessage> {
   return new MailboxLoop<BusMessage>({
     name: options.id,
@@ -243,6 +244,7 @@ export function inboxLoop(
     schema: messageSchema,
     deadLetter: {},
     clock,
+    random,
     log,
     async handler(message, { signal }) {
       const handler = handlerFor(options, message.body.type);

@@ -218,8 +218,9 @@ export class MailboxRun<T, R> {
       }
       this.#waiting.shift();
       // Another worker may have received a message that waited here for too long.
-      if (next.lease.lost || next.lease.expired(now)) this.#settler.settle(next, { kind: "release" });
-      else this.#process(next, now);
+      if (next.lease.lost || next.lease.expired(now)) {
+        this.#settler.settle(next, { kind: "release" });
+      } else this.#process(next, now);
     }
   }
 
