@@ -52,6 +52,9 @@ const PLANTED: Readonly<Record<string, Target<any>>> = {
 
 for (const [defect, target] of Object.entries(PLANTED)) {
   test(`fuzzing finds ${defect} (seed ${seed})`, async () => {
-    assert(await violationOf(target, { runs: 2_000, shrinks: false }), "no violation in 2 000 inputs");
+    assert(
+      await violationOf(target, { runs: 2_000, shrinks: false }),
+      "no violation in 2 000 inputs",
+    );
   });
 }
