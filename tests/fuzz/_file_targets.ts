@@ -18,7 +18,7 @@ import { Dataset } from "../../src/evals/dataset.ts";
 import { requestSchema, resultIssues, trialIdOf } from "../../src/evals/eval_request.ts";
 import { parseResult } from "../../src/evals/journal.ts";
 import { silentLog } from "../../src/log.ts";
-import { outcomeOf, syncOutcomeOf } from "./_decoding.ts";
+import { assertSameJson, outcomeOf, syncOutcomeOf } from "./_decoding.ts";
 import type { Target } from "./_fuzz.ts";
 import { json, jsonText, mutated, sometimesLong, swapped, text } from "./_inputs.ts";
 
@@ -129,7 +129,7 @@ export const records: Target<
       typeof sequences === "object" && !Array.isArray(sequences) &&
         Object.values(sequences).every(Number.isFinite),
     );
-    assertEquals(
+    assertSameJson(
       contentOf(state, at, JSON.parse(detailText(content.metadata, content.notice))),
       content,
     );
@@ -215,7 +215,7 @@ export const datasets: Target<string> = {
     };
     const outcome = syncOutcomeOf(() => Dataset.parse(text), refusals);
     if ("error" in outcome) return;
-    assertEquals([...Dataset.parse(outcome.value.toJsonl())], [...outcome.value]);
+    assertSameJson([...Dataset.parse(outcome.value.toJsonl())], [...outcome.value]);
     for (const { id } of outcome.value) {
       const result = { evaluationId: "e", experiment: "x", sampleId: id };
       assert(typeof trialIdOf(result as never) === "string");
