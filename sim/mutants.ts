@@ -116,7 +116,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a message that its handler has settled is extended",
-    file: "src/lease/_lease_timer.ts",
+    file: "src/lease/_active_lease.ts",
     find: "return this.message.finalized || this.message.settling !== undefined;",
     replace: "return false;",
   },

@@ -12,7 +12,7 @@ import type { Member } from "../src/coordination/member.ts";
 import type { Job } from "./jobs.ts";
 import { Ledger, type Tracked } from "./ledger.ts";
 import { Link } from "./link.ts";
-import { Membership } from "./member.ts";
+import { INBOX, Membership } from "./member.ts";
 import { checkCron, checkEnd, checkStopped, SLOT_MS } from "./rules.ts";
 import {
   BUSY_MS,
@@ -294,7 +294,9 @@ class Simulation {
     worker.signal(name, () => {
       const { link } = worker;
       return link.undisturbedSince(this.#scheduler.now) && worker.running === 0 &&
-        !this.#ledger.open.some(({ lease }) => lease?.link === link);
+        !this.#ledger.open.some(({ lease, queue }) => {
+          return lease?.link === link || queue === `${INBOX}${worker.plan.member}`;
+        });
     });
     if (isFirst) this.#boundStop(worker);
   }

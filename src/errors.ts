@@ -45,6 +45,14 @@ export class LeaseLostError extends Error {
   override readonly name = "LeaseLostError";
 }
 
+/** Returns the error for the lease on the message with this id. */
+export function leaseLost(id: string): LeaseLostError {
+  return new LeaseLostError(
+    `The lease on message ${id} was lost: its visibility timeout passed before it could be extended. ` +
+      "Another worker may be handling the message now",
+  );
+}
+
 /** Options of {@linkcode RetryLaterError}. */
 export interface RetryLaterOptions extends ErrorOptions {
   /** The pause in milliseconds, up to the longest delay of the engine. @default {the pause of the loop's backoff} */

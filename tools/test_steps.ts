@@ -37,6 +37,7 @@ export const stepNames: readonly string[] = [
   "page",
   "site",
   "model",
+  "sim",
   "chaos",
   "doc",
 ];
@@ -49,10 +50,10 @@ const JOBS = 2;
 const DENO_JOBS = 3;
 
 /** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
-const HEAVY: readonly string[] = ["package", "page", "docs", "site", "model", "chaos"];
+const HEAVY: readonly string[] = ["package", "page", "docs", "site", "model", "sim", "chaos"];
 
 /** Those that run in parallel with the step before them. `package` and `docs` both build the package. */
-const BESIDE: readonly string[] = ["package", "page", "site", "model"];
+const BESIDE: readonly string[] = ["package", "page", "site", "model", "sim"];
 
 /** Selects the steps by name. Filters keep only the test files whose paths contain one of them. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {

@@ -1,137 +1,8 @@
-import { Heap, type HeapItem } from "../_heap.ts";
+import { Heap } from "../_heap.ts";
 import type { Cancel, Clock } from "../clock.ts";
-import { LeaseLostError } from "../errors.ts";
-import type { Log } from "../log.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
-import { type Mailbox, MAX_BATCH, type Message } from "../mailbox/mailbox.ts";
-import type { LeaseGroup, LeaseTerms } from "./_lease_thread.ts";
-
-/** What leases on the same terms share. */
-export interface LeaseScope {
-  readonly mailbox: Mailbox<unknown> | undefined;
-  readonly visibilityTimeoutMs: number | undefined;
-  readonly terms: LeaseTerms;
-  /** What `LeaseExtender.counters` returns. */
-  readonly counters: { attempts: number; failures: number; losses: number; withheld: number };
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly timer: LeaseTimer;
-  readonly onLost: ((message: Message<unknown>, error: LeaseLostError) => void) | undefined;
-}
-
-/** Messages of our own engines carry this mark; a set of all leased messages would cost too much. */
-interface Leasable {
-  leased: boolean;
-}
-
-/**
- * A {@linkcode Lease} and the state that the timer and the thread need to extend it.
- *
- * ```text
- * active ── extended, repeatedly ──▶ active ── stop() ──▶ ended
- *   └── the receipt handle expired ──▶ lost
- * ```
- */
-export class ActiveLease implements HeapItem {
-  place = -1;
-  /** When the next extension is due, by the monotonic clock. */
-  at = 0;
-  /** Its slot in the table of the lease thread; -1 when it has none. */
-  slot = -1;
-  /** The running extension. */
-  extending: Promise<void> | undefined;
-  lastBeat: number;
-  /** When the lease ends unless it is extended again; `Infinity` where that is not known. */
-  endsAt: number;
-  readonly message: Message<unknown>;
-  readonly scope: LeaseScope;
-  /** Set where another thread extends it, too. */
-  readonly group: LeaseGroup | undefined;
-  /** True until the first heartbeat of a message that waits for its handler. */
-  waits = false;
-  #ended = false;
-  #lost: LeaseLostError | undefined;
-  #abort: AbortController | undefined;
-  #marked = false;
-
-  constructor(message: Message<unknown>, scope: LeaseScope, group: LeaseGroup | undefined) {
-    this.message = message;
-    this.scope = scope;
-    this.group = group;
-    this.lastBeat = scope.clock.monotonic();
-    this.endsAt = this.lastBeat + (scope.visibilityTimeoutMs ?? Infinity);
-  }
-
-  get active(): boolean {
-    return !this.#ended && !this.lost;
-  }
-
-  get lost(): boolean {
-    return this.#lost !== undefined;
-  }
-
-  get signal(): AbortSignal {
-    this.#abort ??= new AbortController();
-    if (this.lost) this.#abort.abort(this.#lost);
-    return this.#abort.signal;
-  }
-
-  /** True when the handler has settled the message, or is settling it. */
-  get settled(): boolean {
-    return this.message.finalized || this.message.settling !== undefined;
-  }
-
-  beat(now: number = this.scope.clock.monotonic()): void {
-    this.waits = false;
-    this.lastBeat = now;
-    this.group?.beat(this.slot);
-  }
-
-  expired(now: number = this.scope.clock.monotonic()): boolean {
-    // Only the other thread knows when it has extended the lease.
-    return this.group === undefined && now > this.endsAt;
-  }
-
-  /** Marks the message as leased. A second lease would extend it after it is settled. */
-  begin(): void {
-    const { message } = this;
-    if (!isLeasable(message)) return;
-    if (message.leased) {
-      throw new Error(
-        `Cannot extend the lease on message ${message.id}: it is extended already. A MailboxLoop ` +
-          "extends the messages of its handlers by itself",
-      );
-    }
-    message.leased = this.#marked = true;
-  }
-
-  /** Called when the engine refuses the receipt handle. */
-  lose(): void {
-    if (!this.active) return;
-    const { message, scope: { onLost } } = this;
-    this.#lost = new LeaseLostError(
-      `The lease on message ${message.id} was lost: its visibility timeout passed before it could be ` +
-        "extended. Another worker may be handling the message now",
-    );
-    this.#abort?.abort(this.#lost);
-    onLost?.(message, this.#lost);
-  }
-
-  stop(): Promise<void> | undefined {
-    this.#ended = true;
-    this.scope.timer.remove(this);
-    if (this.#marked && isLeasable(this.message)) this.message.leased = this.#marked = false;
-    return this.extending;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
-  }
-}
-
-function isLeasable(message: object): message is Leasable {
-  return typeof (message as Partial<Leasable>).leased === "boolean";
-}
+import { MAX_BATCH } from "../mailbox/mailbox.ts";
+import type { ActiveLease } from "./_active_lease.ts";
 
 /** Leases on the same clock share one `LeaseTimer`. */
 const timers = new WeakMap<Clock, LeaseTimer>();
@@ -247,8 +118,7 @@ export class LeaseTimer {
       const now = this.#clock.monotonic();
       for (const [i, lease] of batch.entries()) {
         lease.extending = undefined;
-        const endsAt = startedAt + lease.scope.terms.extensionMs;
-        if (results[i] === true) lease.endsAt = Math.max(lease.endsAt, endsAt);
+        if (results[i] === true) lease.extendedAt(startedAt);
         this.#onResult(lease, results[i], now);
       }
     });

@@ -4,8 +4,9 @@ import type { LeaseLostError } from "../errors.ts";
 import { safeLog } from "../library_log.ts";
 import type { Log } from "../log.ts";
 import { DEFAULT_VISIBILITY_TIMEOUT_MS, type Mailbox, type Message } from "../mailbox/mailbox.ts";
-import { ActiveLease, type LeaseScope, LeaseTimer } from "./_lease_timer.ts";
+import { ActiveLease, type LeaseScope } from "./_active_lease.ts";
 import { type LeaseGroup, type LeaseTerms, LeaseThread } from "./_lease_thread.ts";
+import { LeaseTimer } from "./_lease_timer.ts";
 
 /** Counts the extensions of leases. */
 export interface LeaseCounters {

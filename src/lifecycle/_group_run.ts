@@ -54,7 +54,7 @@ export class GroupRun {
   #coordinator: ShutdownCoordinator | undefined;
 
   constructor(config: GroupConfig, options: GroupRunOptions, emitter: Emitter<GroupEvents>) {
-    const { clock, onFailure, random } = config;
+    const { clock, onFailure } = config;
     this.finished = this.#ended.promise;
     this.#config = config;
     this.#options = options;
@@ -65,10 +65,7 @@ export class GroupRun {
     const onProblem = (what: string, error: unknown) => this.#record.problem(what, error);
     this.members = config.loops.map((loop) => {
       const restarts = onFailure === "restart" ? new RestartBudget(config.restart) : undefined;
-      return new Member(loop, { clock, random }, restarts, {
-        onState: (m) => this.#onState(m),
-        onProblem,
-      });
+      return new Member(loop, config, restarts, { onState: (m) => this.#onState(m), onProblem });
     });
     this.#watchdog = watchdogOf(config, {
       onStall: (stalled) => emitter.emit("stall", { stalled }),

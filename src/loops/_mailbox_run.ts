@@ -198,9 +198,7 @@ export class MailboxRun<T, R> {
     const suspects = waiting.filter(({ isSuspect }) => isSuspect);
     this.#waiting.push(...waiting.filter(({ isSuspect }) => !isSuspect));
     if (!this.#config.mailbox.capabilities.restoresAttempts) this.#waiting.push(...suspects);
-    else {for (const item of suspects) {
-        this.#settler.releaseSuspect(item, isMyTurn ? 0 : SUSPECT_WAIT_MS);
-      }}
+    else suspects.forEach((it) => this.#settler.releaseSuspect(it, isMyTurn ? 0 : SUSPECT_WAIT_MS));
   }
 
   /** Starts waiting items. `now` was read in this turn: one reading serves all items that start in it. */

@@ -1,5 +1,10 @@
 import { backoffMs, type BackoffOptions, checkBackoff } from "../_backoff.ts";
-import { type CancelledError, isRetryLaterError, type LeaseLostError } from "../errors.ts";
+import {
+  type CancelledError,
+  isRetryLaterError,
+  leaseLost,
+  type LeaseLostError,
+} from "../errors.ts";
 import type { Lease } from "../lease/lease_extender.ts";
 import type { Heartbeat } from "../lifecycle/watchdog.ts";
 import type { Log } from "../log.ts";
@@ -119,6 +124,7 @@ export class MessageContext implements HandlerContext {
 
   get step(): <S>(name: string, run: () => S | Promise<S>) => Promise<S> {
     return async (name, run) => {
+      if (this.#lease.expired()) this.cancel(leaseLost(this.#message.id));
       // The effect of the step could not be saved, and another worker would repeat it.
       if (this.#reason !== undefined) throw this.#reason;
       return await (this.#steps ??= new Steps(this.#message)).run(name, run);

@@ -89,6 +89,33 @@ describe("after a suspension", () => {
   });
 });
 
+describe("after a suspension that was longer than the lease", () => {
+  it("a handler begins no further step", async () => {
+    const worker = new Worker();
+    await worker.fill(1);
+    const began: string[] = [];
+    const suspended = worker.loop(async ({ deliveryCount }, { step }) => {
+      for (const name of ["reserve", "charge"]) {
+        await step(name, async () => {
+          began.push(`${name} in delivery ${deliveryCount}`);
+          await worker.clock.sleep(1_000);
+        });
+        await worker.clock.sleep(1_000);
+      }
+    }, { visibilityTimeoutMs: 10_000 });
+    const run = suspended.run();
+    await worker.clock.advance(1_500);
+    assertEquals(began, ["reserve in delivery 1"]);
+    // The handler goes on before the extension of the lease is refused.
+    await worker.clock.suspend(11_000);
+    await worker.clock.advance(3_000);
+    assertEquals(began, ["reserve in delivery 1", "charge in delivery 2"]);
+    await worker.clock.until(suspended.shutdown());
+    await run;
+    assertEquals([suspended.counts.acknowledged, suspended.counts.leftToExpire], [1, 1]);
+  });
+});
+
 describe("a burial that fails", () => {
   it("loses nothing: the message comes back and is dead-lettered then", async () => {
     const clock = new VirtualClock();
