@@ -21,6 +21,9 @@ const SLOWEST_CLOCK = 1.02;
 /** Peers know within this time that a member is stopping. */
 const NOTICE_MS = 1_000;
 
+/** How much earlier than its answer a look at the owners may count. */
+const PROMPT_MS = 100;
+
 /** A handler hears within this time that its message was cancelled. */
 const ABORT_MS = 1_000;
 
@@ -331,7 +334,7 @@ export class Ledger {
     const message = this.find(queue, id)!;
     this.#timeline.add("server", `ends the lease of ${handle}`);
     const absentMs = this.#scheduler.now - link.absentSince;
-    if (absentMs < OWNER_GRACE_MS * 0.98) {
+    if (absentMs < (OWNER_GRACE_MS - PROMPT_MS) * 0.98) {
       this.broken("live owners keep their leases", `${handle}, absent for ${absentMs} ms`);
     }
     link.disturb(0);

@@ -19,7 +19,7 @@ export type LossKind = "request" | "answer" | "late" | "silent";
 const RECONNECT_MS = 400;
 
 /** A process that is cut off again within this time may look as if it had been away throughout. */
-const FLAPPING_MS = 3_000;
+const FLAPPING_MS = 1_500;
 
 /** A call that was given up may still reach the server for so long. */
 export const LATE_MS = 1_500;
@@ -46,6 +46,7 @@ export class Link {
   #answersAfter = 0;
   #connected = true;
   #absentSince = -Infinity;
+  #absentUntil = -Infinity;
   #silentUntil = 0;
   #slowUntil = 0;
   #losses: LossKind[] = [];
@@ -77,7 +78,7 @@ export class Link {
    */
   get absentSince(): number {
     const { diedAt } = this.host;
-    const isOne = diedAt - this.#absentSince < FLAPPING_MS || !this.#connected;
+    const isOne = diedAt - this.#absentUntil < FLAPPING_MS || !this.#connected;
     return isOne ? this.#absentSince : diedAt;
   }
 
@@ -172,9 +173,10 @@ export class Link {
     this.disturb(ms);
     this.#connected = false;
     const { now } = this.#scheduler;
-    if (now - this.#absentSince >= FLAPPING_MS) this.#absentSince = now;
+    if (now - this.#absentUntil >= FLAPPING_MS) this.#absentSince = now;
     this.#scheduler.after(ms, () => {
       this.#connected = true;
+      this.#absentUntil = this.#scheduler.now;
       this.host.later(this.#latency(), () => this.#onReconnect.forEach((listener) => listener()));
     });
   }

@@ -70,12 +70,6 @@ export const MUTANTS: readonly Mutant[] = [
   },
   // The mailbox.
   {
-    name: "a wake-up during a receive is lost",
-    file: "src/mailbox/_receiver.ts",
-    find: "if (wakes === this.#wakes) await",
-    replace: "await",
-  },
-  {
     name: "a wake-up wakes no receive",
     file: "src/mailbox/_receiver.ts",
     find: "this.#sleepers.delete(wake);\n      return wake();",
@@ -106,13 +100,6 @@ export const MUTANTS: readonly Mutant[] = [
     file: "src/lease/_lease_timer.ts",
     find: "return this.#schedule(lease, now + intervalMs);",
     replace: "return;",
-  },
-  {
-    name: "a failed extension is not tried again",
-    file: "src/lease/_lease_timer.ts",
-    find:
-      'log.warn("lease could not be extended; trying again", { id, error: result });\n    this.#schedule(lease, now + intervalMs * RETRY_SHARE);',
-    replace: "",
   },
   {
     name: "a message that its handler has settled is extended",
@@ -190,12 +177,6 @@ export const MUTANTS: readonly Mutant[] = [
       'this.#open.delete(item); this.#counts.released++; this.#counts[isCancelled ? "cancelled" : outcome]++;',
   },
   {
-    name: "an acknowledgement whose answer was lost is not repeated",
-    file: "src/loops/_settler.ts",
-    find: "const last = stale || closed || attempt >= ATTEMPTS && !away;",
-    replace: "const last = true;",
-  },
-  {
     name: "a message is released after its handler has succeeded",
     file: "src/loops/_settler.ts",
     find:
@@ -245,7 +226,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "an owner that reconnects is taken for dead",
     file: "src/engines/_kit/owners.ts",
-    find: "if (this.#stopped || now - since < graceMs) continue;",
+    find: "if (this.#stopped || graceMs > 0 && now - since < graceMs) continue;",
     replace: "if (this.#stopped) continue;",
   },
   {

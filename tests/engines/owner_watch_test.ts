@@ -64,6 +64,22 @@ describe("OwnerWatch", () => {
     assertEquals(registry.expired, []);
   });
 
+  it("counts an absence from the answer on that told it, however slow the answer was", async () => {
+    const { clock, registry, watch, receive } = setUp();
+    const { promise, resolve } = deferred();
+    registry.answering = promise;
+    watch.look();
+    await clock.advance(900);
+    registry.absentOwners = ["reconnecting"]; // since now
+    resolve();
+    registry.answering = undefined;
+    await clock.advance(100);
+    for (let second = 1; second < 3; second++) await receive(900);
+    assertEquals(registry.expired, []);
+    for (let second = 3; second < 6; second++) await receive(1_000);
+    assertEquals(registry.expired, ["reconnecting"]);
+  });
+
   it("continues to look by itself while an owner is absent, and then rests", async () => {
     const { clock, registry, receive } = setUp();
     registry.absentOwners = ["dead"];

@@ -4,6 +4,9 @@ import type { Log } from "../../log.ts";
 /** How often a process looks for owners that have died, in milliseconds. */
 const LOOK_INTERVAL_MS = 1_000;
 
+/** An answer that took longer tells about a later time than that at which the look began. */
+const PROMPT_MS = 100;
+
 /** What an engine tells of the processes that lease messages of a queue, its owners. */
 export interface OwnerRegistry<O> {
   /**
@@ -94,10 +97,12 @@ export class OwnerWatch<O extends string | number> {
     this.#lookedAt = now;
     try {
       const absent = await this.#registry.absent();
+      const answeredAt = clock.monotonic();
+      const seenAt = answeredAt - now > PROMPT_MS ? answeredAt : now;
       const before = isContinued ? this.#absentSince : new Map<O, number>();
-      this.#absentSince = new Map(absent.map((owner) => [owner, before.get(owner) ?? now]));
+      this.#absentSince = new Map(absent.map((owner) => [owner, before.get(owner) ?? seenAt]));
       for (const [owner, since] of this.#absentSince) {
-        if (this.#stopped || now - since < graceMs) continue;
+        if (this.#stopped || graceMs > 0 && now - since < graceMs) continue;
         const expired = await this.#registry.expire(owner);
         this.#absentSince.delete(owner);
         const queues = typeof expired === "number" ? { [queue]: expired } : expired;
