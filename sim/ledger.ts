@@ -1,22 +1,16 @@
 // What has become of each message, as the server and the handlers see it, and the rules about it.
 
 import { type Entry, FREE_RELEASES } from "../src/mailbox/engine.ts";
-import { isInnocent, type Job } from "./jobs.ts";
 import { OWNER_GRACE_MS } from "./engine.ts";
+import { checkDone, checkStart } from "./handlings.ts";
+import { IdleWorkers } from "./idle_workers.ts";
+import { isInnocent } from "./jobs.ts";
 import type { Link } from "./link.ts";
 import { INBOX } from "./member.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Held, Server, SettlementKind } from "./server.ts";
 import { type Timeline, Violation } from "./timeline.ts";
-
-/** A message that waits this long beside an idle worker was forgotten. */
-const IDLE_WAIT_MS = 500;
-
-/** The messages of a process that was killed are visible again within this time. */
-const RECOVERY_MS = 5_000;
-
-/** How much longer a clock may take for the same time. */
-const SLOWEST_CLOCK = 1.02;
+import type { Handling, Lease, Tracked } from "./tracked.ts";
 
 /** Peers know within this time that a member is stopping. */
 const NOTICE_MS = 1_000;
@@ -24,58 +18,8 @@ const NOTICE_MS = 1_000;
 /** How much earlier than its answer a look at the owners may count. */
 const PROMPT_MS = 100;
 
-/** A handler hears within this time that its message was cancelled. */
-const ABORT_MS = 1_000;
-
 /** A message is dead-lettered unhandled after so many lost leases, at the least. */
 const SPENT_AFTER = 4;
-
-/** The right to settle a message. */
-interface Lease {
-  readonly handle: string;
-  readonly link: Link;
-  readonly since: number;
-  readonly visibilityMs: number;
-  until: number;
-  /** When the process learned of it. */
-  arrivedAt: number;
-}
-
-/** A call of a handler. */
-export interface Handling {
-  readonly handle: string;
-  readonly link: Link;
-  readonly deliveredAt: number;
-  readonly startedAt: number;
-  outcome: "running" | "done" | "failed" | "cancelled" | "settled";
-  /** When the message was cancelled while the handler ran. */
-  cancelledAt: number | undefined;
-}
-
-/** Everything that is known of a message. */
-export interface Tracked {
-  readonly queue: string;
-  readonly id: string;
-  readonly key: string | undefined;
-  readonly job: Job;
-  readonly number: number;
-  readonly sentAt: number;
-  readonly isDelayed: boolean;
-  readonly expiresAt: number;
-  place: "stored" | "acknowledged" | "dead" | "cancelled";
-  lease: Lease | undefined;
-  readonly handlings: Handling[];
-  /** Since when it could be delivered; undefined while it is hidden or blocked. */
-  visibleSince: number | undefined;
-  /** How many leases ended unsettled because of an injected fault, and because of poison. */
-  lostLeases: number;
-  failures: number;
-  /** The number of the last delivery, without those that count no attempt. */
-  deliveryCount: number;
-  /** How many releases there were since the last checkpoint. */
-  releases: number;
-  readonly savedSteps: Set<string>;
-}
 
 /** Follows all messages. A step that breaks a rule throws a {@linkcode Violation} from `check`. */
 export class Ledger {
@@ -87,10 +31,8 @@ export class Ledger {
   readonly #members = new Map<string, { readonly state: string; readonly since: number }>();
   readonly #dead = new Map<string, number>();
   readonly #lines = new Map<string, Set<Tracked>>();
-  /** Since when each process waits for messages of a queue and has none. */
-  readonly #idleSince = new Map<string, Map<Link, number>>();
-  readonly #stopping = new Set<Link>();
-  readonly #pausedUntil = new Map<string, number>();
+  /** The workers that wait for messages. */
+  readonly idle: IdleWorkers;
   /** The leases of all deliveries, by receipt handle. */
   readonly #leases = new Map<string, Lease>();
   readonly #settledBy = new Map<string, Link>();
@@ -101,6 +43,7 @@ export class Ledger {
   constructor(scheduler: Scheduler, timeline: Timeline) {
     this.#scheduler = scheduler;
     this.#timeline = timeline;
+    this.idle = new IdleWorkers(scheduler, timeline, this.broken.bind(this));
   }
 
   /** The first rule that was broken. */
@@ -215,12 +158,12 @@ export class Ledger {
       );
     }
     this.#checkOrder(message);
-    this.#checkIdle(message, link);
+    this.idle.check(message, link);
     const visibilityMs = until - now;
     message.lease = { handle, link, since: now, visibilityMs, until, arrivedAt: Infinity };
     this.#leases.set(handle, message.lease);
     message.visibleSince = undefined;
-    this.#idleSince.get(queue)?.delete(link);
+    this.idle.took(link, queue);
   }
 
   /** A delivery has reached its process. */
@@ -231,22 +174,19 @@ export class Ledger {
 
   /** A receive has found no message. */
   foundNone(link: Link, queue: string): void {
-    if (this.#stopping.has(link)) return;
     const holds = [...this.#stored.get(queue) ?? []].some(({ lease }) => lease?.link === link);
-    const idle = this.#idleSince.get(queue) ?? new Map<Link, number>();
-    this.#idleSince.set(queue, idle);
-    if (!holds && !idle.has(link)) idle.set(link, this.#scheduler.now);
+    this.idle.foundNone(link, queue, holds);
+  }
+
+  /** A process was killed. `isOwner` tells for which queues the server watches it. */
+  died(dead: Link, isOwner: (queue: string) => boolean): void {
+    const held = this.open.filter(({ lease, queue }) => lease?.link === dead && isOwner(queue));
+    this.idle.expectRecovery(held);
   }
 
   /** How many messages a process has acknowledged. */
   acknowledgedBy(link: Link): number {
     return this.#acknowledged.get(link) ?? 0;
-  }
-
-  /** The process takes no more messages. */
-  stops(link: Link): void {
-    this.#stopping.add(link);
-    for (const idle of this.#idleSince.values()) idle.delete(link);
   }
 
   settled(
@@ -343,23 +283,6 @@ export class Ledger {
     message.visibleSince = this.#scheduler.now;
   }
 
-  /** A process was killed. An idle one must get its messages, long before their leases expire. */
-  died(dead: Link, isOwner: (queue: string) => boolean): void {
-    const { now } = this.#scheduler;
-    const leases = this.open.flatMap((it) => {
-      return it.lease?.link === dead && isOwner(it.queue) ? [{ it, lease: it.lease }] : [];
-    });
-    this.#scheduler.after(RECOVERY_MS, () => {
-      for (const { it: message, lease } of leases) {
-        if (message.lease !== lease || lease.until <= this.#scheduler.now) continue;
-        for (const [link, idleSince] of this.#idleSince.get(message.queue) ?? []) {
-          if (idleSince > now || !link.undisturbedSince(now)) continue;
-          this.broken("dead workers are noticed", `${lease.handle} beside ${link.host.name}`);
-        }
-      }
-    });
-  }
-
   cancelled(queue: string, id: string): void {
     const message = this.find(queue, id);
     this.#timeline.add("admin", `cancel ${queue}/${id}`);
@@ -369,65 +292,27 @@ export class Ledger {
     this.#leave(message, "cancelled");
   }
 
-  paused(queue: string, forMs: number): void {
-    const until = Math.max(this.#pausedUntil.get(queue) ?? 0, this.#scheduler.now + forMs);
-    this.#pausedUntil.set(queue, forMs === 0 ? this.#scheduler.now : until);
-    this.#timeline.add("admin", forMs === 0 ? `resume ${queue}` : `pause ${queue} for ${forMs} ms`);
-  }
-
   /** A handler begins. Returns the record in which it notes how it ends. */
-  starts(link: Link, queue: string, id: string, receiptHandle: string): Handling {
+  starts(link: Link, queue: string, id: string, handle: string): Handling {
     const { now } = this.#scheduler;
+    this.#timeline.add(link.host.name, `starts ${handle}`);
     const message = this.find(queue, id);
-    this.#timeline.add(link.host.name, `starts ${receiptHandle}`);
-    const lease = message?.lease?.handle === receiptHandle ? message.lease : undefined;
-    const own = this.#leases.get(receiptHandle);
-    const deliveredAt = own?.since ?? now;
+    const lease = this.#leases.get(handle);
+    const deliveredAt = lease?.since ?? now;
     const handling: Handling = {
-      handle: receiptHandle,
-      link,
-      deliveredAt,
-      startedAt: now,
+      ...{ handle, link, deliveredAt, startedAt: now },
       outcome: "running",
       cancelledAt: undefined,
     };
     if (message === undefined) return handling;
-    if (
-      lease === undefined && link.undisturbedSince(now - 60_000) && message.place !== "cancelled"
-    ) {
-      this.broken("handlers have leases", receiptHandle);
-    }
-    if (lease !== undefined && lease.since >= message.expiresAt) {
-      this.broken("expired messages are not handled", receiptHandle);
-    }
-    if (own !== undefined) {
-      const { until, arrivedAt, visibilityMs } = own;
-      const endsAt = Math.max(until, arrivedAt + visibilityMs * SLOWEST_CLOCK);
-      if (now > endsAt) this.broken("expired leases start nothing", receiptHandle);
-    }
-    const isHit = !link.undisturbedSince(deliveredAt);
-    for (const earlier of message.handlings) {
-      if (isHit) break;
-      const isUndisturbed = earlier.link.undisturbedSince(earlier.deliveredAt);
-      if (earlier.outcome === "done" && isUndisturbed) {
-        this.broken("handled once", `${receiptHandle} after ${earlier.handle} was done`);
-      }
-      const { dead } = earlier.link.host;
-      if (earlier.outcome === "running" && !dead && isUndisturbed) {
-        this.broken("one at a time", `${receiptHandle} beside ${earlier.handle}`);
-      }
-    }
+    checkStart(message, handling, lease, this.broken.bind(this));
     message.handlings.push(handling);
     return handling;
   }
 
   /** A handler has returned. */
   done(handling: Handling): void {
-    const { link, handle, cancelledAt = Infinity } = handling;
-    const hears = link.undisturbedSince(handling.startedAt);
-    if (hears && this.#scheduler.now > cancelledAt + ABORT_MS) {
-      this.broken("cancelled handlers end", `${handle} went on after its message was cancelled`);
-    }
+    checkDone(handling, this.#scheduler.now, this.broken.bind(this));
   }
 
   #onAcknowledged(message: Tracked, handling: Handling | undefined, link: Link): void {
@@ -510,20 +395,6 @@ export class Ledger {
       if (isHeld || comesFirst || wasFirst) {
         this.broken("order of a key", `${queue}/${message.id} before ${other.id}`);
       }
-    }
-  }
-
-  #checkIdle({ visibleSince, queue, id }: Tracked, receiver: Link): void {
-    const { now } = this.#scheduler;
-    const pausedUntil = this.#pausedUntil.get(queue) ?? -Infinity;
-    if (visibleSince === undefined) return;
-    const since = Math.max(visibleSince, pausedUntil);
-    if (now - since < IDLE_WAIT_MS) return;
-    for (const [link, idleSince] of this.#idleSince.get(queue) ?? []) {
-      const couldTake = Math.max(since, idleSince);
-      if (now - couldTake < IDLE_WAIT_MS || !link.undisturbedSince(couldTake)) continue;
-      const name = link === receiver ? "its receiver" : link.host.name;
-      this.broken("idle workers receive", `${queue}/${id} waited ${now - since} ms beside ${name}`);
     }
   }
 

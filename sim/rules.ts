@@ -4,7 +4,6 @@ import type { DrainReport } from "../src/lifecycle/drain_report.ts";
 import { slotId } from "../src/cron/slot.ts";
 import { EPOCH } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
-import type { Server } from "./server.ts";
 import { CRON_QUEUE, type Worker } from "./worker.ts";
 
 /** How long an idle process may take to stop: a few round trips of the slowest network. */
@@ -19,7 +18,6 @@ const SLOT_LATE_MS = 120_000;
 /** Checks a process that has ended. */
 export function checkStopped(
   ledger: Ledger,
-  _server: Server,
   { link, plan, stop, signals, loop }: Worker,
   report: DrainReport | undefined,
 ): void {

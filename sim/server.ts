@@ -188,7 +188,7 @@ export class Server {
 
   pause(queue: string, forMs: number): void {
     this.engine(queue).pause(forMs);
-    this.ledger.paused(queue, forMs);
+    this.ledger.idle.paused(queue, forMs);
   }
 
   rateLimit(queue: string, limit: RateLimit | undefined): void {

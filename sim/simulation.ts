@@ -10,7 +10,7 @@ import { SimulatedEngine } from "./engine.ts";
 import { Host } from "./host.ts";
 import type { Member } from "../src/coordination/member.ts";
 import type { Job } from "./jobs.ts";
-import { Ledger, type Tracked } from "./ledger.ts";
+import { Ledger } from "./ledger.ts";
 import { Link } from "./link.ts";
 import { INBOX, Membership } from "./member.ts";
 import { checkCron, checkEnd, checkStopped, SLOT_MS } from "./rules.ts";
@@ -24,6 +24,7 @@ import {
 import { Scheduler } from "./scheduler.ts";
 import { Server } from "./server.ts";
 import { Timeline, Violation } from "./timeline.ts";
+import type { Tracked } from "./tracked.ts";
 import { CRON_QUEUE, QUEUE, Worker } from "./worker.ts";
 
 /** When all messages must be handled, at the latest. */
@@ -181,7 +182,7 @@ class Simulation {
 
   #ended(i: number, worker: Worker, report: DrainReport | undefined): void {
     const { link: { host }, stop } = worker;
-    checkStopped(this.#ledger, this.#server, worker, report);
+    checkStopped(this.#ledger, worker, report);
     if (stop === undefined && report !== undefined) {
       this.#ledger.broken("runs go on", `${host.name} ended without a reason`);
     }

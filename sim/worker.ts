@@ -18,12 +18,13 @@ import type { SignalName } from "../src/runtime.ts";
 import { ExitError } from "../src/testing/fake_runtime.ts";
 import { SimulatedEngine } from "./engine.ts";
 import { FLAKY_FAILURES, type Job, STEPS } from "./jobs.ts";
-import type { Handling, Ledger } from "./ledger.ts";
+import type { Ledger } from "./ledger.ts";
 import type { Host } from "./host.ts";
 import type { Link } from "./link.ts";
 import { Membership } from "./member.ts";
 import type { Server } from "./server.ts";
 import type { Timeline } from "./timeline.ts";
+import type { Handling } from "./tracked.ts";
 
 /** The queue of all messages that are sent from outside. */
 export const QUEUE = "jobs";
@@ -213,7 +214,7 @@ export class Worker {
         this.#isForced = true;
       }
       this.stop ??= { at: host.monotonic(), frozenMs: host.frozenMs, isIdle: isIdle() };
-      ledger.stops(this.link);
+      ledger.idle.stops(this.link);
       try {
         host.runtime.send(name);
       } catch (error) {
@@ -240,7 +241,7 @@ export class Worker {
     if (report !== undefined) {
       timeline.add(this.link.host.name, `ended: ${String(report).split("\n")[0]}`);
     }
-    ledger.stops(this.link);
+    ledger.idle.stops(this.link);
     onEnd(report);
     this.link.host.kill();
   }

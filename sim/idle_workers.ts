@@ -1,0 +1,87 @@
+// The rules about workers that wait: they receive what becomes visible, also from processes that have died.
+
+import type { Link } from "./link.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Timeline } from "./timeline.ts";
+import type { Broken, Tracked } from "./tracked.ts";
+
+/** A message that waits this long beside an idle worker was forgotten. */
+const IDLE_WAIT_MS = 500;
+
+/** The messages of a process that was killed are visible again within this time. */
+const RECOVERY_MS = 5_000;
+
+/** Knows since when each process waits for messages of a queue and has none. */
+export class IdleWorkers {
+  readonly #scheduler: Scheduler;
+  readonly #timeline: Timeline;
+  readonly #broken: Broken;
+  readonly #since = new Map<string, Map<Link, number>>();
+  readonly #stopping = new Set<Link>();
+  readonly #pausedUntil = new Map<string, number>();
+
+  constructor(scheduler: Scheduler, timeline: Timeline, broken: Broken) {
+    this.#scheduler = scheduler;
+    this.#timeline = timeline;
+    this.#broken = broken;
+  }
+
+  /** A receive has found no message. `holds` tells whether the process has other messages of the queue. */
+  foundNone(link: Link, queue: string, holds: boolean): void {
+    if (this.#stopping.has(link)) return;
+    const idle = this.#since.get(queue) ?? new Map<Link, number>();
+    this.#since.set(queue, idle);
+    if (!holds && !idle.has(link)) idle.set(link, this.#scheduler.now);
+  }
+
+  /** The process has received a message. */
+  took(link: Link, queue: string): void {
+    this.#since.get(queue)?.delete(link);
+  }
+
+  /** The process takes no more messages. */
+  stops(link: Link): void {
+    this.#stopping.add(link);
+    for (const idle of this.#since.values()) idle.delete(link);
+  }
+
+  paused(queue: string, forMs: number): void {
+    const until = Math.max(this.#pausedUntil.get(queue) ?? 0, this.#scheduler.now + forMs);
+    this.#pausedUntil.set(queue, forMs === 0 ? this.#scheduler.now : until);
+    this.#timeline.add("admin", forMs === 0 ? `resume ${queue}` : `pause ${queue} for ${forMs} ms`);
+  }
+
+  /** Checks a message that is delivered to `receiver`. */
+  check({ visibleSince, queue, id }: Tracked, receiver: Link): void {
+    const { now } = this.#scheduler;
+    const pausedUntil = this.#pausedUntil.get(queue) ?? -Infinity;
+    if (visibleSince === undefined) return;
+    const since = Math.max(visibleSince, pausedUntil);
+    if (now - since < IDLE_WAIT_MS) return;
+    for (const [link, idleSince] of this.#since.get(queue) ?? []) {
+      const couldTake = Math.max(since, idleSince);
+      if (now - couldTake < IDLE_WAIT_MS || !link.undisturbedSince(couldTake)) continue;
+      const name = link === receiver ? "its receiver" : link.host.name;
+      this.#broken(
+        "idle workers receive",
+        `${queue}/${id} waited ${now - since} ms beside ${name}`,
+      );
+    }
+  }
+
+  /** A process was killed. An idle one must get its messages, long before their leases expire. */
+  expectRecovery(messages: readonly Tracked[]): void {
+    const { now } = this.#scheduler;
+    const leases = messages.map((message) => ({ message, lease: message.lease }));
+    this.#scheduler.after(RECOVERY_MS, () => {
+      for (const { message, lease } of leases) {
+        if (lease === undefined || message.lease !== lease) continue;
+        if (lease.until <= this.#scheduler.now) continue;
+        for (const [link, idleSince] of this.#since.get(message.queue) ?? []) {
+          if (idleSince > now || !link.undisturbedSince(now)) continue;
+          this.#broken("dead workers are noticed", `${lease.handle} beside ${link.host.name}`);
+        }
+      }
+    });
+  }
+}
