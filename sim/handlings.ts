@@ -1,13 +1,16 @@
 // The rules about calls of handlers: each has a lease, and no other call does the same work.
 
-import type { Handling, Lease, Tracked } from "./tracked.ts";
-import type { Broken } from "./tracked.ts";
+import { isInnocent } from "./jobs.ts";
+import type { Broken, Handling, Lease, Tracked } from "./tracked.ts";
 
 /** How much longer a clock may take for the same time. */
 const SLOWEST_CLOCK = 1.02;
 
 /** A handler hears within this time that its message was cancelled. */
 const ABORT_MS = 1_000;
+
+/** A message is dead-lettered unhandled after so many lost leases, at the least. */
+const SPENT_AFTER = 4;
 
 /** After a fault, a handler may start without a lease for so long. */
 const EXCUSED_MS = 60_000;
@@ -46,5 +49,23 @@ export function checkDone(
 ): void {
   if (link.undisturbedSince(startedAt) && now > cancelledAt + ABORT_MS) {
     broken("cancelled handlers end", `${handle} went on after its message was cancelled`);
+  }
+}
+
+/** Checks a message that was dead-lettered after at most `most` deliveries, and has not expired. */
+export function checkDeadLetter(
+  { job: { work }, failures, lostLeases }: Tracked,
+  handle: string,
+  most: number,
+  broken: Broken,
+): void {
+  if (isInnocent(work) && lostLeases < most) {
+    broken(
+      "only failed messages are dead-lettered",
+      `${handle} (${work}): ${failures} failures and ${lostLeases} lost leases of ${most}`,
+    );
+  }
+  if (work === "bad" && failures + 1 < most && lostLeases < SPENT_AFTER) {
+    broken("attempts", `${handle} was dead-lettered after ${failures} of ${most}`);
   }
 }

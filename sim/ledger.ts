@@ -2,37 +2,32 @@
 
 import { type Entry, FREE_RELEASES } from "../src/mailbox/engine.ts";
 import { OWNER_GRACE_MS } from "./engine.ts";
-import { checkDone, checkStart } from "./handlings.ts";
+import { checkDeadLetter, checkDone, checkStart } from "./handlings.ts";
 import { IdleWorkers } from "./idle_workers.ts";
-import { isInnocent } from "./jobs.ts";
+import { KeyLines } from "./key_lines.ts";
 import type { Link } from "./link.ts";
-import { INBOX } from "./member.ts";
+import { MemberStates } from "./member_states.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Held, Server, SettlementKind } from "./server.ts";
 import { type Timeline, Violation } from "./timeline.ts";
 import type { Handling, Lease, Tracked } from "./tracked.ts";
 
-/** Peers know within this time that a member is stopping. */
-const NOTICE_MS = 1_000;
-
 /** How much earlier than its answer a look at the owners may count. */
 const PROMPT_MS = 100;
 
-/** A message is dead-lettered unhandled after so many lost leases, at the least. */
-const SPENT_AFTER = 4;
-
 /** Follows all messages. A step that breaks a rule throws a {@linkcode Violation} from `check`. */
 export class Ledger {
+  /** The workers that wait for messages. */
+  readonly idle: IdleWorkers;
+  /** The members on the board. */
+  readonly members: MemberStates;
   readonly #scheduler: Scheduler;
   readonly #timeline: Timeline;
   readonly #messages = new Map<string, Tracked>();
   readonly #stored = new Map<string, Set<Tracked>>();
   readonly #byMessageId = new Map<string, Tracked>();
-  readonly #members = new Map<string, { readonly state: string; readonly since: number }>();
   readonly #dead = new Map<string, number>();
-  readonly #lines = new Map<string, Set<Tracked>>();
-  /** The workers that wait for messages. */
-  readonly idle: IdleWorkers;
+  readonly #lines: KeyLines;
   /** The leases of all deliveries, by receipt handle. */
   readonly #leases = new Map<string, Lease>();
   readonly #settledBy = new Map<string, Link>();
@@ -43,7 +38,10 @@ export class Ledger {
   constructor(scheduler: Scheduler, timeline: Timeline) {
     this.#scheduler = scheduler;
     this.#timeline = timeline;
-    this.idle = new IdleWorkers(scheduler, timeline, this.broken.bind(this));
+    const broken = this.broken.bind(this);
+    this.idle = new IdleWorkers(scheduler, timeline, broken);
+    this.members = new MemberStates(scheduler, timeline, broken);
+    this.#lines = new KeyLines(scheduler, broken);
   }
 
   /** The first rule that was broken. */
@@ -63,13 +61,6 @@ export class Ledger {
   /** Returns the message in an inbox by its id on the bus. */
   findOnBus(messageId: string): Tracked | undefined {
     return this.#byMessageId.get(messageId);
-  }
-
-  /** A member has a new state on the board. */
-  memberIs(id: string, state: string): void {
-    if (this.#members.get(id)?.state === state) return;
-    this.#members.set(id, { state, since: this.#scheduler.now });
-    this.#timeline.add("board", `${id} is ${state}`);
   }
 
   find(queue: string, id: string): Tracked | undefined {
@@ -107,7 +98,7 @@ export class Ledger {
     if (!isStored) return;
     if (this.find(queue, id) !== undefined) this.broken("stored once", `${queue}/${id} twice`);
     const body = JSON.parse(entry.body);
-    this.#checkReceiver(link, queue);
+    this.members.checkSend(link, queue);
     const meta = entry.meta === undefined ? {} : JSON.parse(entry.meta);
     const message: Tracked = {
       queue,
@@ -136,10 +127,7 @@ export class Ledger {
       message.visibleSince = now + delayMs;
       return;
     }
-    const line = this.#lines.get(`${queue}/${key}`) ?? new Set();
-    this.#lines.set(`${queue}/${key}`, line.add(message));
-    // A delayed message joins the line when it is due, behind others.
-    if (line.size === 1 && delayMs === 0) message.visibleSince = now;
+    if (this.#lines.join(message)) message.visibleSince = now;
   }
 
   delivered(held: Held, until: number): void {
@@ -157,7 +145,7 @@ export class Ledger {
         `${handle} is delivery ${deliveryCount}, not ${message.deliveryCount}`,
       );
     }
-    this.#checkOrder(message);
+    this.#lines.check(message);
     this.idle.check(message, link);
     const visibilityMs = until - now;
     message.lease = { handle, link, since: now, visibilityMs, until, arrivedAt: Infinity };
@@ -233,16 +221,7 @@ export class Ledger {
       return;
     }
     const most = this.#maxDeliveries.get(held.queue) ?? 10;
-    const { job: { work }, failures, lostLeases } = message;
-    if (isInnocent(work) && lostLeases < most) {
-      this.broken(
-        "only failed messages are dead-lettered",
-        `${held.handle} (${work}): ${failures} failures and ${lostLeases} lost leases of ${most}`,
-      );
-    }
-    if (work === "bad" && failures + 1 < most && lostLeases < SPENT_AFTER) {
-      this.broken("attempts", `${held.handle} was dead-lettered after ${failures} of ${most}`);
-    }
+    checkDeadLetter(message, held.handle, most, this.broken.bind(this));
   }
 
   /** The most deliveries of messages of a queue. */
@@ -352,13 +331,8 @@ export class Ledger {
     message.place = place;
     message.lease = undefined;
     this.#stored.get(queue)?.delete(message);
-    if (key === undefined) return;
-    const line = this.#lines.get(`${queue}/${key}`)!;
-    line.delete(message);
-    const [next] = line;
-    if (next !== undefined && !next.isDelayed && next.lease === undefined) {
-      next.visibleSince = this.#scheduler.now;
-    }
+    const next = key === undefined ? undefined : this.#lines.leave(message);
+    if (next !== undefined) next.visibleSince = this.#scheduler.now;
   }
 
   /** A lease has expired, and the message is delivered again. */
@@ -372,30 +346,6 @@ export class Ledger {
       this.broken("leases last", `${handle} of ${link.host.name} expired without a fault`);
     }
     message.lostLeases++;
-  }
-
-  /** A sender that no fault has hit knows soon that a member is stopping. */
-  #checkReceiver(sender: Link, queue: string): void {
-    const member = this.#members.get(queue.replace(INBOX, ""));
-    if (!queue.startsWith(INBOX) || member === undefined || member.state === "running") return;
-    const { since, state } = member;
-    if (this.#scheduler.now - since > NOTICE_MS && sender.undisturbedSince(since)) {
-      this.broken("peers are notified", `a message was sent to ${queue}, whose member is ${state}`);
-    }
-  }
-
-  #checkOrder(message: Tracked): void {
-    const { queue, key, isDelayed, number } = message;
-    if (key === undefined) return;
-    for (const other of this.#lines.get(`${queue}/${key}`)!) {
-      if (other === message) continue;
-      const isHeld = other.lease !== undefined && other.lease.until > this.#scheduler.now;
-      const comesFirst = !isDelayed && !other.isDelayed && other.number < number;
-      const wasFirst = other.handlings.length > 0;
-      if (isHeld || comesFirst || wasFirst) {
-        this.broken("order of a key", `${queue}/${message.id} before ${other.id}`);
-      }
-    }
   }
 
   #find({ queue, handle, delivery: { id } }: Held, what: string): Tracked | undefined {

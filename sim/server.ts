@@ -208,7 +208,7 @@ export class Server {
   /** Writes states of members. */
   writeBoard(entries: readonly BoardEntry[]): Promise<readonly MemberStatus[]> {
     const written = this.board.write(entries);
-    for (const { agentId, state } of entries) this.ledger.memberIs(agentId, state);
+    for (const { agentId, state } of entries) this.ledger.members.set(agentId, state);
     return written;
   }
 

@@ -1,6 +1,8 @@
 // What happened in a simulation, in order: for the reader of a failure, and as the hash that compares two runs.
 
 import { createHash } from "node:crypto";
+import { errorText } from "../src/errors.ts";
+import type { Log } from "../src/log.ts";
 
 /** The most lines of a timeline that is printed. */
 const MOST_LINES = 400;
@@ -18,6 +20,17 @@ export class Timeline {
   /** Adds a line: who did what. */
   add(actor: string, text: string): void {
     this.#lines.push(`${this.#now().toFixed(1).padStart(9)} ms  ${actor.padEnd(7)} ${text}`);
+  }
+
+  /** Returns a log whose warnings and errors are lines. */
+  log(actor: string): Log {
+    const note = (message: string, properties: Record<string, unknown> = {}) => {
+      const { error, id, ids } = properties;
+      const what = [id ?? ids, error === undefined ? undefined : errorText(error)];
+      const details = what.filter((it) => it !== undefined).join(": ");
+      this.add(actor, `log: ${message}${details === "" ? "" : ` (${details})`}`);
+    };
+    return { debug() {}, info() {}, warn: note, error: note };
   }
 
   /** The same for the same events, on every runtime. */

@@ -2,7 +2,7 @@
 
 import { onAbort } from "../src/_promises.ts";
 import { CronLoop } from "../src/cron/cron_loop.ts";
-import { errorText, isCancelledError, RetryLaterError } from "../src/errors.ts";
+import { errorText, isCancelledError } from "../src/errors.ts";
 import { LoopGroup } from "../src/group/loop_group.ts";
 import { reserveOf } from "../src/lifecycle/deadline.ts";
 import type { DrainReport } from "../src/lifecycle/drain_report.ts";
@@ -17,14 +17,14 @@ import type { Random } from "../src/random.ts";
 import type { SignalName } from "../src/runtime.ts";
 import { ExitError } from "../src/testing/fake_runtime.ts";
 import { SimulatedEngine } from "./engine.ts";
-import { FLAKY_FAILURES, type Job, STEPS } from "./jobs.ts";
+import type { Job } from "./jobs.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Host } from "./host.ts";
 import type { Link } from "./link.ts";
 import { Membership } from "./member.ts";
 import type { Server } from "./server.ts";
 import type { Timeline } from "./timeline.ts";
-import type { Handling } from "./tracked.ts";
+import { work } from "./work.ts";
 
 /** The queue of all messages that are sent from outside. */
 export const QUEUE = "jobs";
@@ -43,9 +43,6 @@ const SUSPECT_AFTER = 2;
 
 /** Signals that arrive so soon after another count as the same one. */
 const SAME_SIGNAL_MS = 200;
-
-/** A handler that waits in vain is not told so. */
-const NEVER = 2 ** 40;
 
 /** What the scenario chooses for one process. */
 export interface WorkerPlan {
@@ -100,7 +97,7 @@ export class Worker {
     this.link = link;
     this.plan = plan;
     this.#parts = parts;
-    const log = this.#log();
+    const log = parts.timeline.log(host.name);
     const open = (queue: string) => {
       const engine = new SimulatedEngine(queue, { ...parts, log });
       return new EngineMailbox<Job, never, string>(queue, engine, jsonCodec(), {
@@ -272,7 +269,11 @@ export class Worker {
     this.#runningIn.set(queue, this.#count(queue) + 1);
     this.running++;
     try {
-      await this.#work(queue, message, context, handling);
+      await work({
+        ...{ message, context, handling, link: this.link, ledger },
+        tracked: ledger.find(queue, id),
+        kill: (why) => this.kill(why),
+      });
       if (handling.outcome === "running") handling.outcome = "done";
       if (message.body.work === "ok") ledger.done(handling);
       timeline.add(host.name, `done ${receiptHandle}`);
@@ -289,55 +290,6 @@ export class Worker {
     }
   }
 
-  async #work(
-    queue: string,
-    message: Message<Job, never>,
-    context: HandlerContext,
-    handling: Handling,
-  ): Promise<void> {
-    const { host } = this.link;
-    const { ledger } = this.#parts;
-    const { work, ms } = message.body;
-    const { signal } = context;
-    const tracked = ledger.find(queue, message.id);
-    const calls = tracked?.handlings.length ?? 0;
-    switch (work) {
-      case "ok":
-        return await host.sleep(ms, { signal });
-      case "stubborn":
-        return await host.sleep(ms);
-      case "flaky":
-        await host.sleep(ms, { signal });
-        if ((tracked?.failures ?? 0) < FLAKY_FAILURES) throw new Error("not yet");
-        return;
-      case "bad":
-        await host.sleep(ms, { signal });
-        throw new Error("always");
-      case "hangs":
-        return await host.sleep(calls <= 1 ? NEVER : ms);
-      case "poison":
-        await host.sleep(ms);
-        this.kill(`is ended by ${message.receiptHandle}`);
-        return await new Promise(() => {});
-      case "blocks":
-        this.link.disturb(ms);
-        host.freeze(ms);
-        return await host.sleep(1);
-      case "steps":
-        for (const name of STEPS) await this.#step(queue, message, context, name);
-        return;
-      case "later":
-        await host.sleep(ms, { signal });
-        if (calls <= 1) throw new RetryLaterError("too many", { delayMs: 500, pauseQueue: true });
-        return;
-      case "settles":
-        await host.sleep(ms, { signal });
-        await message.acknowledge();
-        handling.outcome = "settled";
-        return await host.sleep(ms);
-    }
-  }
-
   /** A stop cancels no handler before its deadline, unless a second signal forces it. */
   #checkCancel(handle: string, { reason }: AbortSignal): void {
     const { stop, plan: { shutdownTimeoutMs }, link: { host } } = this;
@@ -351,35 +303,5 @@ export class Worker {
         `${handle} was cancelled ${Math.round(usedMs)} ms after a signal`,
       );
     }
-  }
-
-  async #step(
-    queue: string,
-    message: Message<Job, never>,
-    { step, signal }: HandlerContext,
-    name: string,
-  ): Promise<void> {
-    const { ledger } = this.#parts;
-    const tracked = ledger.find(queue, message.id);
-    await step(name, async () => {
-      if (tracked?.savedSteps.has(name)) {
-        ledger.broken("steps run once", `${name} of ${message.receiptHandle} ran again`);
-      }
-      await this.link.host.sleep(message.body.ms, { signal });
-      return name;
-    });
-    tracked?.savedSteps.add(name);
-  }
-
-  /** Warnings and errors of the package are part of the timeline. */
-  #log(): Log {
-    const { timeline, link } = this.#parts;
-    const note = (message: string, properties: Record<string, unknown> = {}) => {
-      const { error, id, ids } = properties;
-      const what = [id ?? ids, error === undefined ? undefined : errorText(error)];
-      const details = what.filter((it) => it !== undefined).join(": ");
-      timeline.add(link.host.name, `log: ${message}${details === "" ? "" : ` (${details})`}`);
-    };
-    return { debug() {}, info() {}, warn: note, error: note };
   }
 }
