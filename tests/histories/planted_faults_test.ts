@@ -1,5 +1,6 @@
 import { describe, it } from "node:test";
 import { assert } from "@std/assert";
+import { shareOf } from "../_runtime_share.ts";
 import { systemRandom } from "../../src/random.ts";
 import { findFailure } from "./_check.ts";
 import { planted } from "./_planted.ts";
@@ -8,9 +9,9 @@ import { planted } from "./_planted.ts";
 const BOUND = 3_000;
 
 describe("histories find an engine that", () => {
-  for (const [fault, open] of planted) {
+  for (const [i, [fault, open]] of [...planted].entries()) {
     const seed = Math.floor(systemRandom.number() * 2 ** 31);
-    it(`${fault} (seed ${seed})`, async () => {
+    it(`${fault} (seed ${seed})`, shareOf(i), async () => {
       const { failure, histories } = await findFailure(open(), BOUND, seed);
       assert(failure !== undefined, `no violation in ${histories} histories`);
     });

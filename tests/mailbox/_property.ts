@@ -5,6 +5,7 @@ import type { Clock } from "../../src/clock.ts";
 import type { Engine } from "../../src/mailbox/engine.ts";
 import type { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { type Command, histories } from "./_commands.ts";
+import { shareOf } from "../_runtime_share.ts";
 import { seed } from "../_seed.ts";
 import { History } from "./_history.ts";
 
@@ -32,8 +33,8 @@ export function findsFaults(
 ): void {
   const inputs = fc.tuple(beginning, histories).map((parts) => parts.flat());
   describe(`the property finds an engine that (seed ${seed})`, () => {
-    for (const [fault, Broken] of Object.entries(faults)) {
-      it(fault, async () => {
+    for (const [i, [fault, Broken]] of Object.entries(faults).entries()) {
+      it(fault, shareOf(i), async () => {
         const broken = property((clock) => new Broken("orders", Infinity, clock), inputs);
         const { failed, numRuns } = await fc.check(broken, {
           numRuns: MOST_HISTORIES,

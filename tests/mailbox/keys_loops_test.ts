@@ -10,6 +10,7 @@ import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
 import { Process, type Task, Watch } from "./_processes.ts";
+import { shareOf } from "../_runtime_share.ts";
 import { seed } from "../_seed.ts";
 
 const atMs = fc.integer({ min: 0, max: 5_000 });
@@ -181,8 +182,8 @@ const BROKEN: Readonly<Record<string, typeof MemoryEngine<unknown>>> = {
 };
 
 describe(`the property of several processes finds an engine that (seed ${seed})`, () => {
-  for (const [fault, Broken] of Object.entries(BROKEN)) {
-    it(`${fault}, with loops in several processes`, async () => {
+  for (const [i, [fault, Broken]] of Object.entries(BROKEN).entries()) {
+    it(`${fault}, with loops in several processes`, shareOf(i), async () => {
       // A lost cancel shows in one scenario of 70.
       const { failed, numRuns } = await fc.check(property(Broken), {
         ...{ numRuns: 2_000, seed, endOnFailure: true },
