@@ -11,12 +11,19 @@ const IDLE_WAIT_MS = 500;
 /** The messages of a process that was killed are visible again within this time. */
 const RECOVERY_MS = 5_000;
 
+/** A worker that waits. */
+interface Waiting {
+  readonly since: number;
+  /** When its last receive was answered. A slow answer lets it sleep too long. */
+  askedAt: number;
+}
+
 /** Knows since when each process waits for messages of a queue and has none. */
 export class IdleWorkers {
   readonly #scheduler: Scheduler;
   readonly #timeline: Timeline;
   readonly #broken: Broken;
-  readonly #since = new Map<string, Map<Link, number>>();
+  readonly #waiting = new Map<string, Map<Link, Waiting>>();
   readonly #stopping = new Set<Link>();
   readonly #pausedUntil = new Map<string, number>();
 
@@ -29,20 +36,23 @@ export class IdleWorkers {
   /** A receive has found no message. `holds` tells whether the process has other messages of the queue. */
   foundNone(link: Link, queue: string, holds: boolean): void {
     if (this.#stopping.has(link)) return;
-    const idle = this.#since.get(queue) ?? new Map<Link, number>();
-    this.#since.set(queue, idle);
-    if (!holds && !idle.has(link)) idle.set(link, this.#scheduler.now);
+    const idle = this.#waiting.get(queue) ?? new Map<Link, Waiting>();
+    this.#waiting.set(queue, idle);
+    const { now } = this.#scheduler;
+    const waiting = idle.get(link);
+    if (waiting !== undefined) waiting.askedAt = now;
+    else if (!holds) idle.set(link, { since: now, askedAt: now });
   }
 
   /** The process has received a message. */
   took(link: Link, queue: string): void {
-    this.#since.get(queue)?.delete(link);
+    this.#waiting.get(queue)?.delete(link);
   }
 
   /** The process takes no more messages. */
   stops(link: Link): void {
     this.#stopping.add(link);
-    for (const idle of this.#since.values()) idle.delete(link);
+    for (const idle of this.#waiting.values()) idle.delete(link);
   }
 
   paused(queue: string, forMs: number): void {
@@ -58,9 +68,10 @@ export class IdleWorkers {
     if (visibleSince === undefined) return;
     const since = Math.max(visibleSince, pausedUntil);
     if (now - since < IDLE_WAIT_MS) return;
-    for (const [link, idleSince] of this.#since.get(queue) ?? []) {
-      const couldTake = Math.max(since, idleSince);
-      if (now - couldTake < IDLE_WAIT_MS || !link.undisturbedSince(couldTake)) continue;
+    for (const [link, waiting] of this.#waiting.get(queue) ?? []) {
+      const couldTake = Math.max(since, waiting.since);
+      const healthySince = Math.min(couldTake, waiting.askedAt);
+      if (now - couldTake < IDLE_WAIT_MS || !link.undisturbedSince(healthySince)) continue;
       const name = link === receiver ? "its receiver" : link.host.name;
       this.#broken(
         "idle workers receive",
@@ -77,8 +88,8 @@ export class IdleWorkers {
       for (const { message, lease } of leases) {
         if (lease === undefined || message.lease !== lease) continue;
         if (lease.until <= this.#scheduler.now) continue;
-        for (const [link, idleSince] of this.#since.get(message.queue) ?? []) {
-          if (idleSince > now || !link.undisturbedSince(now)) continue;
+        for (const [link, waiting] of this.#waiting.get(message.queue) ?? []) {
+          if (waiting.since > now || !link.undisturbedSince(now)) continue;
           this.#broken("dead workers are noticed", `${lease.handle} beside ${link.host.name}`);
         }
       }
