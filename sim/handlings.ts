@@ -59,7 +59,7 @@ export function checkDeadLetter(
   most: number,
   broken: Broken,
 ): void {
-  if (isInnocent(work) && lostLeases < most) {
+  if (isInnocent(work) && lostLeases < SPENT_AFTER) {
     broken(
       "only failed messages are dead-lettered",
       `${handle} (${work}): ${failures} failures and ${lostLeases} lost leases of ${most}`,

@@ -12,7 +12,7 @@ import { root, runtimeBinary, type RuntimeName } from "../../tools/runtimes.ts";
 import { seed } from "../_seed.ts";
 
 /** How many fresh seeds each run simulates. */
-const SEEDS = 2_000;
+const SEEDS = 1_000;
 
 /** How many seeds are compared on all runtimes. */
 const COMPARED = 60;
