@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { checkToken } from "../src/health/health_options.ts";
 import { loadHono } from "../src/health/health_server.ts";
 import type { LoopStatus, Status } from "../src/health/status.ts";
+import { statusFields } from "../src/health/status_check.ts";
 import type { HealthSnapshot, LoopHealth } from "../src/lifecycle/health_snapshot.ts";
 import { defaultRuntime } from "../src/runtime.ts";
 import { redactUrl } from "../src/engines/_kit/mailbox_url.ts";
@@ -71,9 +72,9 @@ export async function fetchStatus(base: string, signal?: AbortSignal): Promise<S
     headers: { accept: "application/json" },
     signal,
   });
-  const body = parseJson(text);
   const ok = status >= 200 && status < 300;
-  if (ok && isStatus(body)) return body;
+  const body = ok ? statusFields(parseJson(text)) : {};
+  if (isStatus(body)) return body;
   throw new CliError(
     "failed",
     `${base} is not a health app of lastcall: /status answered ${status}` +
@@ -168,9 +169,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-function isStatus(body: unknown): body is StatusAnswer {
-  const { phase, ready, loops } = Object(body);
-  return typeof phase === "string" && typeof ready === "boolean" && Array.isArray(loops);
+function isStatus(body: Partial<StatusAnswer>): body is StatusAnswer {
+  return body.phase !== undefined && body.ready !== undefined && body.loops !== undefined;
 }
 
 /** The health options of `run` and `demo`. */

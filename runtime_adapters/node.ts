@@ -4,9 +4,16 @@
  * @module
  */
 
-import type { Server, ServerResponse } from "node:http";
+import { Buffer } from "node:buffer";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import type { HttpServer, RequestHandler, Runtime, ServeOptions } from "../src/runtime.ts";
+import type {
+  HttpServer,
+  PlainResponse,
+  RequestHandler,
+  Runtime,
+  ServeOptions,
+} from "../src/runtime.ts";
 import { processRuntime } from "./_process.ts";
 
 /** The runtime adapter for Node. */
@@ -14,6 +21,8 @@ export const nodeRuntime: Runtime = processRuntime({ name: "node", serve, missin
 
 /** Typed as string, so that type checks and JSR accept that the optional package is missing. */
 const MODULE: string = "@hono/node-server";
+
+type Listener = (request: IncomingMessage, response: ServerResponse) => void;
 
 interface NodeServerModule {
   createAdaptorServer(options: {
@@ -25,10 +34,13 @@ interface NodeServerModule {
 async function serve(handler: RequestHandler, options: ServeOptions): Promise<HttpServer> {
   const { createAdaptorServer } = await loadNodeServer();
   const server = createAdaptorServer({ fetch: handler, overrideGlobalObjects: false });
+  const [convert] = server.listeners("request") as [Listener];
+  const listener = withAnswers(options.answer ?? (() => undefined), convert);
   const connections = new Connections(server);
-  // HTTP/1.0 requests may lack a Host header, but the URL of a Request needs a host.
-  server.prependListener("request", (request) => {
-    request.headers.host ||= `localhost:${request.socket.localPort}`;
+  // A single listener, because Node copies a list of several with every request.
+  server.off("request", convert).on("request", (request, response) => {
+    connections.add(request.socket, response);
+    listener(request, response);
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
@@ -41,6 +53,31 @@ async function serve(handler: RequestHandler, options: ServeOptions): Promise<Ht
   return { hostname: address, port, close: ({ signal }) => connections.close(signal) };
 }
 
+/** Returns a listener that sends the responses of `answer`, and passes all other requests to `listener`. */
+function withAnswers(answer: NonNullable<ServeOptions["answer"]>, listener: Listener): Listener {
+  const pass: Listener = (request, response) => {
+    // HTTP/1.0 requests may lack a Host header, but the URL of a Request needs a host.
+    request.headers.host ||= `localhost:${request.socket.localPort}`;
+    listener(request, response);
+  };
+  return (request, response) => {
+    let found: ReturnType<typeof answer>;
+    try {
+      found = request.method === "GET" ? answer(request.url!) : undefined;
+    } catch {
+      // The handler fails as well, and sends an error response.
+    }
+    if (found === undefined) return pass(request, response);
+    if (!(found instanceof Promise)) return send(response, found);
+    found.then((it) => send(response, it), () => pass(request, response));
+  };
+}
+
+function send(response: ServerResponse, { status, headers, body }: PlainResponse): void {
+  const bytes = Buffer.byteLength(body);
+  response.writeHead(status, { ...headers, "content-length": bytes }).end(body);
+}
+
 /**
  * Tracks the connections of a server and their unanswered requests. Node's `close` waits for
  * connections without a complete request, so those are closed here.
@@ -48,16 +85,27 @@ async function serve(handler: RequestHandler, options: ServeOptions): Promise<Ht
 class Connections {
   readonly #server: Server;
   readonly #pending = new Map<Socket, Set<ServerResponse>>();
+  /** Shared by all responses: a function for each would cost more than the rest of this class. */
+  readonly #removeClosed: (this: ServerResponse) => void;
   #closing = false;
 
   constructor(server: Server) {
     this.#server = server;
+    const remove = (response: ServerResponse) => this.#remove(response);
+    this.#removeClosed = function () {
+      remove(this);
+    };
     server.on("connection", (socket) => {
       this.#pending.set(socket, new Set());
       socket.once("close", () => this.#pending.delete(socket));
     });
-    // Runs before the handler, because `connection: close` must be set before the headers are sent.
-    server.prependListener("request", ({ socket }, response) => this.#add(socket, response));
+  }
+
+  /** Adds a request. Call it before the headers are sent, because it may set `connection: close`. */
+  add(socket: Socket, response: ServerResponse): void {
+    this.#pending.get(socket)?.add(response);
+    if (this.#closing) announceEnd(response);
+    response.on("close", this.#removeClosed);
   }
 
   async close(signal: AbortSignal): Promise<void> {
@@ -74,14 +122,11 @@ class Connections {
     signal.removeEventListener("abort", cutOff);
   }
 
-  #add(socket: Socket, response: ServerResponse): void {
+  #remove(response: ServerResponse): void {
+    const { socket } = response.req;
     const responses = this.#pending.get(socket);
-    responses?.add(response);
-    if (this.#closing) announceEnd(response);
-    response.once("close", () => {
-      responses?.delete(response);
-      if (this.#closing && responses?.size === 0) socket.end();
-    });
+    responses?.delete(response);
+    if (this.#closing && responses?.size === 0) socket.end();
   }
 }
 

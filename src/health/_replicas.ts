@@ -5,6 +5,7 @@ import type { Log } from "../log.ts";
 import { CachedQuery, type CachedQueryOptions } from "./_cached_query.ts";
 import type { HealthOptions } from "./health_options.ts";
 import type { ProcessStatus, ReplicaStatus, Status } from "./status.ts";
+import { statusFields } from "./status_check.ts";
 
 /** How long the answer of a replica is fresh. */
 const FRESH_MS = 2_000;
@@ -151,7 +152,7 @@ async function limitedText(response: Response): Promise<string> {
 function answerOf(text: string): Answer {
   let status: Partial<Status>;
   try {
-    status = Object(JSON.parse(text));
+    status = statusFields(JSON.parse(text));
   } catch {
     status = {};
   }

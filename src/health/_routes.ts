@@ -1,11 +1,10 @@
 import type { Hono as HonoApp } from "hono";
 import type { bearerAuth } from "hono/bearer-auth";
 import { checkInterval } from "../_checks.ts";
-import { settlesWithin } from "../_promises.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { safeLog } from "../library_log.ts";
-import type { HealthSnapshot } from "../lifecycle/health_snapshot.ts";
 import type { Log } from "../log.ts";
+import type { ServeOptions } from "../runtime.ts";
 import { Broadcast } from "./_broadcast.ts";
 import { HistoryRecorder } from "./_history.ts";
 import { addMessageRoutes } from "./_message_routes.ts";
@@ -16,6 +15,7 @@ import {
   SOURCE_TIMEOUT_MS,
   sourceMetrics,
 } from "./_metrics.ts";
+import { makeProbes, NO_STORE } from "./_probes.ts";
 import { StatusSource } from "./_status_source.ts";
 import { checkToken, type HealthOptions, type Inspectable } from "./health_options.ts";
 
@@ -27,8 +27,6 @@ export interface HonoPackage {
 
 /** The default of {@linkcode HealthOptions.checkTimeoutMs}. */
 const CHECK_TIMEOUT_MS = 1_000;
-
-const NO_STORE = { "cache-control": "no-store" };
 
 /** Proxies must not cache, buffer or compress events. */
 const STREAM_HEADERS = {
@@ -44,6 +42,13 @@ const PAGE_HEADERS = {
   "x-content-type-options": "nosniff",
 };
 
+/** What {@linkcode healthRoutes} returns. */
+interface HealthRoutes {
+  readonly app: HonoApp;
+  readonly answer: NonNullable<ServeOptions["answer"]>;
+  readonly close: () => void;
+}
+
 /** What the routes share: the options with their defaults. */
 interface Config {
   readonly group: Inspectable;
@@ -53,38 +58,31 @@ interface Config {
   readonly log: Log;
 }
 
-/** Returns the app, and `close`, which ends its event streams and its timers. `hosted` says that its server calls it. */
+/**
+ * Returns the app, `answer`, which answers probes as the app does, and `close`, which ends its event streams and its
+ * timers. `hosted` is true if its server calls it.
+ */
 export function healthRoutes(
   { Hono, bearerAuth }: HonoPackage,
   group: Inspectable,
   options: HealthOptions,
   hosted: boolean,
-): { readonly app: HonoApp; readonly close: () => void } {
-  const { checks = {}, token, clock = systemClock } = options;
+): HealthRoutes {
+  const { token, clock = systemClock } = options;
   const log = safeLog(options.log);
   const timeoutMs = checkInterval("checkTimeoutMs", options.checkTimeoutMs ?? CHECK_TIMEOUT_MS);
   const source = new StatusSource(group, options, timeoutMs);
   const events = new Broadcast(group, source, { hosted, clock, log });
   const recorder = new HistoryRecorder(group, source, { clock, log });
+  const probes = makeProbes(group, options.checks, { timeoutMs, clock, log });
   const app: HonoApp = new Hono();
 
-  app.get("/health/live", ({ req }) => {
-    return checksResponse(liveChecks(group.health()), req.query("verbose"));
-  });
-
-  app.get("/health/ready", async ({ req }) => {
-    const verbose = req.query("verbose");
-    const own = readyChecks(group.health());
-    // The checks of the options cannot change the answer when the group itself is not ready.
-    const others = own.every(({ ok }) => ok) || verbose !== undefined
-      ? await Promise.all(
-        Object.entries(checks).map(([name, check]) => {
-          return callCheck(name, check, { timeoutMs, clock, log });
-        }),
-      )
-      : [];
-    return checksResponse([...own, ...others], verbose);
-  });
+  for (const [path, probe] of probes) {
+    app.get(path, async ({ req }) => {
+      const { body, ...init } = await probe(req.query("verbose") !== undefined);
+      return new Response(body, init);
+    });
+  }
 
   app.get("/metrics", async () => {
     const [ofMailboxes, ofSources] = await Promise.all([
@@ -128,7 +126,9 @@ export function healthRoutes(
     recorder.close();
     events.close();
   };
-  return { app, close };
+  // The routes without a query.
+  const answer = (target: string) => probes.get(target)?.(false);
+  return { app, answer, close };
 }
 
 /** Adds the routes that need the token. */
@@ -153,61 +153,4 @@ function addControls(
     mailbox: (name) => source.mailbox(name),
     ...{ timeoutMs, clock, log },
   });
-}
-
-/** The result of one check. The reason is public; the error goes only to the log. */
-interface CheckResult {
-  readonly name: string;
-  readonly ok: boolean;
-  readonly why?: string;
-}
-
-function readyChecks({ phase, paused, loops }: HealthSnapshot): readonly CheckResult[] {
-  return [
-    result("phase", phase === "running" && !paused, paused ? "paused" : phase),
-    ...loops.map(({ name, ready, state }) => {
-      return result(`loop ${name}`, ready || state === "failed", `${state}, not ready`);
-    }),
-  ];
-}
-
-function liveChecks({ live, loops }: HealthSnapshot): readonly CheckResult[] {
-  const ages = loops.map(({ name, heartbeatAgeMs = 0 }) => `${name} ${heartbeatAgeMs} ms`);
-  return [result("heartbeats", live, `last heartbeats: ${ages.join(", ")}`)];
-}
-
-async function callCheck(
-  name: string,
-  check: NonNullable<HealthOptions["checks"]>[string],
-  { timeoutMs, clock, log }: Pick<Config, "timeoutMs" | "clock" | "log">,
-): Promise<CheckResult> {
-  const abort = new AbortController();
-  let why: string | undefined;
-  const done = Promise.resolve().then(() => check({ signal: abort.signal })).then((answer) => {
-    if (answer === false) why = "failed";
-  }, (error) => {
-    why = "failed";
-    if (!abort.signal.aborted) log.warn("health check failed", { check: name, error });
-  });
-  if (!await settlesWithin(done, timeoutMs, clock)) {
-    abort.abort();
-    log.warn("health check timed out", { check: name, timeoutMs });
-    why = `no answer within ${timeoutMs} ms`;
-  }
-  return result(name, why === undefined, why ?? "");
-}
-
-function result(name: string, ok: boolean, why: string): CheckResult {
-  return ok ? { name, ok } : { name, ok, why };
-}
-
-function checksResponse(results: readonly CheckResult[], verbose: string | undefined): Response {
-  const healthy = results.every(({ ok }) => ok);
-  const status = healthy ? 200 : 503;
-  if (verbose === undefined) {
-    const body = { status: healthy ? "healthy" : "unhealthy" };
-    return Response.json(body, { status, headers: NO_STORE });
-  }
-  const lines = results.map(({ name, ok, why }) => ok ? `ok ${name}` : `FAILED ${name}: ${why}`);
-  return new Response(`${lines.join("\n")}\n`, { status, headers: NO_STORE });
 }

@@ -170,13 +170,15 @@ export class StatusSource {
   }
 
   #loop(health: LoopHealth, loop: Runnable | undefined): LoopStatus {
-    const { counts, mailbox, messagesInFlight: messages, cron } = (loop ?? {}) as CronRunnable;
+    const { ahead, counts, mailbox, messagesInFlight: messages, cron } =
+      (loop ?? {}) as CronRunnable;
     const leases = leaseCounters(loop);
     const perSecond = counts && this.#rates.perSecond(health.name, counts.acknowledged);
     return {
       ...health,
       work: health.inFlight > 0 ? oldest(loop?.inFlight ?? []) : [],
       ...(messages && { messages }),
+      ...(ahead && { ahead }),
       ...(counts && { counts }),
       ...(perSecond !== undefined && { perSecond }),
       ...(leases && { leases: { ...leases } }),

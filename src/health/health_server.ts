@@ -1,7 +1,7 @@
 import { onAbort } from "../_promises.ts";
 import { systemClock } from "../clock.ts";
 import { errorText, missingPackages } from "../errors.ts";
-import type { HttpServer, RequestHandler, Runtime } from "../runtime.ts";
+import type { HttpServer, RequestHandler, Runtime, ServeOptions } from "../runtime.ts";
 import { healthRoutes, type HonoPackage } from "./_routes.ts";
 import type { HealthOptions, Inspectable } from "./health_options.ts";
 
@@ -38,8 +38,8 @@ export async function serveHealth(
   address: { readonly port: number; readonly hostname: string },
   options: HealthOptions,
 ): Promise<(context: { readonly signal: AbortSignal }) => Promise<void>> {
-  const { app, close } = healthRoutes(hono, group, options, true);
-  const server = await listen(runtime, address, (request) => app.fetch(request));
+  const { app, answer, close } = healthRoutes(hono, group, options, true);
+  const server = await listen(runtime, { ...address, answer }, (request) => app.fetch(request));
   const { clock = systemClock } = options;
   return async ({ signal }) => {
     close();
@@ -57,7 +57,7 @@ export async function serveHealth(
 
 async function listen(
   { name, serve }: Runtime,
-  address: { readonly port: number; readonly hostname: string },
+  options: ServeOptions,
   handler: RequestHandler,
 ): Promise<HttpServer> {
   if (serve === undefined) {
@@ -66,9 +66,9 @@ async function listen(
     );
   }
   try {
-    return await serve(handler, address);
+    return await serve(handler, options);
   } catch (error) {
-    const { hostname, port } = address;
+    const { hostname, port } = options;
     const text = `Cannot listen on ${hostname}:${port}: ${errorText(error)}. Check healthPort.`;
     throw new Error(text, { cause: error });
   }

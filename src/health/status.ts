@@ -9,7 +9,12 @@
 import type { CronStatus } from "../cron/slot.ts";
 import type { LeaseCounters } from "../lease/lease_extender.ts";
 import type { HealthSnapshot, LoopHealth } from "../lifecycle/health_snapshot.ts";
-import type { InFlight, MessageCounts, MessageInFlight } from "../lifecycle/runnable.ts";
+import type {
+  InFlight,
+  MessageCounts,
+  MessageInFlight,
+  MessagesAhead,
+} from "../lifecycle/runnable.ts";
 import type { MailboxStats } from "../mailbox/mailbox.ts";
 
 /** The status of one loop. */
@@ -21,6 +26,8 @@ export interface LoopStatus extends LoopHealth {
    * longest-running first.
    */
   readonly messages?: readonly MessageInFlight[];
+  /** The messages that wait for a handler, if the loop receives messages ahead. */
+  readonly ahead?: MessagesAhead;
   /** The counts of its messages by outcome, where it has any. */
   readonly counts?: MessageCounts;
   /** Acknowledged messages per second, over the last few seconds. */

@@ -54,6 +54,39 @@ describe(`a server on ${runtimeName}`, () => {
     await server.close({ signal: never });
   });
 
+  it("takes an answer before its handler is called", {
+    skip: runtimeName !== "node" && "a handler costs about the same here",
+  }, async () => {
+    const plain = { status: 201, headers: { "x-tea": "green" }, body: "tea 🍵" };
+    const answers: Readonly<Record<string, () => typeof plain | Promise<typeof plain>>> = {
+      "/now": () => plain,
+      "/later": () => Promise.resolve(plain),
+      "/throws": () => {
+        throw new Error("away");
+      },
+      "/rejects": () => Promise.reject(new Error("away")),
+    };
+    const server = await serve!(() => new Response("from the handler"), {
+      ...{ port: 0, hostname: "127.0.0.1" },
+      answer: (target) => answers[target]?.(),
+    });
+    const ask = async (target: string, init: RequestInit = {}) => {
+      const answer = await fetch(`http://127.0.0.1:${server.port}${target}`, init);
+      const { status, headers } = answer;
+      return [status, headers.get("x-tea"), headers.get("content-length"), await answer.text()];
+    };
+    const handled = [200, null, "16", "from the handler"];
+    for (const target of ["/now", "/later"]) {
+      assertEquals(await ask(target), [201, "green", "8", "tea 🍵"], target);
+      assertEquals(await ask(`${target}?`), handled);
+      assertEquals(await ask(target, { method: "POST", body: "x".repeat(100_000) }), handled);
+    }
+    for (const target of ["/throws", "/rejects", "/other"]) {
+      assertEquals(await ask(target), handled, target);
+    }
+    await server.close({ signal: never });
+  });
+
   it("rejects when its port is in use", async () => {
     const first = await start(() => new Response());
     const { port, hostname } = first;

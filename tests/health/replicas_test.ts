@@ -79,7 +79,9 @@ async function replicasOf(
   return replicas ?? [];
 }
 
-const SUMMARY = JSON.stringify({ phase: "running", totals: { loops: 1 } });
+const COUNTS = { acknowledged: 0, nacked: 0, deadLettered: 0 };
+const TOTALS = { loops: 1, ready: 1, inFlight: 0, oldestMs: 0, counts: COUNTS };
+const SUMMARY = JSON.stringify({ phase: "running", totals: TOTALS });
 
 describe("the replicas in the status", () => {
   it("each process shows the others, and not itself", async () => {

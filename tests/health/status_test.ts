@@ -78,6 +78,7 @@ describe("the status of a group", () => {
     const { loops: _, ...health } = fixture.group.health();
     assertEquals({ ...group, ...health }, group, "it contains the snapshot");
     assertEquals([group.at, group.controls], [fixture.clock.now(), true]);
+    assertEquals(loop!.ahead, { most: 0, waiting: 0 }, "received ahead");
     assertEquals(loop?.work, [{ id: "tea", ageMs: 2_000 }]);
     assertEquals([loop?.mailbox, loop?.counts?.received, loop?.inFlight], ["jobs", 1, 1]);
     assertEquals(loop?.leases, { attempts: 0, failures: 0, losses: 0, withheld: 0 });
