@@ -19,7 +19,7 @@ export interface RunFlags {
   readonly mailbox?: string;
   readonly name?: string;
   readonly concurrency?: number;
-  readonly prefetch?: number;
+  readonly prefetch?: number | "auto";
   readonly maxDeliveries?: number;
   readonly visibilityTimeout?: number;
   readonly maxIterations?: number;
@@ -56,8 +56,8 @@ export function addRunOptions(command: Command): Command {
   add("--concurrency <count>", "messages handled at a time (default: 1)", parseCount(1, 1_000));
   add(
     "--prefetch <count>",
-    "messages received ahead and released on shutdown (default: 0)",
-    parseCount(0, 1_000),
+    "messages received ahead and released on shutdown (default: auto, up to 20 ms of work)",
+    parsePrefetch,
   );
   add(
     "--max-deliveries <count>",
@@ -84,6 +84,10 @@ export function addRunOptions(command: Command): Command {
   add("--health-host <host>", "address to listen on (default: 0.0.0.0)");
   add("--token <token>", "token for control over HTTP; prefer the environment variable");
   return command;
+}
+
+function parsePrefetch(text: string): number | "auto" {
+  return text === "auto" ? text : parseCount(0, 1_000)(text);
 }
 
 /** Corrects boolean flags: commander takes their variables as true whatever the value. */

@@ -3,7 +3,7 @@ import { type Clock, nextTurn } from "./clock.ts";
 /** How long timers, signals and I/O wait at most for work that never waits for I/O itself. */
 const MAX_TURN_MS = 5;
 
-/** The same limit as a number of steps, for clocks that stand still or step back. */
+/** The same limit as a number of steps, for clocks that stand still. */
 const MAX_STEPS = 1_000;
 
 /** One instance per clock, so that the limit holds for all loops together. */
@@ -31,18 +31,26 @@ export class EventLoopYield {
     this.#clock = clock;
   }
 
-  /** Returns undefined while the current turn may go on, otherwise a promise for the next turn. */
-  next(): Promise<void> | undefined {
+  /** Resolves at the end of the current turn. */
+  end(): Promise<void> {
     if (this.#over === undefined) {
-      this.#beganAt = this.#clock.now();
+      this.#beganAt = this.#clock.monotonic();
       this.#steps = 0;
       this.#over = nextTurn(this.#clock).then(() => void (this.#over = undefined));
+    }
+    return this.#over;
+  }
+
+  /**
+   * Returns undefined while the current turn may go on, otherwise a promise for the next turn. Pass the time of the
+   * monotonic clock if it has just been read.
+   */
+  next(now: number = this.#clock.monotonic()): Promise<void> | undefined {
+    if (this.#over === undefined) {
+      this.end();
       return undefined;
     }
-    // The wall clock is cheaper to read than the monotonic one; MAX_STEPS bounds the turn if it steps.
-    if (++this.#steps < MAX_STEPS && this.#clock.now() - this.#beganAt < MAX_TURN_MS) {
-      return undefined;
-    }
+    if (++this.#steps < MAX_STEPS && now - this.#beganAt < MAX_TURN_MS) return undefined;
     return this.#over;
   }
 }

@@ -30,6 +30,30 @@ export async function settlesWithin(
   }
 }
 
+/** The pauses before a call is repeated, in milliseconds. They double. */
+const REPEAT_MS = { first: 50, longest: 1_000 };
+
+/**
+ * Repeats a call until it resolves or `signal` aborts. The call must be idempotent, because a failed call may have
+ * taken effect. Resolves with undefined if the last call before the abort failed.
+ */
+export async function untilAnswered<T>(
+  call: () => T | Promise<T>,
+  clock: Clock,
+  signal: AbortSignal,
+  onFailure: (error: unknown) => void,
+): Promise<T | undefined> {
+  for (let ms = REPEAT_MS.first;; ms = Math.min(2 * ms, REPEAT_MS.longest)) {
+    try {
+      return await call();
+    } catch (error) {
+      onFailure(error);
+    }
+    await clock.sleep(ms, { signal }).catch(() => {}); // aborted
+    if (signal.aborted) return undefined;
+  }
+}
+
 /** Calls `call`, and passes to `onError` what it throws or rejects with. */
 export function contain(call: () => unknown, onError: (error: unknown) => void): void {
   try {

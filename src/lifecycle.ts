@@ -24,6 +24,7 @@ export type {
   EventLoopWatchOptions,
   HttpServer,
   ModuleThread,
+  PlainResponse,
   ProcessIdentity,
   RequestHandler,
   Runtime,
@@ -51,7 +52,7 @@ export type {
   RunEnd,
   StopProgress,
 } from "./lifecycle/health_snapshot.ts";
-export type { InFlight, MessageInFlight } from "./lifecycle/runnable.ts";
+export type { InFlight, MessageInFlight, MessagesAhead } from "./lifecycle/runnable.ts";
 export type {
   InstallOptions,
   SecondSignal,

@@ -77,12 +77,28 @@ export interface ModuleThread {
 /** Answers a request, as `app.fetch` of Hono does. */
 export type RequestHandler = (request: Request) => Response | Promise<Response>;
 
+/** A response as plain values. */
+export interface PlainResponse {
+  /** The status code. */
+  readonly status: number;
+  /** The headers by name. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The whole body. */
+  readonly body: string;
+}
+
 /** Where a server listens. */
 export interface ServeOptions {
   /** The port; 0 for any free one. */
   readonly port: number;
   /** The host name or address of the interface; `0.0.0.0` for all. */
   readonly hostname: string;
+  /**
+   * Answers frequent GET requests in place of the handler, on runtimes where a `Request` and a `Response` cost more
+   * than the rest. `target` is the request target, such as `/health/ready`. Returns undefined for a request that the
+   * handler must answer. The handler must also answer all other requests, because a runtime may ignore this option.
+   */
+  readonly answer?: (target: string) => PlainResponse | Promise<PlainResponse> | undefined;
 }
 
 /** A listening server. */

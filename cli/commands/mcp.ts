@@ -10,7 +10,7 @@ import { messageOf, toCliError, usageError } from "../_errors.ts";
 import { interruption, type Io } from "../_io.ts";
 import { MAILBOXES, mailboxName } from "../_mailbox.ts";
 import { examples } from "../_options.ts";
-import { type Tool, type ToolContext, TOOLS } from "../mcp/tools.ts";
+import { argumentsSchema, type Tool, type ToolContext, TOOLS } from "../mcp/tools.ts";
 
 /** The official SDK, an optional package. A variable, because JSR would make a literal a dependency. */
 const MODULE: string = "@modelcontextprotocol/server";
@@ -147,19 +147,10 @@ async function load(): Promise<{ readonly sdk: Sdk; readonly stdio: Stdio }> {
   }
 }
 
-/** Describes a tool. Its argument `mailbox` may be left out where there is one mailbox. */
-function config(tool: Tool, { mailboxes }: ToolContext, { fromJsonSchema }: Sdk): object {
-  const names = [...mailboxes.keys()];
-  const mailbox = { type: "string", enum: names, description: "The name of the mailbox." };
-  const required = [...(names.length > 1 ? ["mailbox"] : []), ...(tool.required ?? [])];
+function config(tool: Tool, context: ToolContext, { fromJsonSchema }: Sdk): object {
   return {
     description: tool.description,
-    inputSchema: fromJsonSchema({
-      type: "object",
-      properties: { mailbox, ...tool.properties },
-      required,
-      additionalProperties: false,
-    }),
+    inputSchema: fromJsonSchema(argumentsSchema(tool, context)),
     annotations: {
       readOnlyHint: !tool.changes,
       // None of them deletes a message.

@@ -162,10 +162,12 @@ function loopTable({ loops }: StatusAnswer): Table {
   const restarts = loops.some((it) => it.restarts > 0);
   const mailboxes = loops.some(({ mailbox }) => mailbox !== undefined);
   const counts = loops.some((it) => it.counts !== undefined);
+  const ahead = loops.some((it) => (it.ahead?.waiting ?? 0) > 0);
   const only = (wanted: boolean, ...cells: string[]) => wanted ? cells : [];
   return {
     columns: [
       ...["LOOP", "STATE", "READY", "IN FLIGHT", "OLDEST"],
+      ...only(ahead, "WAITING"),
       ...only(counts, "ACKNOWLEDGED", "FAILED"),
       ...only(rates, "PER SECOND"),
       ...only(restarts, "RESTARTS"),
@@ -177,6 +179,7 @@ function loopTable({ loops }: StatusAnswer): Table {
       loop.ready ? "yes" : "no",
       `${loop.inFlight}`,
       loop.inFlight > 0 ? ageText(loop.oldestMs) : "",
+      ...only(ahead, `${loop.ahead?.waiting ?? ""}`),
       ...only(
         counts,
         `${loop.counts?.acknowledged ?? ""}`,

@@ -134,7 +134,7 @@ export interface Settings {
   /** The timeout of the loop's own stop. */
   readonly ownTimeoutMs?: number;
   readonly concurrency?: number;
-  readonly prefetch?: number;
+  readonly prefetch?: number | "auto";
   /** The failures after which a message is dead-lettered; `false` for none. */
   readonly maxDeliveries?: number | false;
   /** How long the engine must remember the ids of messages. */

@@ -80,9 +80,13 @@ export function checkLease(settings: Settings): readonly Finding[] {
 
 /** Tells how many messages a loop holds, and checks those that it receives ahead. */
 export function checkConcurrency(settings: Settings): readonly Finding[] {
-  const { concurrency, prefetch = 0, leases, processingTimeMs, visibilityTimeoutMs } = settings;
+  const { concurrency, prefetch = "auto", leases, processingTimeMs, visibilityTimeoutMs } =
+    settings;
   if (concurrency === undefined) return [];
-  const found = `${concurrency} at a time, ${prefetch} received ahead`;
+  const found = `${concurrency} at a time, ` +
+    (prefetch === "auto" ? "up to 20 ms of work received ahead" : `${prefetch} received ahead`);
+  // With "auto", the loop releases messages that have waited 100 ms.
+  if (prefetch === "auto") return [ok("concurrency", found)];
   // The last message that was received ahead waits for all handlers before it.
   const waitMs = processingTimeMs === undefined
     ? 0

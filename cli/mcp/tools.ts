@@ -169,6 +169,18 @@ export const TOOLS: readonly Tool[] = [
   },
 ];
 
+/** Returns the JSON schema of the arguments of a tool. `mailbox` is optional if there is only one mailbox. */
+export function argumentsSchema(tool: Tool, { mailboxes }: ToolContext): object {
+  const names = [...mailboxes.keys()];
+  const mailbox = { type: "string", enum: names, description: "The name of the mailbox." };
+  return {
+    type: "object",
+    properties: { mailbox, ...tool.properties },
+    required: [...(names.length > 1 ? ["mailbox"] : []), ...(tool.required ?? [])],
+    additionalProperties: false,
+  };
+}
+
 /** Opens the mailbox with this name for one call. Only `send` may create it. */
 function use<T>(
   { mailboxes }: ToolContext,

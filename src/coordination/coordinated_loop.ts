@@ -69,6 +69,11 @@ export class CoordinatedLoop extends BaseLoop {
     return this.#inner.inFlight ?? [];
   }
 
+  /** The messages that wait for a handler of the member's own loop. */
+  get ahead(): Runnable["ahead"] {
+    return this.#inner.ahead;
+  }
+
   /** How far the messages of the member's own loop are. */
   get messagesInFlight(): Runnable["messagesInFlight"] {
     return this.#inner.messagesInFlight;

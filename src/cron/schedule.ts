@@ -56,7 +56,8 @@ export class Schedule {
       throw new TypeError(`Invalid schedule: ${hint}, got ${show(pattern)}`);
     }
     try {
-      return new Cron(pattern, { timezone });
+      // An offset needs no `Intl`, which takes 15 times as long.
+      return new Cron(pattern, timezone === "UTC" ? { utcOffset: 0 } : { timezone });
     } catch (error) {
       const reason = error instanceof Error ? error.message.replace(/^CronPattern: /, "") : error;
       throw new TypeError(`Invalid schedule ${show(pattern)}: ${reason}; ${hint}`, {
@@ -68,6 +69,7 @@ export class Schedule {
 
 /** Returns the name of a time zone that the runtime knows. */
 function checkTimezone(timezone: string): string {
+  if (timezone === "UTC") return timezone;
   try {
     if (typeof timezone === "string" && timezone !== "") {
       new Intl.DateTimeFormat("en", { timeZone: timezone });

@@ -1,4 +1,4 @@
-import type { HeapItem } from "../_heap.ts";
+import type { DueGroup, DueItem } from "../_due_queue.ts";
 import type { Clock } from "../clock.ts";
 import { leaseLost, type LeaseLostError } from "../errors.ts";
 import type { Log } from "../log.ts";
@@ -22,9 +22,11 @@ export interface LeaseScope {
   readonly onLost: ((message: Message<unknown>, error: LeaseLostError) => void) | undefined;
 }
 
-/** Messages of our own engines carry this mark; a set of all leased messages would cost too much. */
+/** Messages of our own engines carry a mark; a set of all leased messages would cost too much. */
 interface Leasable {
   leased: boolean;
+  /** How long it has been leased already, in milliseconds. */
+  readonly openingMs: number;
 }
 
 /**
@@ -35,15 +37,17 @@ interface Leasable {
  *   └── the receipt handle expired ──▶ lost
  * ```
  */
-export class ActiveLease implements HeapItem {
+export class ActiveLease implements DueItem {
   place = -1;
-  /** When the next extension is due, by the monotonic clock. */
-  at = 0;
+  /** Set while an extension is due later, by the monotonic clock. */
+  due: DueGroup<this> | undefined;
   /** Its slot in the table of the lease thread; -1 when it has none. */
   slot = -1;
   /** The running extension. */
   extending: Promise<void> | undefined;
   lastBeat: number;
+  /** When it began. */
+  readonly since: number;
   readonly message: Message<unknown>;
   readonly scope: LeaseScope;
   /** Set where another thread extends it, too. */
@@ -57,13 +61,19 @@ export class ActiveLease implements HeapItem {
   #abort: AbortController | undefined;
   #marked = false;
 
-  constructor(message: Message<unknown>, scope: LeaseScope, group: LeaseGroup | undefined) {
+  constructor(
+    message: Message<unknown>,
+    scope: LeaseScope,
+    group: LeaseGroup | undefined,
+    now: number,
+  ) {
     this.message = message;
     this.scope = scope;
     this.group = group;
-    this.lastBeat = scope.clock.monotonic();
+    this.lastBeat = now;
+    this.since = this.lastBeat - (isLeasable(message) ? message.openingMs : 0);
     const lastsMs = scope.visibilityTimeoutMs ?? Infinity;
-    this.#endsAt = group === undefined ? this.lastBeat + lastsMs : Infinity;
+    this.#endsAt = group === undefined ? this.since + lastsMs : Infinity;
   }
 
   get active(): boolean {

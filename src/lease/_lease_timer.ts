@@ -1,4 +1,4 @@
-import { Heap } from "../_heap.ts";
+import { DueQueue } from "../_due_queue.ts";
 import type { Cancel, Clock } from "../clock.ts";
 import { isMailboxError } from "../mailbox/errors.ts";
 import { MAX_BATCH } from "../mailbox/mailbox.ts";
@@ -13,7 +13,7 @@ const RETRY_SHARE = 0.25;
 /** Extends leases when they are due, with one timer per process and one call per mailbox. */
 export class LeaseTimer {
   readonly #clock: Clock;
-  readonly #heap = new Heap<ActiveLease>((a, b) => a.at < b.at);
+  readonly #due = new DueQueue<ActiveLease>();
   #users = 0;
   #cancelTimer: Cancel | undefined;
   #timerAt = Infinity;
@@ -39,21 +39,20 @@ export class LeaseTimer {
 
   add(lease: ActiveLease): void {
     lease.begin();
-    this.#schedule(lease, lease.lastBeat + lease.scope.terms.intervalMs);
+    this.#schedule(lease, lease.since + lease.scope.terms.intervalMs);
     if (lease.group !== undefined) lease.slot = lease.group.add(lease.message.receiptHandle);
   }
 
   /** Leaves the timer armed: leases come and go more often than it fires. */
   remove(lease: ActiveLease): void {
-    if (lease.place >= 0) this.#heap.remove(lease);
+    if (lease.due !== undefined) this.#due.remove(lease);
     lease.group?.remove(lease.slot);
     lease.slot = -1;
     if (this.#users === 0) this.#disarm();
   }
 
   #schedule(lease: ActiveLease, at: number): void {
-    lease.at = at;
-    this.#heap.push(lease);
+    this.#due.add(lease, at);
     if (at < this.#timerAt) this.#arm(at);
   }
 
@@ -67,17 +66,18 @@ export class LeaseTimer {
   }
 
   #disarm(): void {
-    if (this.#heap.size === 0) this.#arm(Infinity);
+    if (this.#due.size === 0) this.#arm(Infinity);
   }
 
   #fire(): void {
     const now = this.#clock.monotonic();
     const due: ActiveLease[] = [];
-    for (let lease = this.#heap.peek(); lease && lease.at - slackMs(lease) <= now;) {
-      due.push(this.#heap.pop()!);
-      lease = this.#heap.peek();
+    for (let [lease] = this.#due.first(); lease; [lease] = this.#due.first()) {
+      if (this.#due.firstAt - slackMs(lease) > now) break;
+      this.#due.remove(lease);
+      due.push(lease);
     }
-    this.#arm(this.#heap.peek()?.at ?? Infinity);
+    this.#arm(this.#due.firstAt);
     if (due.length > 0) this.#extendDue(due, now);
   }
 

@@ -224,10 +224,17 @@ export class Leases {
 
   /**
    * Extends the lease of a message until it is stopped or disposed of. A message that waits for its handler
-   * needs no heartbeats; the first one starts to count.
+   * needs no heartbeats; the first one starts to count. Pass the time of the monotonic clock if it has just been
+   * read.
    */
-  take(message: Message<unknown>, { waits = false }: { readonly waits?: boolean } = {}): Lease {
-    const lease = new ActiveLease(message, this.#scope, this.#group);
+  take(
+    message: Message<unknown>,
+    { waits = false, now = this.#scope.clock.monotonic() }: {
+      readonly waits?: boolean;
+      readonly now?: number;
+    } = {},
+  ): Lease {
+    const lease = new ActiveLease(message, this.#scope, this.#group, now);
     lease.waits = waits;
     if (this.#enabled) this.#scope.timer.add(lease);
     return lease;

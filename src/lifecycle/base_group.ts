@@ -92,13 +92,13 @@ export class BaseGroup implements AsyncDisposable {
 
   /** Returns the current health of the group and its loops. */
   health(): HealthSnapshot {
-    const idle = this.loops.map((loop) => ({ loop, state: "waiting" as const, restarts: 0 }));
     const thresholdMs = this.#config.watchdogThresholdMs || DEFAULT_WATCHDOG_THRESHOLD_MS;
-    const { members = idle, phases = [], stopProgress: stop, end } = this.#run ?? {};
+    const { members, phases = [], stopProgress: stop, end } = this.#run ?? {};
     return healthOf({
       phases: phases.map(({ phase }) => phase),
       paused: this.#paused,
-      ...{ thresholdMs, members, stop, end },
+      members: members ?? this.loops.map((loop) => ({ loop, state: "waiting", restarts: 0 })),
+      ...{ thresholdMs, stop, end },
     });
   }
 

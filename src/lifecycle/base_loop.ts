@@ -118,6 +118,7 @@ export abstract class BaseLoop implements Runnable {
 
   /** The work in flight. */
   get inFlight(): readonly InFlight[] {
+    if (this.#inFlight.size === 0) return [];
     const now = this.clock.monotonic();
     return Array.from(this.#inFlight, ({ id, since }) => ({ id, ageMs: now - since }));
   }

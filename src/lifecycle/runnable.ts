@@ -60,6 +60,14 @@ export interface MessageInFlight {
   readonly steps: readonly string[];
 }
 
+/** The messages that a loop has received ahead of its free handlers. */
+export interface MessagesAhead {
+  /** How many messages may currently wait for a handler. */
+  readonly most: number;
+  /** How many wait. */
+  readonly waiting: number;
+}
+
 /**
  * The counts of the messages of a run by outcome. Every received message ends in exactly one of the other
  * counts, so `received` is their sum once the run has stopped.
@@ -134,6 +142,8 @@ export interface Runnable extends AsyncDisposable {
   readonly inFlight?: readonly InFlight[];
   /** How far the messages are whose handlers run: at most 10, the longest-running first. */
   readonly messagesInFlight?: readonly MessageInFlight[] | undefined;
+  /** The messages that wait for a handler, if the loop receives messages ahead. */
+  readonly ahead?: MessagesAhead | undefined;
   /** The counts of its messages by outcome. */
   readonly counts?: MessageCounts;
   /**

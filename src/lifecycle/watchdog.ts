@@ -32,9 +32,9 @@ export class Heartbeat {
     this.#last = clock.monotonic();
   }
 
-  /** Records a beat: the age is 0 again. */
-  beat(): void {
-    this.#last = this.#clock.monotonic();
+  /** Records a beat, which resets the age to 0. Pass the time of the monotonic clock if it has just been read. */
+  beat(now: number = this.#clock.monotonic()): void {
+    this.#last = now;
   }
 
   /** Keeps the age at 0 for `ms` milliseconds, while the loop waits on purpose. */

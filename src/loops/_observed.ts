@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
+import type { Maybe } from "../mailbox/engine.ts";
 import type { Message } from "../mailbox/mailbox.ts";
 import { messageMetrics, OUTCOME_LABELS } from "../telemetry/metrics.ts";
 import {
@@ -24,11 +25,11 @@ const OUTCOMES = {
 export async function observed<T, R>(
   message: Message<T, R>,
   mailbox: string,
-  handle: () => Promise<Decision>,
+  handle: () => Maybe<Decision>,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): Promise<Decision> {
   let handling: Promise<Decision> | undefined;
-  const work = () => handling ??= handle();
+  const work = () => handling ??= Promise.resolve(handle());
   try {
     const api = await openTelemetry();
     if (api === undefined) return await work();

@@ -1,3 +1,4 @@
+import type { BagItem } from "../_bag.ts";
 import type { Clock } from "../clock.ts";
 import type { Lease, LeaseExtender } from "../lease/lease_extender.ts";
 import type { Work } from "../lifecycle/base_loop.ts";
@@ -8,7 +9,8 @@ import type { DurationHistogram } from "../telemetry/duration_histogram.ts";
 import type { HandlerOptions, MessageContext, OnDeadLetter } from "./handler.ts";
 
 /** A message from its receive until it is settled or lost. */
-export class Item<T, R> implements Work {
+export class Item<T, R> implements Work, BagItem {
+  place = -1;
   readonly message: Message<T, R>;
   readonly lease: Lease;
   readonly since: number;
@@ -16,6 +18,8 @@ export class Item<T, R> implements Work {
   readonly isSuspect: boolean;
   /** `cancel` of the mailbox deleted the message. */
   isCancelled = false;
+  /** True if it has an outcome. After `abandon`, its handler may still run. */
+  isCounted = false;
   /** Set while its handler runs. */
   context: MessageContext | undefined;
   /** When its handler was called, by the monotonic clock. */
@@ -66,11 +70,11 @@ export class SuspectTurn {
 const [MOST_MESSAGES, MOST_STEPS] = [10, 10];
 
 /** Tells how far the longest-running messages are. */
-export function messagesInFlight(
-  items: Iterable<Item<unknown, never>>,
+export function messagesInFlight<T, R>(
+  items: readonly Item<T, R>[],
   now: number,
 ): readonly MessageInFlight[] {
-  return [...items].filter(({ context }) => context !== undefined)
+  return items.filter(({ context }) => context !== undefined)
     .sort((a, b) => a.startedAt - b.startedAt)
     .slice(0, MOST_MESSAGES)
     .map(({ id, message, startedAt }) => {
@@ -86,7 +90,7 @@ export function messagesInFlight(
 }
 
 /** Returns the names of the finished steps in the order of their calls. */
-function finishedSteps(message: Message<unknown, never>): readonly string[] {
+function finishedSteps<T, R>(message: Message<T, R>): readonly string[] {
   try {
     return message.steps.toSorted((a, b) => a.place - b.place).map(({ name }) => name);
   } catch {
@@ -98,7 +102,7 @@ function finishedSteps(message: Message<unknown, never>): readonly string[] {
 export interface RunConfig<T, R> extends HandlerOptions<T, R> {
   readonly mailbox: Mailbox<T, R>;
   readonly concurrency: number;
-  readonly prefetch: number;
+  readonly prefetch: number | "auto";
   readonly visibilityTimeoutMs: number;
   readonly waitTimeMs: number;
   readonly extender: LeaseExtender;
@@ -109,6 +113,4 @@ export interface RunConfig<T, R> extends HandlerOptions<T, R> {
   readonly heartbeat: Heartbeat;
   /** Undefined while the loop may receive; otherwise resolves when it may. */
   readonly admission: (stopping: AbortSignal) => Promise<void> | undefined;
-  readonly track: (work: Work) => void;
-  readonly untrack: (work: Work) => void;
 }

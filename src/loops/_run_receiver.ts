@@ -2,7 +2,7 @@ import { backoffMs } from "../_backoff.ts";
 import type { RunOptions } from "../lifecycle/runnable.ts";
 import type { Message } from "../mailbox/mailbox.ts";
 import type { RunConfig } from "./_run_config.ts";
-import { ENGINE_PAUSE_MS } from "./_settler.ts";
+import { ENGINE_PAUSE_MS } from "./_settling_calls.ts";
 
 /** What a receive of a run brought. */
 export interface ReceivedMessages<T, R> {

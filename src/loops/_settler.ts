@@ -1,19 +1,14 @@
-import { backoffMs } from "../_backoff.ts";
-import type { CancelledError, LeaseLostError } from "../errors.ts";
-import type { MessageCounts } from "../lifecycle/runnable.ts";
-import { isMailboxError } from "../mailbox/errors.ts";
-import type { DeadLetterReason, Message, Settlement } from "../mailbox/mailbox.ts";
+import { Bag } from "../_bag.ts";
+import { EventLoopYield } from "../_event_loop_yield.ts";
+import { type Deferred, deferred } from "../_promises.ts";
+import type { Fifo } from "../_fifo.ts";
+import { CancelledError, type LeaseLostError } from "../errors.ts";
+import type { LoopContext } from "../lifecycle/base_loop.ts";
+import type { InFlight, MessageCounts, MessageInFlight } from "../lifecycle/runnable.ts";
+import type { DeadLetterReason, Message, ReleaseOptions, Settlement } from "../mailbox/mailbox.ts";
 import type { Decision } from "./handler.ts";
-import type { Item, RunConfig } from "./_run_config.ts";
-
-/** The least number of attempts at an engine call before the message is left to its lease. */
-const ATTEMPTS = 5;
-
-/**
- * The pauses between failed calls of the engine. The longest is short, so that work resumes soon after the
- * engine is back; half of it is random, so that many workers do not return at the same moment.
- */
-export const ENGINE_PAUSE_MS = { min: 100, max: 1_000 } as const;
+import { type Item, messagesInFlight, type RunConfig } from "./_run_config.ts";
+import { SettlingCalls } from "./_settling_calls.ts";
 
 /** How a message left the loop. A `lost` message is delivered again when its lease expires. */
 type Outcome = Settlement | "cancelled" | "lost";
@@ -21,16 +16,16 @@ type Outcome = Settlement | "cancelled" | "lost";
 /**
  * Settles the messages of a run, and counts each received message exactly once.
  *
- * Acknowledgements that are requested during a call share the next call. A failed call is tried again. An
- * acknowledgement is tried again for as long as the lease lasts while the engine is unavailable, because the
- * work is done and must not be repeated. An expired receipt handle ends the attempts: the message belongs to
- * another worker.
+ * Acknowledgements that are requested during a call, or in one turn while more messages wait for their
+ * handlers, share the next call.
  */
 export class Settler<T, R> {
   readonly #config: RunConfig<T, R>;
-  readonly #signal: AbortSignal;
-  readonly #onSettled: (item: Item<T, R>) => void;
-  readonly #open = new Set<Item<T, R>>();
+  readonly #calls: SettlingCalls<T, R>;
+  readonly #waiting: Fifo<Item<T, R>>;
+  readonly #onSettled: (items: readonly Item<T, R>[]) => void;
+  readonly #turns: EventLoopYield;
+  readonly #open = new Bag<Item<T, R>>();
   readonly #counts: Record<Outcome, number> = {
     acknowledged: 0,
     released: 0,
@@ -43,26 +38,51 @@ export class Settler<T, R> {
   /** Handled messages that the next call acknowledges. */
   #handled: Item<T, R>[] = [];
   #acknowledging = false;
+  #allSettled: Deferred<void> | undefined;
 
-  /** `signal` aborts shortly before the deadline of a stop: from then on no call waits for the engine. */
+  /**
+   * The `signal` of `context` aborts shortly before the deadline of a stop: from then on no call waits for the engine.
+   * `waiting` has the items whose handlers have not started.
+   */
   constructor(
     config: RunConfig<T, R>,
-    signal: AbortSignal,
-    onSettled: (item: Item<T, R>) => void,
+    context: LoopContext,
+    waiting: Fifo<Item<T, R>>,
+    onSettled: (items: readonly Item<T, R>[]) => void,
   ) {
     this.#config = config;
-    this.#signal = signal;
+    this.#calls = new SettlingCalls(config, context);
+    this.#waiting = waiting;
     this.#onSettled = onSettled;
+    this.#turns = EventLoopYield.of(config.clock);
   }
 
-  /** The items that were received and are not settled. */
-  get open(): ReadonlySet<Item<T, R>> {
+  /** The received items that are neither settled nor lost, including those that `abandon` released. */
+  get open(): Bag<Item<T, R>> {
     return this.#open;
   }
 
   get counts(): MessageCounts {
     const { lost, ...counts } = this.#counts;
-    return { received: this.#received, ...counts, leftToExpire: lost + this.#open.size };
+    const isOpen = this.#open.values().filter(({ isCounted }) => !isCounted);
+    return { received: this.#received, ...counts, leftToExpire: lost + isOpen.length };
+  }
+
+  /** The progress of the messages whose handlers run. */
+  get messagesInFlight(): readonly MessageInFlight[] {
+    return messagesInFlight(this.#open.values(), this.#config.clock.monotonic());
+  }
+
+  /** The open messages, in the order in which they were received. */
+  get inFlight(): readonly InFlight[] {
+    const now = this.#config.clock.monotonic();
+    const items = this.#open.values().toSorted((a, b) => a.since - b.since);
+    return items.map(({ id, since }) => ({ id, ageMs: now - since }));
+  }
+
+  /** Resolves when no message is open. */
+  async allSettled(): Promise<void> {
+    if (this.#open.size > 0) await (this.#allSettled ??= deferred()).promise;
   }
 
   /** How many messages were acknowledged, nacked or dead-lettered. */
@@ -94,18 +114,20 @@ export class Settler<T, R> {
     await lease.stop();
     // The handler, or `abandon`, may be settling the message at this moment.
     if (message.settling !== undefined) await message.settling;
-    if (message.finalized) this.#close(item, message.settlement ?? "acknowledged");
-    else if (lease.lost) this.#close(item, "lost");
-    else if (decision.kind === "acknowledge") this.#acknowledge(item);
-    else this.#close(item, await this.#settleOne(message, decision));
+    let outcome: Outcome;
+    if (message.finalized) outcome = message.settlement ?? "acknowledged";
+    else if (lease.lost) outcome = "lost";
+    else if (decision.kind === "acknowledge") return this.#acknowledge(item);
+    else outcome = await this.#settleOne(message, decision);
+    this.#close([item], () => outcome);
   }
 
   /** Releases messages whose handlers did not start. */
   async releaseUnstarted(items: readonly Item<T, R>[]): Promise<void> {
     if (items.length === 0) return;
     for (const { lease } of items) await lease.stop();
-    await this.#release(items.map(({ message }) => message));
-    for (const item of items) this.#close(item, item.message.finalized ? "released" : "lost");
+    await this.#release(items.map(({ message }) => message), { unstarted: true });
+    this.#close(items, ({ message }) => message.finalized ? "released" : "lost");
   }
 
   /** Pauses the queue for all processes, and releases the messages of this run that have not started. */
@@ -127,13 +149,13 @@ export class Settler<T, R> {
     const options = { countsAttempt: false, delayMs };
     const outcome = await this.#settleOne(item.message, { kind: "nack", options });
     await item.lease.stop(); // afterwards: a lease that expired before would spend the attempt
-    this.#close(item, outcome === "nacked" ? "released" : outcome);
+    this.#close([item], () => outcome === "nacked" ? "released" : outcome);
   }
 
   /** Releases the messages whose handlers still run. Their items end when the handlers do. */
   async abandon(): Promise<void> {
     const isRunning = ({ context, message }: Item<T, R>) => context && !message.finalized;
-    const items = [...this.#open].filter(isRunning);
+    const items = this.#open.values().filter(isRunning);
     for (const { lease } of items) await lease.stop();
     await this.#release(items.map(({ message }) => message));
     for (const item of items) {
@@ -144,21 +166,44 @@ export class Settler<T, R> {
 
   /** Cancels the handler of one message, or all handlers. */
   cancel(reason: CancelledError | LeaseLostError, only?: Message<unknown>): void {
-    for (const { message, context } of this.#open) {
+    for (const { message, context } of [...this.#open.values()]) {
       if (only === undefined || message === only) context?.cancel(reason);
+    }
+  }
+
+  /** Ends the work on a message that the mailbox has deleted. */
+  onCancelled(id: string): void {
+    for (const item of [...this.#open.values()]) {
+      if (item.id !== id || item.isCancelled) continue;
+      item.isCancelled = true;
+      item.lease.stop(); // there is nothing to extend
+      item.context?.cancel(new CancelledError("cancelled", `message ${id}`));
+      if (this.#waiting.remove(item)) this.settle(item, { kind: "release" });
     }
   }
 
   /** Only the first outcome of an item counts. */
   #count(item: Item<T, R>, outcome: Outcome): void {
+    if (item.isCounted) return;
+    item.isCounted = true;
     // The engine refuses to settle a message that it has deleted.
     const isCancelled = outcome === "lost" && item.isCancelled;
-    if (this.#open.delete(item)) this.#counts[isCancelled ? "cancelled" : outcome]++;
+    this.#counts[isCancelled ? "cancelled" : outcome]++;
   }
 
-  #close(item: Item<T, R>, outcome: Outcome): void {
-    this.#count(item, outcome);
-    this.#onSettled(item);
+  #close(
+    items: readonly Item<T, R>[],
+    outcomeOf: (item: Item<T, R>, index: number) => Outcome,
+  ): void {
+    for (let i = 0; i < items.length; i++) {
+      const item = items[i]!;
+      this.#count(item, outcomeOf(item, i));
+      this.#open.delete(item);
+    }
+    this.#onSettled(items);
+    if (this.#open.size > 0) return;
+    this.#allSettled?.resolve();
+    this.#allSettled = undefined;
   }
 
   /** Calls the hook while the message is leased, however long the hook takes. */
@@ -187,17 +232,19 @@ export class Settler<T, R> {
   async #acknowledgeHandled(): Promise<void> {
     const { mailbox } = this.#config;
     while (this.#handled.length > 0) {
+      // Handlers that start and end in the same turn share the call as well.
+      if (this.#waiting.size > 0) await this.#turns.end();
       const items = this.#handled;
       this.#handled = [];
       const messages = items.map(({ message }) => message);
       const settled = mailbox.acknowledgeMany === undefined
         ? await Promise.all(
-          messages.map((it) => this.#try("acknowledge", it, () => it.acknowledge())),
+          messages.map((it) => this.#calls.one("acknowledge", it, () => it.acknowledge())),
         )
-        : await this.#call("acknowledge", messages, () => mailbox.acknowledgeMany!(messages));
-      for (const [i, item] of items.entries()) {
-        this.#close(item, settled[i] ? "acknowledged" : item.message.settlement ?? "lost");
-      }
+        : await this.#calls.many("acknowledge", messages, () => mailbox.acknowledgeMany!(messages));
+      this.#close(items, ({ message }, i) => {
+        return settled[i] ? "acknowledged" : message.settlement ?? "lost";
+      });
     }
     this.#acknowledging = false;
   }
@@ -213,13 +260,13 @@ export class Settler<T, R> {
         return (await this.#release([message]))[0] ? "released" : lost();
       case "nack": {
         const { options } = decision;
-        const isDone = await this.#try("nack", message, () => message.nack(options));
+        const isDone = await this.#calls.one("nack", message, () => message.nack(options));
         return isDone ? message.settlement ?? "nacked" : lost();
       }
       case "deadLetter": {
         const { reason } = decision;
         const deadLetter = () => message.deadLetter(reason);
-        if (!await this.#try("dead-letter", message, deadLetter)) return lost();
+        if (!await this.#calls.one("dead-letter", message, deadLetter)) return lost();
         const { mailbox, log } = this.#config;
         log.error("message dead-lettered", { mailbox: mailbox.name, id: message.id, ...reason });
         return "deadLettered";
@@ -228,57 +275,13 @@ export class Settler<T, R> {
   }
 
   /** Releases messages, in one call where the engine can. Returns for each whether it was released. */
-  #release(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
+  #release(
+    messages: readonly Message<T, R>[],
+    options?: ReleaseOptions,
+  ): Promise<readonly boolean[]> {
     const { mailbox } = this.#config;
     return mailbox.releaseMany === undefined
-      ? Promise.all(messages.map((it) => this.#try("release", it, () => it.release())))
-      : this.#call("release", messages, () => mailbox.releaseMany!(messages));
-  }
-
-  /** Settles one message. Returns false when that failed for good. */
-  async #try(what: string, message: Message<T, R>, call: () => Promise<void>): Promise<boolean> {
-    const [settled = false] = await this.#call(what, [message], async () => {
-      await call();
-      return [true];
-    });
-    return settled;
-  }
-
-  /** Tries a call until it succeeds, the receipt handle has expired, or the attempts end. Never rejects. */
-  async #call(
-    what: string,
-    messages: readonly Message<T, R>[],
-    call: () => Promise<readonly boolean[]>,
-  ): Promise<readonly boolean[]> {
-    const { mailbox, clock, log, visibilityTimeoutMs } = this.#config;
-    // A release or nack that fails happens anyway when the lease expires: a stop need not wait.
-    const endsAt = what === "acknowledge" ? clock.monotonic() + visibilityTimeoutMs : 0;
-    for (let attempt = 1;; attempt++) {
-      try {
-        return await call();
-      } catch (error) {
-        if (isMailboxError(error, "MessageFinalizedError")) return [];
-        const away = isMailboxError(error, "MailboxConnectionError") && !this.#signal.aborted &&
-          clock.monotonic() < endsAt;
-        const stale = isMailboxError(error, "ReceiptHandleExpiredError");
-        const closed = isMailboxError(error, "MailboxClosedError");
-        const last = stale || closed || attempt >= ATTEMPTS && !away;
-        if (last || attempt <= ATTEMPTS) {
-          const next = last ? "reappears when its visibility timeout passes" : "trying again";
-          const ids = messages.map(({ id }) => id);
-          log.warn(`${what} failed`, { mailbox: mailbox.name, ids, attempt, next, error });
-        }
-        if (last || !await this.#pauseAfter(attempt)) return [];
-      }
-    }
-  }
-
-  /** Returns false when no time is left for another attempt. */
-  async #pauseAfter(attempt: number): Promise<boolean> {
-    const { clock, random } = this.#config;
-    const signal = this.#signal;
-    const ms = backoffMs(attempt, ENGINE_PAUSE_MS.min, ENGINE_PAUSE_MS.max, random);
-    const pause = attempt < ATTEMPTS ? clock.sleep(ms) : clock.sleep(ms, { signal });
-    return await pause.then(() => true, () => false);
+      ? Promise.all(messages.map((it) => this.#calls.one("release", it, () => it.release())))
+      : this.#calls.many("release", messages, () => mailbox.releaseMany!(messages, options));
   }
 }

@@ -96,6 +96,7 @@ export class BatchLoop<T, R = unknown> extends MailboxLoop<T, R> {
     super({
       ...others,
       concurrency: maxMessages * concurrency,
+      prefetch: 0, // a batch collects as many messages as its handler takes
       handler: (message, context) => batches.add(message, context),
     });
   }

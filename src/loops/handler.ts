@@ -189,39 +189,70 @@ export interface HandlerOptions<T, R> {
   readonly log: Log;
 }
 
-/** Validates the body, calls the handler, and decides how to settle the message. Never rejects. */
-export async function handle<T, R>(
-  message: Message<T, R>,
+const ACKNOWLEDGE: Decision = { kind: "acknowledge" };
+
+/**
+ * Validates the body, calls the handler, and decides how to settle the message. Never throws. Calls `onDecision`
+ * later with the item, because a promise per decision and a function per item would cost too much.
+ */
+export function handle<T, R, I extends { readonly message: Message<T, R> }>(
+  item: I,
   context: MessageContext,
   options: HandlerOptions<T, R>,
-): Promise<Decision> {
-  const exhausted = options.policy?.beforeWork(message);
-  if (exhausted !== undefined) return deadLetter(exhausted);
+  onDecision: (item: I, decision: Decision) => void,
+): void {
+  const { message } = item;
+  const failed = (error: unknown) => {
+    void afterFailure(message, context, options, error).then((it) => onDecision(item, it));
+  };
   try {
-    let input = message;
-    if (options.schema !== undefined) {
-      const result = await options.schema["~standard"].validate(message.body);
-      if (result.issues !== undefined) {
-        return deadLetter({ reason: "schema", error: describeIssues(result.issues) });
-      }
-      input = withBody(message, result.value);
+    const { schema, policy } = options;
+    const exhausted = policy?.beforeWork(message);
+    if (exhausted !== undefined || schema !== undefined) {
+      const deciding = exhausted === undefined
+        ? handleValid(message, context, options, schema!)
+        : Promise.resolve(deadLetter(exhausted));
+      deciding.then((it) => onDecision(item, it), failed);
+    } else {
+      const handling = Promise.resolve(call(message, context, options));
+      handling.then(() => onDecision(item, ACKNOWLEDGE), failed);
     }
-    const { around, handler } = options;
-    if (around === undefined) await handler(input, context);
-    else await around(input, context, async () => void await handler(input, context));
-    return { kind: "acknowledge" };
   } catch (error) {
-    if (message.settling !== undefined) await message.settling;
-    return afterFailure(message, context, options, error);
+    failed(error);
   }
 }
 
-function afterFailure<T, R>(
+/** Handles a message whose body the schema accepts. Rejects when the handler fails. */
+async function handleValid<T, R>(
+  message: Message<T, R>,
+  context: MessageContext,
+  options: HandlerOptions<T, R>,
+  schema: StandardSchema<T>,
+): Promise<Decision> {
+  const result = await schema["~standard"].validate(message.body);
+  if (result.issues !== undefined) {
+    return deadLetter({ reason: "schema", error: describeIssues(result.issues) });
+  }
+  await call(withBody(message, result.value), context, options);
+  return ACKNOWLEDGE;
+}
+
+function call<T, R>(
+  message: Message<T, R>,
+  context: MessageContext,
+  { around, handler }: HandlerOptions<T, R>,
+): unknown {
+  if (around === undefined) return handler(message, context);
+  return around(message, context, async () => void await handler(message, context));
+}
+
+async function afterFailure<T, R>(
   message: Message<T, R>,
   context: MessageContext,
   { policy, log, maxDelayMs, random, ...defaults }: HandlerOptions<T, R>,
   error: unknown,
-): Decision {
+): Promise<Decision> {
+  if (message.settling !== undefined) await message.settling;
   const { id, deliveryCount: attempt } = message;
   if (message.finalized) {
     log.warn("handler failed after it had settled the message", { id, attempt, error });

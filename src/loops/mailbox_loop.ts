@@ -8,8 +8,10 @@ import {
 } from "../lease/lease_extender.ts";
 import { BaseLoop, type LoopContext, type LoopOptions } from "../lifecycle/base_loop.ts";
 import {
+  type InFlight,
   type MessageCounts,
   type MessageInFlight,
+  type MessagesAhead,
   NO_COUNTS,
   type RunOptions,
 } from "../lifecycle/runnable.ts";
@@ -50,8 +52,12 @@ export interface MailboxLoopOptions<T, R = unknown> extends LoopOptions {
   readonly waitTimeMs?: number;
   /** How many messages are handled at a time, up to 1 000. @default {1} */
   readonly concurrency?: number;
-  /** How many more messages are received ahead. Their leases are extended; a stop releases them. @default {0} */
-  readonly prefetch?: number;
+  /**
+   * How many more messages are received ahead. Their leases are extended, and a stop releases them. `"auto"`
+   * receives as many as the handlers complete in 20 ms, and releases messages that have waited 100 ms: fast handlers
+   * receive large batches ahead, slow ones none. @default {"auto"}
+   */
+  readonly prefetch?: number | "auto";
   /** How leases are extended while messages are handled; `false` switches it off. */
   readonly lease?: LeaseExtender | LeaseExtenderOptions | false;
   /**
@@ -82,7 +88,7 @@ export interface MailboxLoopSettings {
   /** How many messages are handled at a time. */
   readonly concurrency: number;
   /** How many more messages are received ahead. */
-  readonly prefetch: number;
+  readonly prefetch: number | "auto";
   /** How leases are extended. */
   readonly lease: LeaseOptions;
   /** A message that failed this often is dead-lettered; `false`: it is retried for ever. */
@@ -130,6 +136,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
    */
   constructor(options: MailboxLoopOptions<T, R>) {
     const { mailbox, handler, around, lease = {}, deadLetter, onDeadLetter, schema } = options;
+    const { prefetch = "auto" } = options;
     const queue = mailboxName(mailbox);
     super(options.name ?? queue, options);
     if (typeof handler !== "function") {
@@ -158,7 +165,7 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       handler,
       around,
       concurrency: checkCount("concurrency", options.concurrency ?? 1, 1, MAX_BATCH),
-      prefetch: checkCount("prefetch", options.prefetch ?? 0),
+      prefetch: prefetch === "auto" ? prefetch : checkCount("prefetch", prefetch),
       visibilityTimeoutMs: checkDuration(
         "visibilityTimeoutMs",
         visibilityTimeoutMs,
@@ -177,19 +184,27 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
       heartbeat: this.heartbeat,
       log,
       admission: (stopping) => this.paused ? this.admission(stopping) : undefined,
-      track: (work) => this.track(work),
-      untrack: (work) => this.untrack(work),
     };
   }
 
   /** The counts of the messages of this run, or of the last one, by outcome. */
   get counts(): MessageCounts {
-    return this.#current?.counts ?? NO_COUNTS;
+    return this.#current?.settler.counts ?? NO_COUNTS;
   }
 
-  /** How far the messages are whose handlers run: at most 10, the longest-running first. */
+  /** The messages that are not settled. */
+  override get inFlight(): readonly InFlight[] {
+    return this.#current?.settler.inFlight ?? [];
+  }
+
+  /** The progress of the messages whose handlers run: at most 10, the longest-running first. */
   get messagesInFlight(): readonly MessageInFlight[] {
-    return this.#current?.messagesInFlight ?? [];
+    return this.#current?.settler.messagesInFlight ?? [];
+  }
+
+  /** How many messages may currently be received ahead, and how many are waiting. Undefined before the first run. */
+  get ahead(): MessagesAhead | undefined {
+    return this.#current?.ahead;
   }
 
   /** False while messages cannot be received, or the mailbox reports a problem or is not open yet. */
@@ -229,11 +244,12 @@ export class MailboxLoop<T, R = unknown> extends BaseLoop {
     const paused = super.pause();
     this.#current?.endWait();
     await paused;
+    if (!this.callerIsInside) await this.#current?.settler.allSettled();
   }
 
   /** Releases the messages of handlers that still run, because the process is about to end. */
   async abandon(): Promise<void> {
-    await this.#current?.abandon();
+    await this.#current?.settler.abandon();
   }
 
   /** Receives, handles and settles until the stop. */

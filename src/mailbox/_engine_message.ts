@@ -40,6 +40,8 @@ export interface Storage<B> {
 export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Message<T, R> {
   /** Set while a lease extender extends it. */
   leased = false;
+  /** How long it had been leased when its receive returned, in milliseconds. Opening other messages may take long. */
+  openingMs = 0;
   readonly #storage: Storage<B>;
   /** Created on first use: most handlers save no progress. */
   #progress: SavedProgress<B> | undefined;
@@ -61,35 +63,35 @@ export class EngineMessage<T, R, B> extends DeliveredMessage<T, B> implements Me
   }
 
   /**
-   * Settles messages in one call of the engine. Returns for each whether its receipt handle was valid: false
-   * for one that was settled before or is listed twice, which must not block the others. A message that a
-   * transaction acknowledged needs no call.
+   * Settles messages of one mailbox, which are all of this class, in one call of its engine. Returns for each message
+   * whether its receipt handle was valid. A message that was settled before or is listed twice returns false and does
+   * not block the others. A message that a transaction acknowledged needs no call.
    */
   static async settleMany<T, R, B>(
-    messages: readonly EngineMessage<T, R, B>[],
+    received: readonly Message<T, R>[],
     settlement: Settlement,
     call: (deliveries: readonly Delivery<B>[]) => Maybe<readonly boolean[]>,
   ): Promise<readonly boolean[]> {
-    const claimed = messages.map((message) => message.#claim());
-    const isDone = (it: EngineMessage<T, R, B>) =>
-      it.#inTransaction && settlement === "acknowledged";
-    const open = messages.filter((it, i) => claimed[i] && !isDone(it));
+    const messages = received as readonly EngineMessage<T, R, B>[];
+    const open: EngineMessage<T, R, B>[] = [];
+    const known = messages.map((message) => {
+      if (!message.#claim()) return false;
+      if (message.#inTransaction && settlement === "acknowledged") {
+        message.#conclude(settlement);
+        return true;
+      }
+      open.push(message);
+      return undefined; // the engine decides
+    });
     let results: readonly boolean[] = [];
     try {
       const settled = open.length === 0 ? [] : call(open.map(({ delivery }) => delivery));
       results = settled instanceof Promise ? await settled : settled;
     } finally {
-      for (const [i, message] of open.entries()) {
-        message.#conclude(results[i] ? settlement : undefined);
-      }
+      for (let i = 0; i < open.length; i++) open[i]!.#conclude(results[i] ? settlement : undefined);
     }
     let next = 0;
-    return messages.map((message, i) => {
-      if (!claimed[i]) return false;
-      if (!isDone(message)) return results[next++] === true;
-      message.#conclude(settlement);
-      return true;
-    });
+    return known.map((it) => it ?? results[next++] === true);
   }
 
   /** True after a transaction of the caller acknowledged the message. */

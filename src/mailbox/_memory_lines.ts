@@ -1,105 +1,7 @@
-import { Fifo, Heap } from "../_heap.ts";
+import { Heap } from "../_heap.ts";
 import type { Clock } from "../clock.ts";
-import type { Delivery, EngineStats, Entry, MessageState } from "./engine.ts";
-
-/** A stored message. */
-export class Slot<B> {
-  place = -1;
-  /** `blocked` behind the first message of its key, or `hidden` by a delay or a lease. */
-  position: "ready" | "blocked" | "hidden" = "ready";
-  /** When it becomes visible: the end of its delay or of its lease. */
-  dueAt = 0;
-  deliveryCount = 0;
-  releases = 0;
-  leaseExpiries = 0;
-  checkpoint: B | undefined;
-  /** The delivery that can settle it, while it is in flight. */
-  holder: MemoryDelivery<B> | undefined;
-  /** True from the moment in which it takes its place in the line of its key. */
-  joined = false;
-  /** True when it was cancelled while it was ready or blocked. The lines skip it. */
-  gone = false;
-  readonly number: number;
-  readonly enqueuedAt: number;
-  readonly entry: Entry<B>;
-
-  constructor(number: number, enqueuedAt: number, entry: Entry<B>) {
-    this.number = number;
-    this.enqueuedAt = enqueuedAt;
-    this.entry = entry;
-    this.checkpoint = entry.checkpoint;
-  }
-
-  /** Where the message is. */
-  get state(): MessageState {
-    if (this.holder !== undefined) return "inFlight";
-    return this.position === "hidden" ? "delayed" : "waiting";
-  }
-
-  /** Counts messages by state. `hidden` ones are delayed or in flight. */
-  static count<B>(
-    waiting: readonly Slot<B>[],
-    hidden: readonly Slot<B>[],
-    now: number,
-  ): EngineStats {
-    let inFlight = 0;
-    for (const { holder } of hidden) if (holder !== undefined) inFlight++;
-    const oldest = waiting.reduce((least, { enqueuedAt }) => Math.min(least, enqueuedAt), Infinity);
-    return {
-      waiting: waiting.length,
-      delayed: hidden.length - inFlight,
-      inFlight,
-      ...(waiting.length > 0 && { oldestWaitingMs: Math.max(0, now - oldest) }),
-    };
-  }
-
-  /** Returns the message with this id; of several, the oldest that is not in flight, if there is one. */
-  static find<B>(slots: readonly Slot<B>[], id: string): Slot<B> | undefined {
-    const found = slots.filter(({ entry }) => entry.id === id);
-    const isHeld = ({ holder }: Slot<B>) => Number(holder !== undefined);
-    return found.sort((a, b) => isHeld(a) - isHeld(b) || a.number - b.number)[0];
-  }
-}
-
-export class MemoryDelivery<B> implements Delivery<B> {
-  readonly slot: Slot<B>;
-  readonly deliveryCount: number;
-  readonly leaseExpiries: number;
-  readonly state: MessageState | undefined;
-  readonly #nonce: number;
-
-  constructor(slot: Slot<B>, nonce: number, state?: MessageState) {
-    this.slot = slot;
-    this.deliveryCount = slot.deliveryCount;
-    this.leaseExpiries = slot.leaseExpiries;
-    this.state = state;
-    this.#nonce = nonce;
-  }
-
-  get id(): string {
-    return this.slot.entry.id;
-  }
-
-  get body(): B {
-    return this.slot.entry.body;
-  }
-
-  get receiptHandle(): string {
-    return `${this.id}#${this.#nonce}`;
-  }
-
-  get enqueuedAt(): number {
-    return this.slot.enqueuedAt;
-  }
-
-  get meta(): B | undefined {
-    return this.slot.entry.meta;
-  }
-
-  get checkpoint(): B | undefined {
-    return this.slot.checkpoint;
-  }
-}
+import type { Entry } from "./engine.ts";
+import { Line, type Slot, type Waiting } from "./_memory_line.ts";
 
 /**
  * The messages that wait: ready ones by priority and number, and behind the first message of each key the
@@ -107,25 +9,31 @@ export class MemoryDelivery<B> implements Delivery<B> {
  */
 export class Lines<B> {
   /** Ready messages by priority. */
-  readonly #ready: Fifo<Slot<B>>[] = [new Fifo<Slot<B>>()];
+  readonly #ready: Line<B>[] = [new Line<B>()];
   /** For each key that has messages, those behind the first. */
-  readonly #blocked = new Map<string, Fifo<Slot<B>>>();
+  readonly #blocked = new Map<string, Line<B>>();
 
-  /** Adds a new message. */
-  append(slot: Slot<B>): void {
-    if (this.#joinKey(slot)) this.#readyLine(slot).append(slot);
+  /** Adds a new message without a key. */
+  append(entry: Entry<B>, number: number, enqueuedAt: number): void {
+    this.#readyLine(entry).append(entry, number, enqueuedAt);
+  }
+
+  /** Adds a new message that has a key, or that already has a slot. */
+  appendSlot(slot: Slot<B>): void {
+    const { entry, number, enqueuedAt } = slot;
+    if (this.#joinKey(slot)) this.#readyLine(entry).append(slot, number, enqueuedAt);
   }
 
   /** Adds a message that was hidden. */
   putBack(slot: Slot<B>): void {
     slot.position = "ready";
-    if (slot.joined || this.#joinKey(slot)) this.#readyLine(slot).putBack(slot);
+    if (slot.joined || this.#joinKey(slot)) this.#readyLine(slot.entry).putBack(slot);
   }
 
   /** Takes the next message. */
   take(): Slot<B> | undefined {
     for (let priority = this.#ready.length - 1; priority >= 0; priority--) {
-      const slot = takeExisting(this.#ready[priority]!);
+      const slot = this.#ready[priority]!.take();
       if (slot !== undefined) return slot;
     }
     return undefined;
@@ -136,15 +44,27 @@ export class Lines<B> {
     const { key } = slot.entry;
     slot.gone = true;
     if (key === undefined || !slot.joined || slot.position === "blocked") return false;
-    const next = takeExisting(this.#blocked.get(key)!);
+    const next = this.#blocked.get(key)!.take();
     if (next === undefined) this.#blocked.delete(key);
     else this.putBack(next);
     return next !== undefined;
   }
 
+  /** Returns the messages with this id. */
+  find(id: string): Slot<B>[] {
+    return this.#all().flatMap((line) => line.find(id));
+  }
+
+  /** Returns all messages without taking them. */
   values(): Slot<B>[] {
-    const lines = [...this.#ready, ...this.#blocked.values()];
-    return lines.flatMap((line) => line.values()).filter(({ gone }) => !gone);
+    return this.#all().flatMap((line) => line.values());
+  }
+
+  /** Counts the messages. */
+  count(): Waiting {
+    const waiting = { count: 0, oldestAt: Infinity };
+    for (const line of this.#all()) line.count(waiting);
+    return waiting;
   }
 
   clear(): void {
@@ -152,8 +72,12 @@ export class Lines<B> {
     this.#blocked.clear();
   }
 
-  #readyLine({ entry: { priority = 0 } }: Slot<B>): Fifo<Slot<B>> {
-    while (this.#ready.length <= priority) this.#ready.push(new Fifo());
+  #all(): Line<B>[] {
+    return [...this.#ready, ...this.#blocked.values()];
+  }
+
+  #readyLine({ priority = 0 }: Entry<B>): Line<B> {
+    while (this.#ready.length <= priority) this.#ready.push(new Line());
     return this.#ready[priority]!;
   }
 
@@ -164,19 +88,13 @@ export class Lines<B> {
     slot.joined = true;
     const line = this.#blocked.get(key);
     if (line === undefined) {
-      this.#blocked.set(key, new Fifo());
+      this.#blocked.set(key, new Line());
       return true;
     }
     slot.position = "blocked";
-    line.append(slot);
+    line.append(slot, slot.number, slot.enqueuedAt);
     return false;
   }
-}
-
-function takeExisting<B>(line: Fifo<Slot<B>>): Slot<B> | undefined {
-  let slot = line.take();
-  while (slot?.gone) slot = line.take();
-  return slot;
 }
 
 /** Ids that are remembered after their messages are gone. */

@@ -6,12 +6,12 @@ import { deadLetterOf, letterEntry } from "./dead_letters.ts";
 import type { Delivery, Maybe, Received, StoredMessage } from "./engine.ts";
 import { type Envelope, plainEnvelope, readEnvelope } from "./envelope.ts";
 import { EngineMessage, type Storage } from "./_engine_message.ts";
-import type { DeadLetterReason, Message, PeekedMessage } from "./message.ts";
+import type { DeadLetterReason, PeekedMessage } from "./message.ts";
 import { readProgress } from "./_progress.ts";
 
 /** The result of one call of the engine, as messages. */
-export interface Opened<T, R> {
-  readonly messages: Message<T, R>[];
+export interface Opened<T, R, B> {
+  readonly messages: EngineMessage<T, R, B>[];
   readonly nextDueMs: number;
   /** True when all delivered messages were unreadable or expired, and some were removed: more may follow. */
   readonly again?: boolean;
@@ -31,20 +31,32 @@ export class Opener<T, R, B> {
     this.#log = log;
   }
 
-  /** Makes messages of deliveries, except of those that cannot be decoded or have expired. */
-  open({ deliveries, nextDueMs, now }: Received<B>): Maybe<Opened<T, R>> {
+  /**
+   * Turns deliveries into messages, except those that cannot be decoded or have expired. `arrivedAt` is when they
+   * arrived, by the monotonic clock, if not now. Their leases run from that time.
+   */
+  open(
+    { deliveries, nextDueMs, now }: Received<B>,
+    arrivedAt?: number,
+  ): Maybe<Opened<T, R, B>> {
     if (deliveries.length === 0) return { messages: [], nextDueMs };
     const opened = deliveries.map((delivery) => this.#openOne(delivery, now));
-    if (opened.every(isReady)) return { messages: opened, nextDueMs: 0 };
+    if (arrivedAt === undefined && opened.every(isReady)) return { messages: opened, nextDueMs: 0 };
+    const startedAt = arrivedAt ?? this.#clock.monotonic();
     return Promise.all(opened).then((all) => {
       const messages = all.filter((it) => typeof it !== "boolean");
+      const openingMs = this.#clock.monotonic() - startedAt;
+      for (const message of messages) message.openingMs = openingMs;
       // With a lease of no time, a message that was not removed would be delivered again for ever.
       return { messages, nextDueMs: 0, again: messages.length === 0 && all.includes(true) };
     });
   }
 
   /** Returns a promise when the codec does, and for a message that is not delivered: whether it was removed. */
-  #openOne(delivery: Delivery<B>, now: number | undefined): Maybe<Message<T, R> | boolean> {
+  #openOne(
+    delivery: Delivery<B>,
+    now: number | undefined,
+  ): Maybe<EngineMessage<T, R, B> | boolean> {
     const { codec } = this.#storage;
     try {
       const { envelope, body } = openEnvelope(codec, delivery);
@@ -66,7 +78,7 @@ export class Opener<T, R, B> {
     envelope: Envelope,
     decoding: unknown,
     isExpired: boolean,
-  ): Promise<Message<T, R> | boolean> {
+  ): Promise<EngineMessage<T, R, B> | boolean> {
     const { codec } = this.#storage;
     const body = await decoding as T;
     const { checkpoint: stored } = delivery;
@@ -139,7 +151,7 @@ export class Opener<T, R, B> {
   }
 }
 
-function isReady<T, R>(message: Maybe<Message<T, R> | boolean>): message is Message<T, R> {
+function isReady<M>(message: Maybe<M | boolean>): message is M {
   return !(message instanceof Promise);
 }
 

@@ -28,8 +28,20 @@ import {
 interface Fields {
   readonly envelope: Envelope;
   readonly checkpoint: unknown;
-  readonly head: Omit<Entry<unknown>, "body" | "meta" | "checkpoint">;
+  readonly head: Head;
 }
+
+/** An `id` of undefined is generated. */
+type Head =
+  & Omit<Entry<unknown>, "id" | "body" | "meta" | "checkpoint">
+  & { readonly id: string | undefined };
+
+/** The fields of a message without options. */
+const PLAIN: Fields = {
+  envelope: EMPTY_ENVELOPE,
+  checkpoint: undefined,
+  head: { id: undefined, delayMs: 0, dedup: false },
+};
 
 /** The options of a message without options. */
 export const NO_OPTIONS: SendOptions<never> = Object.freeze({});
@@ -87,9 +99,7 @@ export class Sender<T, R, B> {
 
   /** Checks the options of a message. */
   #fields(options: SendOptions<R>): Fields {
-    if (options === NO_OPTIONS) {
-      return { envelope: EMPTY_ENVELOPE, checkpoint: undefined, head: this.#plainHead() };
-    }
+    if (options === NO_OPTIONS) return PLAIN;
     const { id, dedupMs, checkpoint } = options;
     const envelope = envelopeOf(options as EnvelopeOptions<never>);
     const { key, priority } = envelope;
@@ -103,7 +113,7 @@ export class Sender<T, R, B> {
       this.#require("dedupWindow", "dedupMs");
     }
     const head = {
-      id: id === undefined ? this.#newId() : checkId(id),
+      id: id === undefined ? undefined : checkId(id),
       dedup: id !== undefined,
       delayMs: this.#delayMs(options),
       dedupMs,
@@ -111,18 +121,6 @@ export class Sender<T, R, B> {
       priority,
     };
     return { envelope, checkpoint, head };
-  }
-
-  #plainHead(): Fields["head"] {
-    const none = undefined;
-    return {
-      id: this.#newId(),
-      dedup: false,
-      delayMs: 0,
-      dedupMs: none,
-      key: none,
-      priority: none,
-    };
   }
 
   #newId(): string {
@@ -177,8 +175,10 @@ export class Sender<T, R, B> {
     trace: MessageHeaders | undefined,
   ): Entry<B> {
     if (checkpoint !== undefined) this.#storage.codec.checkSize?.(checkpoint);
-    const { id, dedup, delayMs, dedupMs, key, priority } = head;
     const meta = this.#meta(body, envelope, trace);
+    // Most messages have no options, and memory may hold many of them, so their entries are small.
+    if (head === PLAIN.head) return { id: this.#newId(), body, meta, delayMs: 0, dedup: false };
+    const { id = this.#newId(), dedup, delayMs, dedupMs, key, priority } = head;
     return { id, body, meta, delayMs, dedup, dedupMs, key, priority, checkpoint };
   }
 

@@ -80,9 +80,10 @@ export class DeadLetterPolicy {
    * crash tells which message causes it. Where the engine does not count such deliveries, a message is a
    * suspect when it was delivered more often than it may fail.
    */
-  suspects({ deliveryCount, leaseExpiries, ...message }: DeliveryHistory): boolean {
+  suspects(message: DeliveryHistory): boolean {
+    const { leaseExpiries } = message;
     if (leaseExpiries !== undefined) return leaseExpiries >= SUSPECT_AFTER;
-    return deliveryCount > (message.maxDeliveries ?? this.maxDeliveries);
+    return message.deliveryCount > (message.maxDeliveries ?? this.maxDeliveries);
   }
 
   /**

@@ -6,7 +6,9 @@
  */
 
 import type { Capabilities } from "./capabilities.ts";
+import type { OffThreadPlan } from "./off_thread.ts";
 
+export type { OffThreadExtender, OffThreadModule, OffThreadPlan } from "./off_thread.ts";
 export { BASIC_CAPABILITIES, type Capabilities, FULL_CAPABILITIES } from "./capabilities.ts";
 
 /** A result that an engine in memory returns without a promise. */
@@ -85,6 +87,15 @@ export interface Received<B> {
   readonly now?: number | undefined;
 }
 
+/**
+ * Deliveries that the engine hands to a waiting receive. The engine leased them when it stored the messages, so a
+ * message to an idle worker needs no receive.
+ */
+export interface Handover<B> extends Received<B> {
+  /** The visibility timeout of the leases. A receive with another one must not return the deliveries. */
+  readonly visibilityMs: number;
+}
+
 /** The most deliveries in any period of `perMs`. */
 export interface RateLimit {
   /** How many messages are delivered at the most, up to 1 000 000. */
@@ -157,8 +168,11 @@ export interface Engine<B> {
   /**
    * Delivers visible messages in their order, at most `max`, and hides them for `visibilityMs`. Delivers none
    * while the queue is paused, and no more than its rate limit allows. Does not wait.
+   *
+   * With `waits`, the caller listens (`onWake`) and waits for messages if the answer has none. The engine may
+   * then hand over messages that are sent from now on. See {@linkcode Engine.onWake}.
    */
-  receive(max: number, visibilityMs: number): Maybe<Received<B>>;
+  receive(max: number, visibilityMs: number, waits?: boolean): Maybe<Received<B>>;
   /** Removes messages. */
   acknowledge(deliveries: readonly Delivery<B>[]): Maybe<readonly boolean[]>;
   /** Extends leases to `visibilityMs` from now. Never shortens a lease. */
@@ -238,39 +252,21 @@ export interface Engine<B> {
    * Calls `listener` when messages may have become visible, other than by time. An engine needs to listen
    * to its server only while there are listeners. The returned remover resolves soon, when no message is
    * being delivered to the removed listener, and never rejects.
+   *
+   * With a {@linkcode Handover}, the listener gets deliveries for a receive with `waits`, at most once per receive
+   * and at most its `max`. They are ordinary deliveries: the mailbox settles them, and releases them if no receive
+   * waits any more. The engine hands over only messages that a receive at that moment would deliver. If a handover
+   * does not arrive, because it was lost or the receiver is frozen, its messages must become visible again within
+   * seconds, without an attempt. The remover ends the wait: it resolves when no handover can follow, and messages on
+   * their way are visible again.
    */
-  onWake(listener: () => void): () => Maybe<void>;
+  onWake(listener: (handover?: Handover<B>) => void): () => Maybe<void>;
   /** Returns the storage of the dead letters. Called once. Its `close` is never called. */
   deadLetters(): Engine<B>;
   /** Tells how another thread can extend the leases; undefined where it cannot. */
   offThread?(): OffThreadPlan | undefined;
   /** Closes the connections and files of the mailbox and its dead letters, after their pending calls. */
   close(): Maybe<void>;
-}
-
-/**
- * How another thread extends the leases of an engine, where a handler that blocks the event loop does not
- * stop it. Only for engines that refuse stale receipt handles: the threads do not wait for one another.
- */
-export interface OffThreadPlan {
-  /** The name of an engine of this package, or the URL of an {@linkcode OffThreadModule}. */
-  readonly engine: string;
-  /** What it is opened with. It is copied to the other thread. */
-  readonly options: unknown;
-}
-
-/** The module that another thread loads. */
-export interface OffThreadModule {
-  /** Called on the other thread, with the options of the plan. */
-  openExtender(options: unknown): Promise<OffThreadExtender>;
-}
-
-/** Extends leases by their receipt handles, over a connection of its own. */
-export interface OffThreadExtender {
-  /** Extends leases to `visibilityMs` from now. Returns for each whether its handle was valid. */
-  extend(receiptHandles: readonly string[], visibilityMs: number): Promise<readonly boolean[]>;
-  /** Closes its connection. */
-  close(): Promise<void>;
 }
 
 /** From the next release on, a release counts as an attempt. */

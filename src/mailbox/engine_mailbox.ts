@@ -20,6 +20,7 @@ import {
   type QueueStats,
   type RateLimit,
   type ReceiveOptions,
+  type ReleaseOptions,
   type RequestOptions,
   type SendManyOptions,
   type SendOptions,
@@ -100,7 +101,8 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
   /** Stores a message. When this resolves, the message is safe. */
   async send(body: T, options: SendOptions<R> = NO_OPTIONS): Promise<SendResult> {
     this.#checkOpen("send to");
-    return (await this.#sender.send([body], () => options))[0]!;
+    const sent = this.#sender.send([body], () => options);
+    return (sent instanceof Promise ? await sent : sent)[0]!;
   }
 
   /** Stores all messages, or throws and stores none of them. */
@@ -235,15 +237,20 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
 
   /** Acknowledges in one engine call. Returns for each whether its receipt handle was valid. */
   acknowledgeMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
-    return EngineMessage.settleMany(own<T, R, B>(messages), "acknowledged", (deliveries) => {
+    return EngineMessage.settleMany<T, R, B>(messages, "acknowledged", (deliveries) => {
       return this.#engine.acknowledge(deliveries);
     });
   }
 
   /** Releases in one engine call. Returns for each whether its receipt handle was valid. */
-  releaseMany(messages: readonly Message<T, R>[]): Promise<readonly boolean[]> {
-    return EngineMessage.settleMany(own<T, R, B>(messages), "released", (deliveries) => {
-      return this.#engine.release(deliveries);
+  releaseMany(
+    messages: readonly Message<T, R>[],
+    { unstarted = false }: ReleaseOptions = {},
+  ): Promise<readonly boolean[]> {
+    const engine = this.#engine;
+    const withoutAttempt = unstarted && engine.capabilities.restoresAttempts;
+    return EngineMessage.settleMany<T, R, B>(messages, "released", (deliveries) => {
+      return withoutAttempt ? engine.nack(deliveries, 0, false) : engine.release(deliveries);
     });
   }
 
@@ -253,7 +260,7 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     visibilityTimeoutMs: number,
   ): Promise<readonly boolean[]> {
     checkDuration("visibilityTimeoutMs", visibilityTimeoutMs, MAX_VISIBILITY_MS);
-    const all = own<T, R, B>(messages);
+    const all = messages as readonly EngineMessage<T, R, B>[];
     const deliveries = all.map(({ delivery }) => delivery);
     const extended = await this.#engine.extend(deliveries, visibilityTimeoutMs);
     return all.map(({ inTransaction }, i) => inTransaction || extended[i] === true);
@@ -290,9 +297,4 @@ export class EngineMailbox<T, R, B> implements Mailbox<T, R> {
     if (this.closed) throw new MailboxClosedError(`Cannot ${what} "${this.name}": it is closed`);
     if (capability !== undefined) requireCapability(this.#engine, this.name, capability, call);
   }
-}
-
-/** The messages of this mailbox are of its own class. */
-function own<T, R, B>(messages: readonly Message<T, R>[]): readonly EngineMessage<T, R, B>[] {
-  return messages as readonly EngineMessage<T, R, B>[];
 }

@@ -159,6 +159,15 @@ export interface ReceiveOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Options of {@linkcode Mailbox.releaseMany}. */
+export interface ReleaseOptions {
+  /**
+   * True if no handler was started. Such a release never counts as an attempt, if the engine can restore attempts.
+   * @default {false}
+   */
+  readonly unstarted?: boolean;
+}
+
 /** A queue of messages. */
 export interface Mailbox<T, R = unknown> extends AsyncDisposable {
   /** The name in logs, loops and reply addresses. */
@@ -249,8 +258,11 @@ export interface Mailbox<T, R = unknown> extends AsyncDisposable {
    * a message that was settled before.
    */
   acknowledgeMany?(messages: readonly Message<T, R>[]): Promise<readonly boolean[]>;
-  /** Releases many messages in one call. */
-  releaseMany?(messages: readonly Message<T, R>[]): Promise<readonly boolean[]>;
+  /** Releases many messages in one call. Returns for each whether its receipt handle was valid. */
+  releaseMany?(
+    messages: readonly Message<T, R>[],
+    options?: ReleaseOptions,
+  ): Promise<readonly boolean[]>;
   /** Extends many leases in one call. */
   extendMany?(
     messages: readonly Message<T, R>[],

@@ -1,4 +1,4 @@
-import { Heap } from "../_heap.ts";
+import { DueQueue } from "../_due_queue.ts";
 import type { Clock } from "../clock.ts";
 import {
   type Capabilities,
@@ -13,7 +13,8 @@ import {
   type Received,
 } from "./engine.ts";
 import { fullError } from "./errors.ts";
-import { Lines, MemoryDelivery, RememberedIds, Slot } from "./_memory_lines.ts";
+import { MemoryDelivery, Slot } from "./_memory_line.ts";
+import { Lines, RememberedIds } from "./_memory_lines.ts";
 import { QueueControl } from "./queue_control.ts";
 
 /** Nothing survives the process, so there is no dead owner to detect. */
@@ -38,7 +39,7 @@ export class MemoryEngine<B> implements Engine<B> {
   readonly #maxSize: number;
   readonly #clock: Clock;
   readonly #lines = new Lines<B>();
-  readonly #due = new Heap<Slot<B>>((a, b) => a.dueAt < b.dueAt);
+  readonly #due = new DueQueue<Slot<B>>();
   readonly #chosen = new Map<string, Slot<B>>();
   readonly #remembered: RememberedIds;
   readonly #control = new QueueControl();
@@ -71,7 +72,8 @@ export class MemoryEngine<B> implements Engine<B> {
     if (this.#count + fresh.length > this.#maxSize) {
       throw fullError(this.#name, this.#count, this.#maxSize, fresh.length);
     }
-    for (const entry of fresh) this.#store(entry);
+    const now = this.#clock.now();
+    for (const entry of fresh) this.#store(entry, now);
     this.#wake();
     return isFresh;
   }
@@ -86,14 +88,12 @@ export class MemoryEngine<B> implements Engine<B> {
       const slot = this.#lines.take();
       if (slot === undefined) break;
       slot.deliveryCount++;
-      slot.dueAt = now + visibilityMs;
       slot.holder = new MemoryDelivery(slot, ++this.#lastNonce);
-      this.#hide(slot);
+      this.#hide(slot, now + visibilityMs);
       deliveries.push(slot.holder);
     }
     this.#control.delivered(deliveries.length, now);
-    const nextDueAt = this.#due.peek()?.dueAt ?? Infinity;
-    return { deliveries, nextDueMs: nextDueAt - now };
+    return { deliveries, nextDueMs: this.#due.firstAt - now };
   }
 
   acknowledge(deliveries: readonly Delivery<B>[]): boolean[] {
@@ -102,8 +102,7 @@ export class MemoryEngine<B> implements Engine<B> {
 
   extend(deliveries: readonly Delivery<B>[], visibilityMs: number): boolean[] {
     return this.#each(deliveries, (slot, now) => {
-      slot.dueAt = Math.max(slot.dueAt, now + visibilityMs);
-      this.#due.moved(slot);
+      this.#due.move(slot, Math.max(slot.dueAt, now + visibilityMs));
     });
   }
 
@@ -111,8 +110,7 @@ export class MemoryEngine<B> implements Engine<B> {
     const results = this.#each(deliveries, (slot, now) => {
       slot.holder = undefined;
       if (!countsAttempt) slot.deliveryCount--;
-      slot.dueAt = now + delayMs;
-      this.#due.moved(slot);
+      this.#due.move(slot, now + delayMs);
     });
     this.#wake();
     return results;
@@ -145,7 +143,8 @@ export class MemoryEngine<B> implements Engine<B> {
 
   peek(max: number, skip = 0): Delivery<B>[] {
     this.#showDue(this.#clock.monotonic());
-    const oldest = this.#all().sort((a, b) => a.number - b.number).slice(skip, skip + max);
+    const all = [...this.#lines.values(), ...this.#due.values()];
+    const oldest = all.sort((a, b) => a.number - b.number).slice(skip, skip + max);
     return oldest.map((slot) => new MemoryDelivery(slot, 0, slot.state));
   }
 
@@ -156,7 +155,7 @@ export class MemoryEngine<B> implements Engine<B> {
   stats(): EngineStats {
     const now = this.#clock.monotonic();
     this.#showDue(now);
-    const counts = Slot.count(this.#lines.values(), this.#due.values(), this.#clock.now());
+    const counts = Slot.count(this.#lines.count(), this.#due.values(), this.#clock.now());
     return { ...counts, ...this.#control.stats(now) };
   }
 
@@ -171,13 +170,11 @@ export class MemoryEngine<B> implements Engine<B> {
   }
 
   find(id: string): Delivery<B> | undefined {
-    this.#showDue(this.#clock.monotonic());
     const slot = this.#find(id);
     return slot && new MemoryDelivery(slot, 0, slot.state);
   }
 
   cancel(id: string): boolean {
-    this.#showDue(this.#clock.monotonic());
     const slot = this.#find(id);
     if (slot === undefined) return false;
     const { holder } = slot;
@@ -187,7 +184,6 @@ export class MemoryEngine<B> implements Engine<B> {
   }
 
   deliverNow(id: string): boolean {
-    this.#showDue(this.#clock.monotonic());
     const slot = this.#find(id);
     if (slot === undefined || slot.state !== "delayed") return false;
     this.#show(slot);
@@ -234,20 +230,22 @@ export class MemoryEngine<B> implements Engine<B> {
 
   close(): void {}
 
-  #store(entry: Entry<B>): void {
-    const slot = new Slot(++this.#lastNumber, this.#clock.now(), entry);
+  #store(entry: Entry<B>, now: number): void {
+    const { id, dedup, dedupMs, delayMs, key } = entry;
+    const number = ++this.#lastNumber;
     this.#count++;
-    if (entry.dedup) this.#chosen.set(entry.id, slot);
-    if (entry.dedupMs !== undefined) this.#remembered.add(entry.id, entry.dedupMs);
-    if (entry.delayMs > 0) {
-      slot.dueAt = this.#clock.monotonic() + entry.delayMs;
-      this.#hide(slot);
-    } else this.#lines.append(slot);
+    if (!dedup && delayMs === 0 && key === undefined) return this.#lines.append(entry, number, now);
+    const slot = new Slot(number, now, entry);
+    if (dedup) this.#chosen.set(id, slot);
+    if (dedupMs !== undefined) this.#remembered.add(id, dedupMs);
+    if (delayMs > 0) {
+      this.#hide(slot, this.#clock.monotonic() + delayMs);
+    } else this.#lines.appendSlot(slot);
   }
 
-  #hide(slot: Slot<B>): void {
+  #hide(slot: Slot<B>, dueAt: number): void {
     slot.position = "hidden";
-    this.#due.push(slot);
+    this.#due.add(slot, dueAt);
   }
 
   /** Returns a hidden message to its place among the ready ones. */
@@ -269,18 +267,18 @@ export class MemoryEngine<B> implements Engine<B> {
 
   /** Makes messages visible whose delay or lease is over. */
   #showDue(now: number): void {
-    for (let slot = this.#due.peek(); slot && slot.dueAt <= now; slot = this.#due.peek()) {
-      if (slot.holder !== undefined) slot.leaseExpiries++;
-      this.#show(slot);
+    while (this.#due.firstAt <= now) {
+      // Messages of a key that are due together join its line in the order in which they were sent.
+      for (const slot of this.#due.first().toSorted((a, b) => a.number - b.number)) {
+        if (slot.holder !== undefined) slot.leaseExpiries++;
+        this.#show(slot);
+      }
     }
   }
 
   #find(id: string): Slot<B> | undefined {
-    return this.#chosen.get(id) ?? Slot.find(this.#all(), id);
-  }
-
-  #all(): Slot<B>[] {
-    return [...this.#lines.values(), ...this.#due.values()];
+    this.#showDue(this.#clock.monotonic());
+    return this.#chosen.get(id) ?? Slot.find([...this.#lines.find(id), ...this.#due.values()], id);
   }
 
   /** Calls `settle` for each delivery whose lease has not expired. Returns for each whether it had not. */

@@ -100,12 +100,13 @@ export class QueueControl {
     if (this.#limit === undefined) return { max, nextMs: 0 };
     const { max: most, perMs } = this.#limit;
     const partMs = perMs / PARTS;
+    const current = Math.floor(now / partMs);
     let delivered = 0;
     const counts: number[] = [];
     for (let i = 0; i < this.#counts.length; i += 2) {
       const [part, count] = [this.#counts[i]!, this.#counts[i + 1]!];
-      // A part in the future was counted before the clock was set back.
-      if ((part + 1) * partMs + perMs <= now || part * partMs > now) continue;
+      // A part in the future was counted before the clock was set back. Only the numbers of parts are exact.
+      if ((part + 1) * partMs + perMs <= now || part > current) continue;
       counts.push(part, count);
       delivered += count;
     }

@@ -4,6 +4,7 @@ import type {
   Engine,
   EngineStats,
   Entry,
+  Handover,
   Maybe,
   Received,
   StoredMessage,
@@ -128,8 +129,10 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   /** Calls the wrapped engine, with the requested faults, and keeps the deliveries for `expire`. */
-  receive(max: number, visibilityMs: number): Maybe<Received<B>> {
-    return this.#call("receive", () => this.#remember(this.#inner.receive(max, visibilityMs)));
+  receive(max: number, visibilityMs: number, waits?: boolean): Maybe<Received<B>> {
+    return this.#call("receive", () => {
+      return this.#remember(this.#inner.receive(max, visibilityMs, waits));
+    });
   }
 
   /** Calls the wrapped engine, with the requested faults. */
@@ -228,8 +231,8 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   /** Listens to the wrapped engine. Never fails. */
-  onWake(listener: () => void): () => Maybe<void> {
-    return this.#inner.onWake(listener);
+  onWake(listener: (handover?: Handover<B>) => void): () => Maybe<void> {
+    return this.#inner.onWake((handover) => listener(handover && this.#keep(handover)));
   }
 
   /** Returns the dead letters of the wrapped engine, which have no faults. */
@@ -263,7 +266,12 @@ export class FaultyEngine<B> implements Engine<B> {
   }
 
   #remember(received: Maybe<Received<B>>): Maybe<Received<B>> {
-    if (received instanceof Promise) return received.then((it) => this.#remember(it));
+    return received instanceof Promise
+      ? received.then((it) => this.#keep(it))
+      : this.#keep(received);
+  }
+
+  #keep<R extends Received<B>>(received: R): R {
     for (const delivery of received.deliveries) {
       this.#delivered.set(delivery.receiptHandle, delivery);
       const { id, leaseExpiries = 0 } = delivery;

@@ -81,10 +81,16 @@ describe("a request that failed for good", () => {
   it("a request that failed for good gets no error reply when the failure cannot be saved", async () => {
     const fixture = new Fixture();
     await fixture.ask("tea");
-    fixture.requests.loseConnection({ operations: ["checkpoint", "deadLetter"], calls: 8 });
+    fixture.requests.loseConnection({ operations: ["checkpoint", "deadLetter"] });
+    let attempts = 0;
     await fixture.workOff(
       fixture.loop({
-        adapter: failing(1),
+        adapter: scriptedAdapter(() => {
+          if (++attempts === 1) throw new RangeError("not today");
+          fixture.requests.restoreConnection(); // the lease of the first delivery has ended
+          return `answer ${attempts}`;
+        }),
+        visibilityTimeoutMs: 5_000,
         deadLetter: { maxDeliveries: 5, include: [RangeError] },
       }),
     );

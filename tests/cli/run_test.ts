@@ -77,7 +77,10 @@ describe("run", () => {
     using folder = new TempFolder();
     const url = `sqlite:${folder.file()}`;
     await lastcall(["send", url], { lines: Array.from({ length: 25 }, (_, i) => `${i + 1}`) });
-    const args = ["--mailbox", url, "--until-empty", "--concurrency", "4", "--json"];
+    const args = [
+      ...["--mailbox", url, "--until-empty", "--concurrency", "4", "--prefetch", "auto"],
+      "--json",
+    ];
     const { exitCode, json } = await run(fixture("handler"), ...args);
     assertEquals(exitCode, 0);
     const { report } = json[0];

@@ -128,6 +128,7 @@ describe("lastcall status", () => {
         mailbox: "jobs",
         work: [{ id: "order-7", ageMs: 65_000 }],
         counts: { received: 9, acknowledged: 5, nacked: 1, deadLettered: 2 },
+        ahead: { most: 9, waiting: 7 },
       }],
       mailboxes: [
         {
@@ -141,7 +142,7 @@ describe("lastcall status", () => {
     });
     const { out } = await lastcall(["status", server.url]);
     assertMatch(out, /ready, running, on bun/);
-    assertMatch(out, /a +running +yes +30 +1 min +5 +3 +4\.[23] +1 +jobs/);
+    assertMatch(out, /a +running +yes +30 +1 min +7 +5 +3 +4\.[23] +1 +jobs/);
     assertMatch(out, /order-7 +a +1 min\n… and 29 more/);
     assertMatch(out, /MAILBOX +WAITING +DELAYED +IN FLIGHT +DEAD +OLDEST +PAUSED +PROBLEM\n/);
     assertMatch(out, /jobs +8 +1 +3 +2 +2 min +yes\nmails +unreachable: no answer\n/);

@@ -104,6 +104,22 @@ describe("OwnerWatch", () => {
     assertEquals(registry.expired, [], "two looks that are a minute apart prove nothing");
   });
 
+  it("begins the grace again after the engine was frozen", async () => {
+    const { registry, receive } = setUp();
+    registry.absentOwners = ["reconnecting"];
+    await receive(900);
+    const { promise, resolve } = deferred();
+    registry.answering = promise;
+    await receive(1_600);
+    resolve();
+    registry.answering = undefined;
+    await receive(0); // the look ends
+    await receive(1_500);
+    assertEquals(registry.expired, [], "two answers that are 2.5 s apart prove nothing");
+    await receive(1_500);
+    assertEquals(registry.expired, ["reconnecting"]);
+  });
+
   it("begins the grace again after the engine was away", async () => {
     const { registry, receive } = setUp();
     registry.absentOwners = ["reconnecting"];

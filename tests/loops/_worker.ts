@@ -1,5 +1,6 @@
 import { silentLog } from "../../src/log.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
+import type { MailboxOptions } from "../../src/mailbox/mailbox.ts";
 import type { Handler } from "../../src/loops/handler.ts";
 import { MailboxLoop, type MailboxLoopOptions } from "../../src/loops/mailbox_loop.ts";
 import { VirtualClock } from "../../src/testing/virtual_clock.ts";
@@ -7,10 +8,12 @@ import { VirtualClock } from "../../src/testing/virtual_clock.ts";
 /** A mailbox on a virtual clock, and loops that work on it. */
 export class Worker {
   readonly clock: VirtualClock = new VirtualClock();
-  readonly mailbox: InMemoryMailbox<number> = new InMemoryMailbox("jobs", {
-    clock: this.clock,
-    log: silentLog,
-  });
+  readonly mailbox: InMemoryMailbox<number>;
+
+  constructor(options: MailboxOptions = {}) {
+    const { clock } = this;
+    this.mailbox = new InMemoryMailbox("jobs", { clock, log: silentLog, ...options });
+  }
 
   loop(
     handler: Handler<number>,

@@ -15,7 +15,7 @@ const behaviour = fc.record({
 const scenario = fc.record({
   behaviours: fc.array(behaviour, { minLength: 1, maxLength: 25 }),
   concurrency: fc.integer({ min: 1, max: 5 }),
-  prefetch: fc.integer({ min: 0, max: 5 }),
+  prefetch: fc.oneof(fc.integer({ min: 0, max: 5 }), fc.constant("auto" as const)),
   stopAtMs: fc.integer({ min: 0, max: 5_000 }),
   timeoutMs: fc.constantFrom(0, 100, 1_000, 10_000),
 });

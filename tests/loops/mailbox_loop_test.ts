@@ -56,6 +56,30 @@ describe("MailboxLoop", () => {
     assertEquals(started, [[1, 0], [2, 0], [3, 100], [4, 200]]);
   });
 
+  it("acknowledges in one call what it handles in one turn, and does not wait for a slow handler", async () => {
+    const worker = new Worker();
+    await worker.fill(10);
+    const { clock, mailbox } = worker;
+    const acknowledgeMany = mailbox.acknowledgeMany.bind(mailbox);
+    const calls: number[][] = [];
+    mailbox.acknowledgeMany = (messages) => {
+      calls.push(messages.map(({ body }) => body));
+      return acknowledgeMany(messages);
+    };
+    const loop = worker.loop(async ({ body }) => {
+      if (body === 5) await clock.sleep(60_000);
+    }, { concurrency: 1, prefetch: 9 });
+    const run = loop.run();
+    await clock.advance(1_000);
+    await clock.settle();
+    assertEquals(calls, [[1, 2, 3, 4]]);
+    await clock.advance(60_000);
+    await clock.settle(); // the turn in which the handlers ended
+    assertEquals(calls, [[1, 2, 3, 4], [5, 6, 7, 8, 9, 10]]);
+    await clock.until(loop.shutdown());
+    await run;
+  });
+
   it("ends when the mailbox is empty, with all that handlers sent meanwhile", async () => {
     const worker = new Worker();
     await worker.fill(3);

@@ -63,6 +63,48 @@ describe("when a stop interrupts", () => {
   });
 });
 
+describe("while the messages of a receive are decoded", () => {
+  /** A worker whose codec takes `ms` for a body. */
+  const slowWorker = (ms: number) => {
+    const worker: Worker = new Worker({
+      codec: {
+        encode: String,
+        decode: async (text) => {
+          await worker.clock.sleep(ms);
+          return Number(text);
+        },
+      },
+    });
+    return worker;
+  };
+
+  it("their leases run, and are extended in time", async () => {
+    const worker = slowWorker(8_000);
+    await worker.fill(1);
+    const started: number[] = [];
+    const loop = worker.loop(({ deliveryCount }) => {
+      started.push(deliveryCount);
+      return worker.clock.sleep(5_000);
+    }, { visibilityTimeoutMs: 10_000 });
+    await worker.workOff(loop);
+    assertEquals([started, loop.counts.acknowledged], [[1], 1]);
+  });
+
+  it("one whose lease ends meanwhile is not handled", async () => {
+    const worker = slowWorker(11_000);
+    await worker.fill(1);
+    const started: number[] = [];
+    const loop = worker.loop(({ deliveryCount }) => {
+      started.push(deliveryCount);
+    }, { visibilityTimeoutMs: 10_000 });
+    const run = loop.run();
+    await worker.clock.advance(12_000);
+    assertEquals(started, []);
+    await worker.clock.until(loop.shutdown());
+    await run;
+  });
+});
+
 describe("after a suspension", () => {
   it("a message that waited for its handler is not started when its lease has ended", async () => {
     const worker = new Worker();

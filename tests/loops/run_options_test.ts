@@ -31,7 +31,12 @@ function groupOf(loops: readonly MailboxLoop<number>[], clock: VirtualClock): Lo
 }
 
 describe("maxMessages", () => {
-  for (const [concurrency, prefetch] of [[1, 0], [3, 0], [10, 0], [2, 5], [100, 100]] as const) {
+  for (
+    const [concurrency, prefetch] of [[1, 0], [3, 0], [10, 0], [2, 5], [100, 100], [
+      3,
+      "auto",
+    ]] as const
+  ) {
     it(`ends a run after exactly that many messages, ${concurrency} at a time and ${prefetch} ahead`, async () => {
       const worker = new Worker();
       await worker.fill(20);

@@ -1,5 +1,7 @@
 import { describe, it } from "node:test";
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
+import { MailboxLoop } from "../../src/loops/mailbox_loop.ts";
+import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { TempFolder } from "../engines/sqlite/_folder.ts";
 import { Child } from "../signals/_child.ts";
 
@@ -27,4 +29,21 @@ describe("a loop that is never idle", () => {
       assertEquals([code, stdout], [0, "timer\n"], stderr);
     });
   }
+
+  it("lets timers fire between handlers that compute and could all start at once", async () => {
+    const mailbox = new InMemoryMailbox<number>("orders");
+    await mailbox.sendMany(Array.from({ length: 100 }, (_, i) => i));
+    let handled = 0;
+    let handledBefore: number | undefined;
+    const loop = new MailboxLoop({
+      mailbox,
+      concurrency: 100,
+      handler: () => {
+        if (handled++ === 0) setTimeout(() => handledBefore = handled);
+        for (const began = performance.now(); performance.now() - began < 2;);
+      },
+    });
+    await loop.run({ untilEmpty: true });
+    assert(handledBefore !== undefined && handledBefore < 50, `${handledBefore} of 100`);
+  });
 });

@@ -4,6 +4,7 @@ import type {
   Engine,
   EngineStats,
   Entry,
+  Handover,
   Received,
   StoredMessage,
 } from "../../src/mailbox/engine.ts";
@@ -29,9 +30,9 @@ export class RemoteEngine<B> implements Engine<B> {
     return travel(() => this.#inner.send(entries));
   }
 
-  async receive(max: number, visibilityMs: number): Promise<Received<B>> {
+  async receive(max: number, visibilityMs: number, waits?: boolean): Promise<Received<B>> {
     return await travel(async () => {
-      const { deliveries, nextDueMs } = await this.#inner.receive(max, visibilityMs);
+      const { deliveries, nextDueMs } = await this.#inner.receive(max, visibilityMs, waits);
       return { deliveries: deliveries.map((delivery) => this.#copy(delivery)), nextDueMs };
     });
   }
@@ -116,8 +117,12 @@ export class RemoteEngine<B> implements Engine<B> {
     return travel(() => this.#inner.purge());
   }
 
-  onWake(listener: () => void): () => void | Promise<void> {
-    return this.#inner.onWake(listener);
+  onWake(listener: (handover?: Handover<B>) => void): () => void | Promise<void> {
+    return this.#inner.onWake((handover) => {
+      listener(
+        handover && { ...handover, deliveries: handover.deliveries.map((it) => this.#copy(it)) },
+      );
+    });
   }
 
   deadLetters(): Engine<B> {

@@ -36,6 +36,20 @@ describe("InMemoryMailbox", () => {
     assertEquals(await mailbox.approximateCount(), 3);
   });
 
+  it("keeps the order of a key among messages whose delay ends together", async () => {
+    const clock = new VirtualClock();
+    const mailbox = new InMemoryMailbox<number>("orders", { clock });
+    await mailbox.sendMany([1, 2, 3, 4, 5], { key: "a", delayMs: 10 });
+    await clock.advance(10);
+    const received = [];
+    for (let i = 0; i < 5; i++) {
+      const [message] = await mailbox.receive();
+      received.push(message!.body);
+      await message!.acknowledge();
+    }
+    assertEquals(received, [1, 2, 3, 4, 5]);
+  });
+
   it("accepts a duplicate of a stored message, also when it is full", async () => {
     const mailbox = new InMemoryMailbox<number>("small", { maxSize: 1 });
     await mailbox.send(1, { id: "one" });

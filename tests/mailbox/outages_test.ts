@@ -3,7 +3,11 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { type Log, silentLog } from "../../src/log.ts";
 import { jsonCodec } from "../../src/mailbox/codec.ts";
 import { EngineMailbox } from "../../src/mailbox/engine_mailbox.ts";
-import { MailboxConnectionError, ReceiptHandleExpiredError } from "../../src/mailbox/errors.ts";
+import {
+  MailboxClosedError,
+  MailboxConnectionError,
+  ReceiptHandleExpiredError,
+} from "../../src/mailbox/errors.ts";
 import { InMemoryMailbox } from "../../src/mailbox/in_memory_mailbox.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { FaultyEngine, FaultyMailbox, VirtualClock } from "../../src/testing/mod.ts";
@@ -174,8 +178,10 @@ describe("a mailbox whose engine fails", () => {
 });
 
 describe("a mailbox", () => {
-  it("an aborted receive returns [] when late messages cannot be released", async () => {
-    const { clock, faulty, mailbox } = setUp();
+  /** A receive is aborted, and the message that arrives afterwards cannot be released. */
+  async function arriveTooLate(log?: Log) {
+    const it = setUp(log);
+    const { clock, faulty, mailbox } = it;
     await mailbox.send(1);
     const controller = new AbortController();
     faulty.freeze("receive");
@@ -184,7 +190,39 @@ describe("a mailbox", () => {
     controller.abort();
     faulty.loseConnection({ operations: ["release"] });
     faulty.thaw();
+    return { ...it, received };
+  }
+
+  it("an aborted receive returns [] when late messages cannot be released", async () => {
+    const { received } = await arriveTooLate();
     assertEquals(await received, []);
+  });
+
+  it("a release that fails after an abort is repeated until the engine is back", async () => {
+    const warnings: string[] = [];
+    const warn = (text: string) => void warnings.push(text);
+    const { clock, faulty, sibling } = await arriveTooLate({ ...silentLog, warn });
+    await clock.advance(5_000);
+    assertEquals([await sibling.receive(), warnings], [[], ["release failed; trying again"]]);
+    faulty.restoreConnection();
+    await clock.advance(1_000);
+    assertEquals((await sibling.receive()).map(({ body }) => body), [1]);
+    assertEquals(clock.pending, 0);
+  });
+
+  it("a release is not repeated when the connection of the mailbox was closed", async () => {
+    const { clock, faulty, received } = await arriveTooLate();
+    await received;
+    faulty.release = () => Promise.reject(new MailboxClosedError("the connection is closed"));
+    await clock.advance(1_000);
+    assertEquals(clock.pending, 0);
+  });
+
+  it("a close ends the repetition of a release", async () => {
+    const { clock, mailbox, received } = await arriveTooLate();
+    await received;
+    await mailbox.close();
+    assertEquals(clock.pending, 0);
   });
 
   it("closes its engine after late messages are released", async () => {

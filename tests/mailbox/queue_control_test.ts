@@ -54,6 +54,13 @@ describe("QueueControl", () => {
     );
   });
 
+  it("counts a delivery at the beginning of a part whose time is not exact", () => {
+    // A part lasts 0.14 ms, and 140,500 parts last 19,670.000000000004 ms.
+    const { receive } = receiver({ max: 1, perMs: 7 });
+    assertEquals(receive(1, 19_670).count, 1);
+    assertEquals(receive(1, 19_670).count, 0);
+  });
+
   it("a queue that always has messages comes within two per cent of the limit", () => {
     const { receive } = receiver({ max: 100, perMs: 1_000 });
     let count = 0;

@@ -1,7 +1,8 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { Fifo, Heap } from "../../src/_heap.ts";
+import { Heap } from "../../src/_heap.ts";
+import { Line, Slot } from "../../src/mailbox/_memory_line.ts";
 import { MemoryEngine } from "../../src/mailbox/memory_engine.ts";
 import { ManualClock } from "./_manual_clock.ts";
 import { seed } from "../_seed.ts";
@@ -9,11 +10,9 @@ import { seed } from "../_seed.ts";
 class Item {
   place = -1;
   key: number;
-  readonly number: number;
 
-  constructor(key: number, number: number = key) {
+  constructor(key: number) {
     this.key = key;
-    this.number = number;
   }
 }
 
@@ -63,56 +62,75 @@ describe(`Heap (seed ${seed})`, () => {
   });
 });
 
-describe(`Fifo (seed ${seed})`, () => {
-  it("returns the lowest number first, also of items that came back", () => {
-    const steps = fc.array(fc.constantFrom("append", "append", "take", "take", "comeBack"), {
-      maxLength: 150,
-      size: "max",
-    });
+/** A message that was sent when as many had been as its number says. */
+const entryOf = (number: number) => ({ id: `${number}`, body: 0, delayMs: 0, dedup: false });
+
+/** Adds a new message to a line, as an entry or as a slot. */
+function append(line: Line<number>, number: number, asSlot = false): void {
+  const entry = entryOf(number);
+  line.append(asSlot ? new Slot(number, number, entry) : entry, number, number);
+}
+
+describe(`Line (seed ${seed})`, () => {
+  it("returns the lowest number first, also of messages that came back", () => {
+    const steps = fc.array(
+      fc.constantFrom("entry", "entry", "slot", "take", "take", "comeBack", "cancel"),
+      { maxLength: 150, size: "max" },
+    );
     fc.assert(
       fc.property(steps, fc.infiniteStream(fc.nat()), (steps, picks) => {
-        const fifo = new Fifo<Item>();
-        const model: Item[] = [];
-        const taken: Item[] = [];
+        const line = new Line<number>();
+        const model: number[] = [];
+        const taken: Slot<number>[] = [];
         let last = 0;
         for (const what of steps) {
-          if (what === "append") {
-            const fresh = new Item(++last);
-            fifo.append(fresh);
-            model.push(fresh);
+          if (what === "entry" || what === "slot") {
+            append(line, ++last, what === "slot");
+            model.push(last);
           } else if (what === "take") {
-            const next = fifo.take();
-            assertEquals(next?.number, least(model)?.number);
+            const next = line.take();
+            assertEquals(next?.number, model.toSorted((a, b) => a - b)[0]);
             if (next === undefined) continue;
-            model.splice(model.indexOf(next), 1);
+            assertEquals([next.entry, next.enqueuedAt], [entryOf(next.number), next.number]);
+            model.splice(model.indexOf(next.number), 1);
             taken.push(next);
-          } else if (taken.length > 0) {
+          } else if (what === "comeBack" && taken.length > 0) {
             const [back] = taken.splice(picks.next().value! % taken.length, 1);
-            fifo.putBack(back!);
-            model.push(back!);
+            line.putBack(back!);
+            model.push(back!.number);
+          } else if (what === "cancel" && model.length > 0) {
+            const [cancelled] = model.splice(picks.next().value! % model.length, 1);
+            const [slot, ...more] = line.find(`${cancelled}`);
+            assertEquals([slot!.number, more.length], [cancelled, 0]);
+            slot!.gone = true;
+            assertEquals(line.find(`${cancelled}`), []);
           }
-          assertEquals(fifo.size, model.length);
-          assert(fifo.values().every((it) => model.includes(it)), "no other item is queued");
+          const waiting = { count: 0, oldestAt: Infinity };
+          line.count(waiting);
+          assertEquals(waiting, { count: model.length, oldestAt: Math.min(...model) });
+          const numbers = line.values().map(({ number }) => number);
+          assertEquals(numbers.sort((a, b) => a - b), model.toSorted((a, b) => a - b));
         }
-        fifo.clear();
-        assertEquals([fifo.size, fifo.take(), fifo.values()], [0, undefined, []]);
+        line.clear();
+        assertEquals([line.take(), line.values()], [undefined, []]);
       }),
       { numRuns: 500, seed },
     );
   });
 
-  it("does not grow when a million items pass through a short queue", () => {
-    const fifo = new Fifo<Item>();
+  it("does not grow when a million messages pass through a short line", () => {
+    const line = new Line<number>();
     let number = 0;
-    const longest = longestArray((it) => it instanceof Item, () => {
-      for (let i = 0; i < 10; i++) fifo.append(new Item(++number));
+    const isEntry = (it: unknown) => typeof it === "object" && it !== null && "dedup" in it;
+    const longest = longestArray(isEntry, () => {
+      for (let i = 0; i < 10; i++) append(line, ++number);
       while (number < 1_000_000) {
-        fifo.append(new Item(++number));
-        assert(fifo.take()!.number === number - 10);
+        append(line, ++number);
+        assert(line.take()!.number === number - 10);
       }
     });
     assert(longest <= 2_100, `an array grew to ${longest}`);
-    assertEquals(fifo.size, 10);
+    assertEquals(line.values().length, 10);
   });
 });
 

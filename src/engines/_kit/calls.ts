@@ -1,7 +1,7 @@
 import { onAbort, settlesWithin } from "../../_promises.ts";
 import { type Cancel, type Clock, nextTurn } from "../../clock.ts";
 import { missingPackages } from "../../errors.ts";
-import { MailboxConnectionError } from "../../mailbox/errors.ts";
+import { MailboxClosedError, MailboxConnectionError } from "../../mailbox/errors.ts";
 
 /**
  * Loads the client of an engine, an optional package. `user` is the subject of the error when it is missing,
@@ -137,22 +137,28 @@ interface Lost<C> {
 
 /**
  * Calls whose answers were lost. A call that was given up with its connection may still be in a buffer
- * and reach the server after later calls, so its effects are checked more than once.
+ * and reach the server after later calls, so its effects are checked more than once: by the next receives,
+ * and by a timer while a loop has no free slot and receives nothing.
  */
 export class LostCalls<C> {
   readonly #clock: Clock;
   readonly #lateMs: number;
+  readonly #undo: (calls: readonly C[]) => Promise<void>;
   #lost: Lost<C>[] = [];
+  #cancel: Cancel | undefined;
+  #stopped = false;
 
   /** `lateMs` is how long a call may take to reach the server after it was given up, in milliseconds. */
-  constructor(clock: Clock, lateMs: number) {
+  constructor(clock: Clock, lateMs: number, undo: (calls: readonly C[]) => Promise<void>) {
     this.#clock = clock;
     this.#lateMs = lateMs;
+    this.#undo = undo;
   }
 
   add(call: C): void {
     const now = this.#clock.monotonic();
     this.#lost.push({ call, arrivesBefore: now + this.#lateMs, checkAt: now });
+    this.#continue();
   }
 
   /** Milliseconds until the next check; `Infinity` when no call was lost. */
@@ -161,13 +167,32 @@ export class LostCalls<C> {
     return Math.max(0, at - this.#clock.monotonic());
   }
 
-  /** Calls `undo` with the lost calls that are due for a check, or with all of them. */
-  async look(undo: (calls: readonly C[]) => Promise<void>, all = false): Promise<void> {
+  /** Undoes the lost calls that are due for a check, or all of them. */
+  async look(all = false): Promise<void> {
     const now = this.#clock.monotonic();
     const due = this.#lost.filter(({ checkAt }) => all || checkAt <= now);
     if (due.length === 0) return;
-    await undo(due.map(({ call }) => call));
+    await this.#undo(due.map(({ call }) => call));
     for (const lost of due) lost.checkAt = now + CHECK_INTERVAL_MS;
     this.#lost = this.#lost.filter((lost) => !due.includes(lost) || now < lost.arrivesBefore);
+  }
+
+  /** Ends the timer. */
+  stop(): void {
+    this.#stopped = true;
+    this.#cancel?.();
+  }
+
+  #continue(): void {
+    if (this.#stopped || this.#cancel !== undefined || this.#lost.length === 0) return;
+    this.#cancel = this.#clock.schedule(CHECK_INTERVAL_MS, async () => {
+      await this.look().catch((error) => {
+        // Closing a mailbox closes the connection of its dead letters without notice.
+        if (error instanceof MailboxClosedError) this.#stopped = true;
+        // Otherwise the engine is unavailable. A receive reports the failure.
+      });
+      this.#cancel = undefined;
+      this.#continue();
+    });
   }
 }

@@ -38,8 +38,8 @@ export interface OwnerWatchOptions {
  *
  * A receive calls `look`, which asks the engine at most once a second. An owner that is absent for the whole
  * grace, in each look of it, has died. While one is absent, a timer continues to look, because this process may
- * be busy and receive nothing. Looks that are further apart than the grace, as after a suspension of this
- * process, prove nothing: the grace begins again.
+ * be busy and receive nothing. Answers that are further apart than the grace, as after a suspension of this
+ * process or of the engine, prove nothing: the grace begins again.
  */
 export class OwnerWatch<O extends string | number> {
   readonly #registry: OwnerRegistry<O>;
@@ -47,6 +47,7 @@ export class OwnerWatch<O extends string | number> {
   /** Since when each owner is absent, by the monotonic clock. */
   #absentSince = new Map<O, number>();
   #lookedAt = -Infinity;
+  #answeredAt = -Infinity;
   #looking: Promise<void> | undefined;
   #cancel: Cancel | undefined;
   #stopped = false;
@@ -93,11 +94,13 @@ export class OwnerWatch<O extends string | number> {
   async #look(): Promise<void> {
     const { clock, graceMs, log, queue } = this.#options;
     const now = clock.monotonic();
-    const isContinued = now - this.#lookedAt <= Math.max(graceMs, 2 * LOOK_INTERVAL_MS);
     this.#lookedAt = now;
     try {
       const absent = await this.#registry.absent();
       const answeredAt = clock.monotonic();
+      const apartMs = answeredAt - this.#answeredAt;
+      const isContinued = apartMs <= Math.max(graceMs, 2 * LOOK_INTERVAL_MS);
+      this.#answeredAt = answeredAt;
       const seenAt = answeredAt - now > PROMPT_MS ? answeredAt : now;
       const before = isContinued ? this.#absentSince : new Map<O, number>();
       this.#absentSince = new Map(absent.map((owner) => [owner, before.get(owner) ?? seenAt]));

@@ -7,7 +7,8 @@ import { changeControl, readControl } from "./_control.ts";
 import type { KvAtomic, KvEntry, KvKey } from "./kv.ts";
 import { KvDelivery } from "./_leases.ts";
 import { Lines } from "./_lines.ts";
-import { idStateOf, type Keys, type KvMessage, ROOT, unpackAll } from "./_record.ts";
+import { idStateOf, type Keys, ROOT } from "./_keys.ts";
+import { type KvMessage, unpackAll } from "./_record.ts";
 import { largeOf } from "./_receiver.ts";
 import type { Store } from "./_store.ts";
 
@@ -47,7 +48,7 @@ export class Administration {
       .slice(skip, skip + max);
     const texts = await largeOf(this.#store, this.#keys, action, oldest.map((it) => it.message));
     return oldest.map(({ message, state }) => {
-      const whole = texts.get(message.seq) ?? message;
+      const whole = texts.get(message) ?? message;
       const { id, meta, body, deliveryCount, enqueuedAt } = new KvDelivery(
         whole,
         [],
@@ -153,9 +154,9 @@ export class Administration {
     const { hidden, controlled } = this.#keys;
     const entries = await this.#store.list(action, { prefix: hidden });
     const now = this.#store.clock.now();
-    const found = entries.flatMap(({ key, value }) => {
-      const isDue = Number(key[hidden.length]) <= now;
-      return unpackAll(value).map((message): Found => {
+    const found = entries.flatMap((entry) => {
+      const isDue = Number(entry.key[hidden.length]) <= now;
+      return unpackAll(entry).map((message): Found => {
         return { message, state: isDue ? "waiting" : message.leased ? "inFlight" : "delayed" };
       });
     });
@@ -169,7 +170,7 @@ export class Administration {
     const messages: KvMessage[] = [];
     let checks = 0;
     await this.#store.list(action, { prefix }, STEP, (entry) => {
-      const some = unpackAll(entry.value);
+      const some = unpackAll(entry);
       checks += 1 + some.filter(({ key }) => key !== undefined).length;
       if (checks > STEP) return true;
       if (some.length > 0) entries.push(entry); // the mark of a control has no messages
@@ -213,6 +214,6 @@ export function subtract(atomic: KvAtomic, counter: KvKey, count: number): void 
   atomic.sum(counter, BigInt.asUintN(64, BigInt(-count)));
 }
 
-function waitingIn({ value }: KvEntry): Found[] {
-  return unpackAll(value).map((message) => ({ message, state: "waiting" }));
+function waitingIn(entry: KvEntry): Found[] {
+  return unpackAll(entry).map((message) => ({ message, state: "waiting" }));
 }

@@ -1,6 +1,6 @@
 import { QueueControl } from "../../mailbox/queue_control.ts";
 import type { KvAtomic, KvEntry } from "./kv.ts";
-import type { Keys } from "./_record.ts";
+import type { Keys } from "./_keys.ts";
 import type { Store } from "./_store.ts";
 
 /** The pause and the rate limit of a queue, and the entries that they were read from. */

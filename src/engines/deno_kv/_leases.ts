@@ -3,7 +3,8 @@
 import type { Delivery } from "../../mailbox/engine.ts";
 import type { KvAtomic, KvKey } from "./kv.ts";
 import { Lines, type Next } from "./_lines.ts";
-import { type Keys, type KvMessage, weightOf } from "./_record.ts";
+import type { Keys } from "./_keys.ts";
+import { type KvMessage, weightOf } from "./_record.ts";
 import { chunksOf, type Store } from "./_store.ts";
 
 /** What the block behind a message with a key weighs at most. */

@@ -1,5 +1,6 @@
 import type { KvAtomic, KvEntry } from "./kv.ts";
-import { blocksOf, type Keys, type KvMessage, pack, unpackAll } from "./_record.ts";
+import type { Keys } from "./_keys.ts";
+import { blocksOf, type KvMessage, pack, unpackAll } from "./_record.ts";
 import type { Store } from "./_store.ts";
 
 /** What happens to the messages of a key when the first one leaves. */
@@ -71,7 +72,8 @@ export class Lines {
       return false;
     }
     atomic.check({ key: block.key, versionstamp: block.versionstamp }).delete(block.key);
-    const [next, ...others] = unpackAll(block.value);
+    // Restore the key of a damaged message, so that the messages behind it follow.
+    const [next, ...others] = unpackAll(block).map((it) => ({ ...it, key, joined: true }));
     atomic.set(this.#keys.placeOf(next!), [pack(next!)]);
     this.block(atomic, key, others);
     return true;

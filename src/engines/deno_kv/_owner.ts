@@ -3,7 +3,8 @@ import type { Log } from "../../log.ts";
 import { OwnerWatch } from "../_kit/owners.ts";
 import type { KvAtomic, KvEntry, KvKey } from "./kv.ts";
 import type { KvDelivery } from "./_leases.ts";
-import { type Keys, pack, unpackAll, weightOf } from "./_record.ts";
+import type { Keys } from "./_keys.ts";
+import { pack, unpackAll, weightOf } from "./_record.ts";
 import { chunksOf, type Store } from "./_store.ts";
 
 /** How often a process that holds messages writes a time stamp. */
@@ -178,8 +179,8 @@ export class KvOwner {
     const ownerKey = [...keys.owners, id];
     const hidden = { prefix: keys.hidden, start: [...keys.hidden, 0] };
     const leases = (await store.list(this.#action, hidden)).flatMap((entry) => {
-      const [message] = unpackAll(entry.value); // a hidden message has an entry of its own
-      return message?.owner === id ? [{ entry, message }] : [];
+      const [message, other] = unpackAll(entry); // a leased message has an entry of its own
+      return message?.owner === id && other === undefined ? [{ entry, message }] : [];
     });
     const chunks = chunksOf(leases, ({ message }) => ({
       keyBytes: 3 * keys.bytes,

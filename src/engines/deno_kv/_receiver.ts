@@ -3,11 +3,14 @@ import type { KvEntry } from "./kv.ts";
 import { KvDelivery } from "./_leases.ts";
 import { Lines } from "./_lines.ts";
 import type { KvOwner } from "./_owner.ts";
+import type { Keys } from "./_keys.ts";
 import {
+  blocksOf,
+  DAMAGED,
   inOrder,
-  type Keys,
   type KvMessage,
   pack,
+  recordsIn,
   unpackAll,
   weightOf,
   withText,
@@ -73,8 +76,15 @@ export class Receiver {
     return `receive ("${this.#name}")`;
   }
 
-  /** Resolves with undefined when another process changed the entries first. */
-  async #receive(max: number, visibilityMs: number): Promise<KvReceived | undefined> {
+  /**
+   * Resolves with undefined when another process changed the entries first. Delivers once messages have joined their
+   * keys, if it can. If very many are due, the rest joins in later receives.
+   */
+  async #receive(
+    max: number,
+    visibilityMs: number,
+    hasJoined = false,
+  ): Promise<KvReceived | undefined> {
     const now = this.#store.clock.now();
     const entries = await this.#entries(max, now);
     let stored: StoredControl | undefined;
@@ -84,7 +94,13 @@ export class Receiver {
       if (allowance.max === 0) return { deliveries: [], nextDueMs: allowance.nextMs };
       max = allowance.max;
     }
-    const sources = sourcesOf(entries, max);
+    const found = entries.map(sourceOf);
+    const joining = found.filter(isJoining);
+    const sources = firstOf(found.filter((it) => !isJoining(it)), max);
+    // All due messages join, also those beyond `max`, so that a message that is sent later comes after them.
+    if (joining.length > 0 && (!hasJoined || sources.length === 0)) {
+      return await this.#join(joining) ? await this.#receive(max, visibilityMs, true) : undefined;
+    }
     if (sources.length === 0) {
       const dueMs = await this.#nextDueMs(now);
       if (dueMs < Infinity) this.#owner?.look();
@@ -92,9 +108,6 @@ export class Receiver {
       return { deliveries: [], nextDueMs };
     }
     this.#owner?.look();
-    if (sources.some(isJoining)) {
-      return await this.#join(sources) ? await this.#receive(max, visibilityMs) : undefined;
-    }
     // Neither can change while no worker has the lease.
     const taken = sources.flatMap(({ messages, taken }) => messages.slice(0, taken));
     const [checkpoints, large] = await Promise.all([
@@ -112,10 +125,10 @@ export class Receiver {
       if (versionstamp === undefined) return deliveries.length > 0 ? done(deliveries) : undefined;
       for (const { messages, taken } of chunk) {
         for (const message of messages.slice(0, taken)) {
-          const { seq } = message;
-          const whole = delivered(large.get(seq) ?? message, this.#owner?.id);
+          const whole = delivered(large.get(message) ?? message, this.#owner?.id);
           const key = this.#keys.placeOf(message, dueAt);
-          deliveries.push(new KvDelivery(whole, key, versionstamp, dueAt, checkpoints.get(seq)));
+          const checkpoint = checkpoints.get(message);
+          deliveries.push(new KvDelivery(whole, key, versionstamp, dueAt, checkpoint));
         }
       }
       if (stored !== undefined) break; // other processes may deliver before the next commit
@@ -130,8 +143,8 @@ export class Receiver {
     const due = { prefix: hidden, end: [...hidden, Math.floor(now) + 1] };
     const entries = await Promise.all([
       this.#store.list(this.#action, due, MAX_DUE),
-      this.#store.list(this.#action, { prefix: ready }, max, ({ value }) => {
-        return (count += (value as readonly Uint8Array[]).length) >= max;
+      this.#store.list(this.#action, { prefix: ready }, max, (entry) => {
+        return (count += recordsIn(entry).length) >= max;
       }),
     ]);
     return entries.flat();
@@ -159,23 +172,25 @@ export class Receiver {
           const leased = delivered(message, this.#owner?.id);
           atomic.set(this.#keys.placeOf(message, dueAt), [pack(leased)]);
         }
-        const [first, ...others] = messages.slice(taken);
-        if (first === undefined) continue;
-        atomic.set(this.#keys.placeOf(first), [first, ...others].map(pack));
+        // Usually one block; damaged messages may have grown.
+        for (const block of blocksOf(messages.slice(taken))) {
+          atomic.set(this.#keys.placeOf(block), block.value);
+        }
       }
     });
     if (stamps && versionstamp !== undefined) this.#owner?.stamped(versionstamp);
     return versionstamp;
   }
 
-  /** Returns the checkpoints by message number. */
-  async #checkpointsOf(messages: readonly KvMessage[]): Promise<ReadonlyMap<number, string>> {
+  /** Reads the checkpoints of messages. */
+  async #checkpointsOf(messages: readonly KvMessage[]): Promise<ReadonlyMap<KvMessage, string>> {
     const saved = messages.filter(({ hasCheckpoint }) => hasCheckpoint);
     const keys = saved.map((message) => this.#keys.checkpoint(message));
     const entries = await this.#store.getAll(this.#action, keys);
     const decoder = new TextDecoder();
     return new Map(entries.flatMap(({ value }, i) => {
-      return value === null ? [] : [[saved[i]!.seq, decoder.decode(value as Uint8Array)]];
+      const text = value instanceof Uint8Array ? decoder.decode(value) : DAMAGED;
+      return value === null ? [] : [[saved[i]!, text]];
     }));
   }
 
@@ -183,8 +198,14 @@ export class Receiver {
    * Lets messages whose delay is over join the messages of their keys: each becomes ready, or blocked. Each
    * has an entry of its own. Returns false when another process changed the entries first.
    */
-  async #join(sources: readonly Source[]): Promise<boolean> {
-    const joining = sources.filter(isJoining).slice(0, MAX_JOINS);
+  async #join(joining: readonly Source[]): Promise<boolean> {
+    for (let i = 0; i < joining.length; i += MAX_JOINS) {
+      if (!await this.#joinSome(joining.slice(i, i + MAX_JOINS))) return false;
+    }
+    return true;
+  }
+
+  async #joinSome(joining: readonly Source[]): Promise<boolean> {
     const messages = joining.map(({ messages: [message] }) => ({ ...message!, joined: true }));
     const lines = await this.#lines.read(this.#action, messages);
     const taken = new Set([...lines].flatMap(([key, { value }]) => value === null ? [] : key));
@@ -211,13 +232,12 @@ export class Receiver {
   }
 }
 
-/** Returns the entries with the first messages, up to `max` messages. */
-function sourcesOf(entries: readonly KvEntry[], max: number): readonly Source[] {
-  const sources: Source[] = entries.map((entry) => ({
-    entry,
-    messages: unpackAll(entry.value),
-    taken: 0,
-  }));
+function sourceOf(entry: KvEntry): Source {
+  return { entry, messages: unpackAll(entry), taken: 0 };
+}
+
+/** Returns the sources of the first messages, up to `max` messages. */
+function firstOf(sources: readonly Source[], max: number): readonly Source[] {
   const all = sources.flatMap((source) => {
     return source.messages.map((message) => ({ message, source }));
   });
@@ -226,26 +246,25 @@ function sourcesOf(entries: readonly KvEntry[], max: number): readonly Source[] 
   return sources.filter(({ taken }) => taken > 0);
 }
 
-/** Returns the large messages with their text, by message number. */
+/** Reads the texts of the large messages. */
 export async function largeOf(
   store: Store,
   keys: Keys,
   action: string,
   messages: readonly KvMessage[],
-): Promise<ReadonlyMap<number, KvMessage>> {
+): Promise<ReadonlyMap<KvMessage, KvMessage>> {
   const large = messages.filter(({ parts }) => parts > 0);
   return new Map(
     await Promise.all(large.map(async (message) => {
       const entries = await store.getAll(action, keys.parts(message));
-      const parts = entries.flatMap(({ value }) => value === null ? [] : [value as Uint8Array]);
-      return [message.seq, withText(message, parts)] as const;
+      return [message, withText(message, entries.map(({ value }) => value))] as const;
     })),
   );
 }
 
-/** Returns true for the entry of a message with a key whose delay has ended. */
-function isJoining({ messages: [message] }: Source): boolean {
-  return message?.key !== undefined && !message.joined;
+/** Returns true for the entry of a message with a key whose delay has ended. It has no other message. */
+function isJoining({ messages: [message, other] }: Source): boolean {
+  return message?.key !== undefined && !message.joined && other === undefined;
 }
 
 function done(deliveries: readonly KvDelivery[]): KvReceived {

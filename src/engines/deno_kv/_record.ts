@@ -1,7 +1,9 @@
-// What a queue stores: its keys, and the messages under them.
+// The values that a queue stores under the keys of its messages.
 
+import { show } from "../../_checks.ts";
 import type { Entry } from "../../mailbox/engine.ts";
-import type { KvAtomic, KvEntry, KvKey } from "./kv.ts";
+import { isStorable, MAX_PRIORITY } from "../../mailbox/envelope.ts";
+import type { KvEntry, KvKey } from "./kv.ts";
 
 /** The maximum size of a value in Deno KV, less its own overhead. */
 export const MAX_VALUE_BYTES = 65_000;
@@ -14,120 +16,14 @@ const MAX_BLOCK_MESSAGES = 100;
 const MAX_BLOCK_KEYS = 50; // a purge checks each
 const MAX_BLOCK_BYTES = 32_768;
 
-/** The first part of every key. */
-export const ROOT = "lastcall";
+/** Chosen ids and message keys are parts of the store's keys, whose size is limited. */
+export const MAX_ID_BYTES = 512;
 
-/** The keys of a queue. */
-export class Keys {
-  /** The beginning of every key of the queue. */
-  readonly all: KvKey;
-  /** Ready messages in blocks, by priority and the number of the first message. */
-  readonly ready: KvKey;
-  /** Leased and delayed messages, by due time. */
-  readonly hidden: KvKey;
-  /** Exists while the queue is paused or has a limit, before all hidden messages: a receive finds it. */
-  readonly controlled: KvKey;
-  /** The pause and the rate limit as JSON. Without it, `controlled` means a pause until it is resumed. */
-  readonly control: KvKey;
-  /** The processes that lease messages. */
-  readonly owners: KvKey;
-  /** Messages that wait behind another one with their key, in blocks. */
-  readonly blocked: KvKey;
-  /** What is known about ids that senders chose. */
-  readonly ids: KvKey;
-  /** The number of messages. */
-  readonly count: KvKey;
-  /** A counter that changes whenever messages may have become visible. */
-  readonly wakes: KvKey;
+/** More parts than any message has, because a commit has fewer. */
+const MAX_PARTS = 100;
 
-  constructor(name: string) {
-    this.all = [ROOT, name];
-    this.ready = [...this.all, "ready"];
-    this.hidden = [...this.all, "hidden"];
-    this.controlled = [...this.hidden, -1];
-    this.control = [...this.all, "control"];
-    this.owners = [...this.all, "owner"];
-    this.blocked = [...this.all, "blocked"];
-    this.ids = [...this.all, "id"];
-    this.count = [...this.all, "count"];
-    this.wakes = [...this.all, "wakes"];
-  }
-
-  /** Where a message is that becomes visible at `dueAt`; now without it. */
-  placeOf({ seq, nonce, priority }: Placed, dueAt?: number): KvKey {
-    if (dueAt !== undefined) return [...this.hidden, dueAt, seq, nonce];
-    return priority === 0 ? [...this.ready, seq, nonce] : [...this.readyWith(priority), seq, nonce];
-  }
-
-  /** The beginning of the keys of ready messages with a priority above 0. They come before all others. */
-  readyWith(priority: number): KvKey {
-    return [...this.ready, -priority];
-  }
-
-  /** Exists while the queue has messages with this key. Changes whenever one joins the others. */
-  line(key: string): KvKey {
-    return [...this.all, "line", key];
-  }
-
-  /** Where a message waits that is not the first one with its key. */
-  blockedPlaceOf(key: string, { seq, nonce }: Placed): KvKey {
-    return [...this.blocked, key, seq, nonce];
-  }
-
-  /** Has the {@linkcode IdState} of an id that a sender chose. */
-  chosenId(id: string): KvKey {
-    return [...this.ids, id];
-  }
-
-  /** The checkpoint of a message. Version 0.1 named the key. */
-  checkpoint({ seq, nonce }: KvMessage): KvKey {
-    return [...this.all, "progress", seq, nonce];
-  }
-
-  /** The parts of the text of a large message, in their order. */
-  parts({ seq, nonce, parts }: KvMessage): KvKey[] {
-    return Array.from({ length: parts }, (_, i) => [...this.all, "part", seq, nonce, i]);
-  }
-
-  /** Deletes everything of a message besides its place. Keeps an id that is to be remembered. */
-  deleteExtras(atomic: KvAtomic, message: KvMessage, now: number): void {
-    const { id, dedup, hasCheckpoint, rememberedUntil } = message;
-    if (hasCheckpoint) atomic.delete(this.checkpoint(message));
-    for (const key of this.parts(message)) atomic.delete(key);
-    if (!dedup) return;
-    const expireIn = rememberedUntil - now;
-    if (expireIn <= 0) atomic.delete(this.chosenId(id));
-    else atomic.set(this.chosenId(id), idValue(false, rememberedUntil), { expireIn });
-  }
-
-  /** The approximate size of one key in bytes. A commit limits their sum. */
-  get bytes(): number {
-    return String(this.all[1]).length + 64;
-  }
-}
-
-/** What decides where a message or a block is stored. */
-type Placed = Pick<KvMessage, "seq" | "nonce" | "priority">;
-
-/** What is known about a chosen id. */
-export interface IdState {
-  /** A message with the id is stored. */
-  readonly isStored: boolean;
-  /** The id is remembered until then, in milliseconds since the Unix epoch; 0 when it is not. */
-  readonly until: number;
-}
-
-/** Returns the stored form of an {@linkcode IdState}. Version 0.1 stored 1 for a stored message. */
-export function idValue(isStored: boolean, until: number): unknown {
-  return isStored && until === 0 ? 1 : [isStored, until];
-}
-
-/** Reads what {@linkcode idValue} returned. */
-export function idStateOf({ value }: KvEntry): IdState {
-  if (value === null) return { isStored: false, until: 0 };
-  if (!Array.isArray(value)) return { isStored: true, until: 0 };
-  return { isStored: value[0] === true, until: Number.isFinite(value[1]) ? value[1] : 0 };
-}
+/** Below the latest expiry time that the store accepts. */
+const MAX_TIME = 1e15;
 
 /** A message as it is stored. Its number and its nonce never change. */
 export interface KvMessage {
@@ -161,6 +57,9 @@ export interface KvMessage {
   /** Until when its chosen id is remembered, in milliseconds since the Unix epoch; 0 when it is not. */
   readonly rememberedUntil: number;
 }
+
+/** The fields that decide where a message or a block is stored. */
+export type Placed = Pick<KvMessage, "seq" | "nonce" | "priority">;
 
 type Head = readonly [
   seq: number,
@@ -202,31 +101,124 @@ export function pack(message: KvMessage): Uint8Array {
   return encoder.encode(`${JSON.stringify(all)}\n${parts === 0 ? text : ""}`);
 }
 
-/** Decodes the messages of a block. */
-export function unpackAll(value: unknown): KvMessage[] {
-  return (value as readonly Uint8Array[]).map(unpack);
+/** The meta of a damaged message. It is not JSON, so that the mailbox dead-letters the message as unreadable. */
+export const DAMAGED = "damaged record";
+
+/** Returns the records of an entry. An entry with another format counts as one damaged record. */
+export function recordsIn({ key, value }: KvEntry): readonly unknown[] {
+  if (typeof key.at(-1) !== "string") return []; // the mark of a control; a place ends with a nonce
+  const isBlock = Array.isArray(value) && value.length > 0 && value.length <= MAX_BLOCK_MESSAGES;
+  return isBlock ? value : [value];
 }
 
-function unpack(bytes: Uint8Array): KvMessage {
-  const record = decoder.decode(bytes);
-  const end = record.indexOf("\n");
-  const [seq, nonce, id, dedup, hasCheckpoint, ...rest] = JSON.parse(record.slice(0, end)) as Head;
-  const [enqueuedAt, deliveries, releases, replyTo, metaLength = 0, parts = 0, ...more] = rest;
-  const [leased = 0, priority = 0, key = null, joined = 0, ...rare] = more;
+/**
+ * Decodes the messages of an entry. Replaces unreadable fields and repeated nonces, so that a damaged record does not
+ * affect the other messages of the entry.
+ */
+export function unpackAll(entry: KvEntry): KvMessage[] {
+  const messages: KvMessage[] = [];
+  for (const [i, record] of recordsIn(entry).entries()) {
+    const message = unpack(record, entry.key, i);
+    const { seq, nonce } = message;
+    const isUsed = messages.some((it) => it.seq === seq && it.nonce === nonce);
+    messages.push(isUsed ? { ...message, nonce: newNonce(entry.key, i) } : message);
+  }
+  return messages;
+}
+
+function unpack(record: unknown, key: KvKey, index: number): KvMessage {
+  const text = record instanceof Uint8Array ? decoder.decode(record) : show(record);
+  const end = text.indexOf("\n");
+  const stored = headOf(text.slice(0, Math.max(0, end)));
+  const isWhole = stored.length >= MIN_HEAD && stored.every(isField);
+  const head = (isWhole ? stored : stored.map((it, i) => isField(it, i) ? it : undefined)) as Head;
+  const [seq = Number(key.at(-2)) || 0, nonce = newNonce(key, index), ...own] = head;
+  const [id = `unreadable-${seq}`, dedup = 0, hasCheckpoint = 0, ...rest] = own;
+  const [enqueuedAt = Math.floor(seq / 1_000), deliveries = 0, releases = 0, ...last] = rest;
+  const [replyTo = null, metaLength = 0, parts = 0, ...more] = last;
+  const [leased = 0, priority = priorityIn(key), messageKey = null, joined = 0, ...rare] = more;
   const [rememberedUntil = 0, expiries = 0] = rare;
   const oldMeta = replyTo === null ? "" : JSON.stringify({ replyTo });
   return {
-    ...{ seq, nonce, id, enqueuedAt, deliveries, releases, parts },
-    text: oldMeta + record.slice(end + 1),
-    metaLength: oldMeta.length || metaLength,
-    dedup: dedup === 1,
+    ...{ seq, nonce, enqueuedAt, deliveries, releases },
+    ...(isWhole
+      ? { id, text: oldMeta + text.slice(end + 1), metaLength: oldMeta.length || metaLength, parts }
+      : { ...damaged(text), id: fitsInKey(id) ? id : `unreadable-${seq}`, parts: 0 }),
+    dedup: dedup === 1 && fitsInKey(id),
     hasCheckpoint: hasCheckpoint === 1,
-    key: key ?? undefined,
+    key: messageKey ?? undefined,
     leased: leased !== 0,
     owner: typeof leased === "string" ? leased : undefined,
-    joined: joined === 1,
+    joined: joined === 1 && messageKey !== null,
     ...{ priority, rememberedUntil, expiries },
   };
+}
+
+/** A place has one number and one nonce, but may have several messages. No sender makes such a nonce. */
+function newNonce(key: KvKey, index: number): string {
+  return `${key.at(-1)}.${index}`;
+}
+
+/** Ready messages with a priority have it, negated, in their key: see {@linkcode Keys.readyWith}. */
+function priorityIn(key: KvKey): number {
+  const priority = key[2] === "ready" && key.length === 6 ? -Number(key[3]) : 0;
+  return isField(priority, PRIORITY) ? priority : 0;
+}
+
+/** Returns the fields of a head, or none if the text is not a list. */
+function headOf(text: string): readonly unknown[] {
+  try {
+    const head: unknown = JSON.parse(text);
+    return Array.isArray(head) ? head : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The number of fields that version 0.1 wrote. */
+const MIN_HEAD = 9;
+
+/** The place of the priority in a {@linkcode Head}. */
+const PRIORITY = 12;
+
+const isNumber = (it: unknown) => Number.isFinite(it);
+const isCount = (it: unknown) => Number.isSafeInteger(it) && it as number >= 0;
+const isFlag = (it: unknown) => it === 0 || it === 1;
+const isText = (it: unknown) => typeof it === "string";
+const isNullOr = (is: (it: unknown) => boolean) => (it: unknown) => it === null || is(it);
+
+/** The checks of the fields of a {@linkcode Head}, in the same order. */
+const FIELDS: readonly ((value: unknown) => boolean)[] = [
+  ...[isNumber, fitsInKey, isStorable, isFlag, isFlag], // seq, nonce, id, dedup, hasCheckpoint
+  ...[isNumber, isCount, isCount], // enqueuedAt, deliveries, releases
+  ...[isNullOr(isText), isCount], // replyTo, metaLength
+  (parts) => isCount(parts) && parts as number <= MAX_PARTS,
+  (leased) => isFlag(leased) || fitsInKey(leased),
+  (priority) => isCount(priority) && priority as number <= MAX_PRIORITY,
+  ...[isNullOr(fitsInKey), isFlag], // key, joined
+  (rememberedUntil) => isNumber(rememberedUntil) && rememberedUntil as number <= MAX_TIME,
+  isCount, // expiries
+];
+
+function isField(value: unknown, place: number): boolean {
+  return FIELDS[place]?.(value) ?? false;
+}
+
+/** Returns true for a text that can be part of a key of the store. */
+function fitsInKey(value: unknown): value is string {
+  return isStorable(value) && bytesOf(value) <= MAX_ID_BYTES;
+}
+
+/** Returns the size of an id or a key in UTF-8. */
+export function bytesOf(text: string): number {
+  return encoder.encode(text).byteLength;
+}
+
+/** Returns the text of a damaged message: as much of its record as fits. */
+function damaged(record: string): Pick<KvMessage, "text" | "metaLength"> {
+  const most = MAX_VALUE_BYTES - 10_000; // the other fields may need these
+  const body = decoder.decode(encoder.encode(record).subarray(0, most));
+  return { text: DAMAGED + body, metaLength: DAMAGED.length };
 }
 
 /** A new message, and the values under its own keys. */
@@ -256,11 +248,14 @@ export function newMessage(
   return { message: { ...message, parts: count }, parts };
 }
 
-/** Returns a large message with the text of its parts. */
-export function withText(message: KvMessage, parts: readonly Uint8Array[]): KvMessage {
+/** Returns a large message with the text of its parts. If one is missing, the message is damaged. */
+export function withText(message: KvMessage, parts: readonly unknown[]): KvMessage {
+  const bytes = parts.filter((part) => part instanceof Uint8Array);
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // a character may span two parts
-  const texts = parts.map((part) => decoder.decode(part, { stream: true }));
-  return { ...message, text: texts.join("") + decoder.decode() };
+  const text = bytes.map((part) => decoder.decode(part, { stream: true })).join("") +
+    decoder.decode();
+  if (bytes.length === parts.length) return { ...message, text };
+  return { ...message, ...damaged(text) };
 }
 
 /** Compares messages by the order of their delivery. */

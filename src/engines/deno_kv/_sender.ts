@@ -2,20 +2,16 @@ import { type Entry, freshnessOf } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import type { KvAtomic, KvEntry, KvKey } from "./kv.ts";
 import { Lines } from "./_lines.ts";
+import { type IdState, idStateOf, idValue, type Keys } from "./_keys.ts";
 import {
   blocksOf,
-  type IdState,
-  idStateOf,
-  idValue,
-  type Keys,
+  bytesOf,
   type KvMessage,
+  MAX_ID_BYTES,
   MAX_VALUE_BYTES,
   newMessage,
 } from "./_record.ts";
 import { MAX_COMMIT_BYTES, type Store } from "./_store.ts";
-
-/** A chosen id and a key of messages are parts of keys of the store, whose size is limited. */
-const MAX_ID_BYTES = 512;
 
 /** The most values that one send stores. */
 const MAX_VALUES = 250;
@@ -207,7 +203,7 @@ function countOf(value: unknown): number {
 }
 
 function checkBytes(name: "id" | "key", text: string): void {
-  const bytes = new TextEncoder().encode(text).byteLength;
+  const bytes = bytesOf(text);
   if (bytes <= MAX_ID_BYTES) return;
   throw new InvalidParameterError(
     `Invalid ${name}: expected at most ${MAX_ID_BYTES} bytes for Deno KV, got ${bytes}`,

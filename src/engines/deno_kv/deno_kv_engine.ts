@@ -16,7 +16,8 @@ import { Administration, subtract } from "./_administration.ts";
 import { type KvDelivery, Settler } from "./_leases.ts";
 import { KvOwner } from "./_owner.ts";
 import { Receiver } from "./_receiver.ts";
-import { Keys, type KvMessage, MAX_VALUE_BYTES, pack } from "./_record.ts";
+import { Keys } from "./_keys.ts";
+import { type KvMessage, MAX_VALUE_BYTES, pack } from "./_record.ts";
 import { Sender } from "./_sender.ts";
 import type { Store } from "./_store.ts";
 

@@ -181,6 +181,11 @@ function isConflict(error: unknown): boolean {
   return /^40(P01|001)$/.test(codeOf(error));
 }
 
+/** Returns true if the role had no permission for the call, which then did nothing. */
+export function isForbidden(error: unknown): boolean {
+  return codeOf((error as { readonly cause?: unknown }).cause) === "42501";
+}
+
 /** Returns the SQLSTATE, or the code of a system error. */
 function codeOf(error: unknown): string {
   return String((error as { readonly code?: unknown } | null)?.code ?? error);

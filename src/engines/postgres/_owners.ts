@@ -4,7 +4,7 @@ import type { Log } from "../../log.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/capabilities.ts";
 import type { Random } from "../../random.ts";
 import { OwnerWatch } from "../_kit/owners.ts";
-import type { Calls } from "./_calls.ts";
+import { type Calls, isForbidden } from "./_calls.ts";
 import { RELAXED } from "./_statements.ts";
 import type { WakeUps } from "./_wake_ups.ts";
 
@@ -93,6 +93,11 @@ export class Owners {
     return this.#waited;
   }
 
+  /** True while this process is registered with its connection. */
+  get isRegistered(): boolean {
+    return this.#number !== undefined && this.#registeredPid === this.#pid;
+  }
+
   /** Registers this process. The first call waits for it, but not long. */
   async register(): Promise<void> {
     if (this.#waited || this.#closed) return;
@@ -154,8 +159,7 @@ export class Owners {
       return undefined;
     } catch (error) {
       this.#options.log.debug("cannot register this process as an owner of leases", { error });
-      const { code } = ((error as Error).cause ?? {}) as { readonly code?: unknown };
-      return code === FORBIDDEN ? (error as Error).message : "";
+      return isForbidden(error) ? (error as Error).message : "";
     }
   }
 
@@ -219,9 +223,6 @@ export class Owners {
     );
   }
 }
-
-/** The SQLSTATE of a missing permission: an administrator has granted those of an earlier version. */
-const FORBIDDEN = "42501";
 
 /** The statements about owners. Those that run once have no parameters, which saves a round trip. */
 interface OwnerStatements {

@@ -4,6 +4,7 @@ import type { Received } from "../../mailbox/engine.ts";
 import type { Random } from "../../random.ts";
 import { LostCalls } from "../_kit/calls.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
+import type { Handovers } from "./_handovers.ts";
 import type { Owners } from "./_owners.ts";
 import { PostgresDelivery, type Row } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
@@ -23,7 +24,7 @@ interface NextDue {
 }
 
 /** Runs a statement. `onLate` gets the rows that arrive after the timeout. */
-type Call = (
+export type Call = (
   statement: keyof Statements,
   action: string,
   parameters: SqlParameter[],
@@ -49,6 +50,7 @@ export class Receives {
   readonly #log: Log;
   readonly #owners: Owners;
   readonly #registers: boolean;
+  readonly #handovers: Handovers;
   readonly #call: Call;
   readonly #release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>;
   /** The nonces of receives that failed: the server may have run them. */
@@ -60,6 +62,7 @@ export class Receives {
     queue: string,
     options: ReceivesOptions,
     owners: Owners,
+    handovers: Handovers,
     call: Call,
     release: (deliveries: readonly PostgresDelivery[]) => Promise<unknown>,
   ) {
@@ -68,24 +71,27 @@ export class Receives {
     this.#log = options.log;
     this.#owners = owners;
     this.#registers = options.registers === true;
+    this.#handovers = handovers;
     this.#call = call;
     this.#release = release;
-    this.#lost = new LostCalls(options.clock, options.callTimeoutMs);
+    const { clock, callTimeoutMs } = options;
+    this.#lost = new LostCalls(clock, callTimeoutMs, (nonces) => this.#releaseLost(nonces));
   }
 
-  /** Leases visible messages, at most `max`. */
-  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
+  /** Leases visible messages, at most `max`. With `waits`, the next message may be handed over. */
+  async receive(max: number, visibilityMs: number, waits: boolean): Promise<Received<string>> {
     if (this.#registers) {
       if (!this.#owners.isSettled) await this.#owners.register();
       this.#owners.look();
     }
-    if (this.#lost.nextLookMs === 0) await this.#releaseLost();
+    if (await this.#handovers.end() && waits) return { deliveries: [], nextDueMs: 0 };
+    if (this.#lost.nextLookMs === 0) await this.#lost.look();
     let received = await this.#receiveReady(max, visibilityMs, false);
     if (received !== undefined) return received;
     let due = await this.#nextDue();
     if (due.controlled && !this.#controlled) {
       this.#controlled = true;
-      return await this.receive(max, visibilityMs);
+      return await this.receive(max, visibilityMs, waits);
     }
     if (due.ms <= 0 || due.joins) {
       if (due.ms <= 0) await this.#call("makeDueReady", "receive", [this.#queue]);
@@ -95,9 +101,14 @@ export class Receives {
       due = await this.#nextDue();
       const ms = due.joins ? LOCKED_RETRY_MS : Math.max(LOCKED_RETRY_MS, due.ms);
       due = { ...due, ms };
-    }
+    } else if (waits && !due.controlled) await this.#handovers.register(visibilityMs);
     const lookMs = due.flying && this.#registers ? this.#owners.nextLookMs : Infinity;
     return { deliveries: [], nextDueMs: Math.min(due.ms, this.#lost.nextLookMs, lookMs) };
+  }
+
+  /** Ends the timer that releases the messages of lost receives. */
+  close(): void {
+    this.#lost.stop();
   }
 
   /** Leases ready messages. Unless `ignoreDue` is set, it leases none while a hidden message is due. */
@@ -136,13 +147,9 @@ export class Receives {
     }
   }
 
-  async #releaseLost(): Promise<void> {
-    await this.#lost.look(async (nonces) => {
-      await this.#call("releaseLost", "release the messages of a lost receive", [
-        this.#queue,
-        arrayLiteral(nonces),
-      ]);
-    });
+  async #releaseLost(nonces: readonly string[]): Promise<void> {
+    const action = "release the messages of a lost receive";
+    await this.#call("releaseLost", action, [this.#queue, arrayLiteral(nonces)]);
   }
 
   async #nextDue(): Promise<NextDue> {

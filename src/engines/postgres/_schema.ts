@@ -3,9 +3,10 @@ import { InvalidParameterError, MailboxConnectionError } from "../../mailbox/err
 import type { Calls } from "./_calls.ts";
 import { versionFive } from "./_version_five.ts";
 import { versionFour } from "./_version_four.ts";
+import { versionSix } from "./_version_six.ts";
 
 /** The schema version of this package. */
-export const SCHEMA_VERSION = 5;
+export const SCHEMA_VERSION = 6;
 
 /** Throws for a name that needs quoting, because statements contain the schema name literally. */
 export function checkSchema(name: string): string {
@@ -91,6 +92,10 @@ begin
   if version_now < 5 then
     ${versionFive(schema)}
     insert into "${schema}".migrations (version) values (5);
+  end if;
+  if version_now < 6 then
+    ${versionSix(schema)}
+    insert into "${schema}".migrations (version) values (6);
   end if;
 end $migration$`;
 }

@@ -1,4 +1,5 @@
 import type { Entry } from "../../mailbox/engine.ts";
+import { isMailboxError } from "../../mailbox/errors.ts";
 
 /** A send that waits for its statement. */
 interface PendingSend {
@@ -7,26 +8,24 @@ interface PendingSend {
   readonly reject: (error: unknown) => void;
 }
 
-/** The maximum number of messages of a batch; a larger send is a batch by itself. */
+/** The limits of a batch; a larger send is a batch by itself. */
 const MAX_ENTRIES = 1_000;
+const MAX_CHARACTERS = 4_000_000;
 
 /**
  * Batches the sends of one microtask turn, and those that arrive while a statement runs, into the next
  * statement. Only one statement runs at a time, so that message numbers follow the order of sending.
+ *
+ * When the server refuses a batch because of its messages, each send is tried alone, so that it fails or succeeds
+ * as if there were no others.
  */
 export class SendBatcher {
   readonly #store: (entries: readonly Entry<string>[]) => Promise<readonly boolean[]>;
-  readonly #isFull: (error: unknown) => boolean;
   #waiting: PendingSend[] = [];
   #sending = false;
 
-  /** `isFull` recognizes the error of a full queue, after which each send of the batch is tried alone. */
-  constructor(
-    store: (entries: readonly Entry<string>[]) => Promise<readonly boolean[]>,
-    isFull: (error: unknown) => boolean,
-  ) {
+  constructor(store: (entries: readonly Entry<string>[]) => Promise<readonly boolean[]>) {
     this.#store = store;
-    this.#isFull = isFull;
   }
 
   /** Resolves after the commit with one value per entry: whether it was stored. */
@@ -58,17 +57,33 @@ export class SendBatcher {
       let next = 0;
       for (const { entries, resolve } of batch) resolve(stored.slice(next, next += entries.length));
     } catch (error) {
-      if (!this.#isFull(error)) throw error;
+      if (!isOfMessages(error)) throw error;
       if (batch.length === 1) return batch[0]!.reject(error);
-      // The whole batch does not fit, but some of its sends may.
       for (const one of batch) await this.#sendBatch([one]);
     }
   }
 
   #nextBatch(): PendingSend[] {
     let size = 0;
-    const isOver = ({ entries }: PendingSend) => (size += entries.length) > MAX_ENTRIES;
+    let characters = 0;
+    const isOver = ({ entries }: PendingSend) => {
+      size += entries.length;
+      for (const { body, meta, checkpoint } of entries) {
+        characters += body.length + (meta?.length ?? 0) + (checkpoint?.length ?? 0);
+      }
+      return size > MAX_ENTRIES || characters > MAX_CHARACTERS;
+    };
     const end = this.#waiting.findIndex(isOver);
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : Math.max(1, end));
   }
+}
+
+/**
+ * Returns true when other messages may succeed: the queue is too full for these, or the server refused a value. The
+ * SQLSTATE classes are data exceptions, constraint violations and exceeded limits.
+ */
+function isOfMessages(error: unknown): boolean {
+  if (isMailboxError(error, "MailboxFullError")) return true;
+  const { code } = ((error as Error).cause ?? {}) as { readonly code?: unknown };
+  return /^(22|23|54)...$/.test(String(code));
 }

@@ -1,7 +1,7 @@
 import { type Entry, freshnessOf } from "../../mailbox/engine.ts";
 import { fullError } from "../../mailbox/errors.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
-import { arrayLiteral } from "./_statements.ts";
+import { arrayLiteral, type Statements } from "./_statements.ts";
 
 /** The row that a send returns. */
 interface Sent {
@@ -19,13 +19,20 @@ export function isPlain(entries: readonly Entry<string>[]): boolean {
   return entries.every(({ key, dedupMs }) => key === undefined && dedupMs === undefined);
 }
 
-/** Returns true when the mailbox generated all ids. */
-export function isGenerated(entries: readonly Entry<string>[]): boolean {
-  return entries.every(({ dedup }) => !dedup);
+/** Returns the statement that stores the entries, and its parameters. */
+export function sendOf(
+  queue: string,
+  entries: readonly Entry<string>[],
+  maxSize: number,
+): readonly [statement: keyof Statements, parameters: SqlParameter[]] {
+  if (!isPlain(entries)) return ["store", storeParameters(queue, entries, maxSize)];
+  const plain = plainParameters(queue, entries);
+  if (maxSize !== Infinity) return ["sendBounded", [...plain, `${maxSize}`]];
+  return [entries.some(({ dedup }) => dedup) ? "send" : "sendGenerated", plain];
 }
 
 /** Returns the parameters of `send` and `sendGenerated`, and the first ones of `sendBounded` and `store`. */
-export function plainParameters(queue: string, entries: readonly Entry<string>[]): SqlParameter[] {
+function plainParameters(queue: string, entries: readonly Entry<string>[]): SqlParameter[] {
   return [
     queue,
     arrayLiteral(entries.map(({ id }) => id)),

@@ -7,6 +7,7 @@ export interface Statements extends ControlStatements, ReceiveStatements {
   readonly send: string;
   readonly sendGenerated: string;
   readonly sendBounded: string;
+  readonly handOver: string;
   readonly store: string;
   readonly storeInTransaction: string;
   readonly forgetIds: string;
@@ -33,6 +34,9 @@ export const RELAXED = "(select set_config('synchronous_commit', 'off', true)) =
 /** Returns the `visible_at` for a delay in milliseconds. Without a delay the message is ready. */
 const due = (ms: string) =>
   `case when ${ms} = 0 then '-infinity' else clock_timestamp() + ${ms} * interval '1 ms' end`;
+
+/** How long a message is leased to the process that it was handed to, until that process confirms it. */
+export const CONFIRM_MS = 2_000;
 
 /** The sender of the notifications of a transaction: also the process that runs it has to wake. */
 const TRANSACTION = "transaction";
@@ -69,6 +73,7 @@ export function statementsFor(schema: string): Statements {
     with ordinality as entry (message_id, chosen, body, delay, envelope, checkpoint, priority, place)`;
 
   // `order by place` numbers the messages in the order of sending.
+  const waiting = `"${schema}".waiting`;
   const insert = (condition: string) =>
     `insert into ${messages}
       (queue, message_id, chosen, body, visible_at, envelope, checkpoint, priority)
@@ -106,6 +111,39 @@ export function statementsFor(schema: string): Statements {
         select * from "${schema}".room($1::text, $2::text::text[], $3::text::boolean[], $9::text::bigint)
       ), stored as (${insertNew("where (select size + fresh <= $9::text::bigint from room)")})
       select size::float8 as size, fresh::float8 as fresh, ${ids} from room`,
+
+    // Stores one message without a delay. If a receive waits and would deliver the message now, the message is leased
+    // to it for a short time, and the process of that receive is notified. `case` reads the other messages only if a
+    // receive waits.
+    handOver: `with idle as materialized (
+        select receipt from ${waiting} where queue = $1::text and ends_at > now()
+        order by ends_at desc limit 1 for update skip locked
+      ), taken as (
+        delete from ${waiting} where receipt = any(array(select receipt from idle)) and
+          case when exists (select from idle) then not exists (
+            select from ${messages}
+            where queue = $1::text and receipt is null and visible_at <= now()
+          ) and not exists (
+            select from ${messages}
+            where queue = $1::text and receipt is not null and visible_at <= now()
+          ) and not exists (
+            select from ${controls} where queue = $1::text
+          ) else false end
+        returning receipt, inbox
+      ), stored as (
+        insert into ${messages}
+          (queue, message_id, chosen, body, visible_at, envelope, checkpoint, priority, receipt)
+        select $1::text, message_id, chosen, body, case when receipt is null then '-infinity'
+          else clock_timestamp() + interval '${CONFIRM_MS} ms' end, envelope, entry.checkpoint,
+          priority, receipt
+        from ${entries} left join taken on true
+        on conflict (queue, message_id) where chosen do nothing
+        returning id, message_id, chosen, receipt
+      )
+      select ${ids}, (
+        select count(pg_notify(inbox, concat_ws(' ', $1::text, receipt, id))::text)
+        from stored join taken using (receipt)
+      )::int as handed`,
 
     store: store(false),
     storeInTransaction: `with stored as materialized (${store(true)})
@@ -150,10 +188,11 @@ export function statementsFor(schema: string): Statements {
       )
       select id::text as number from held`,
     nack: `update ${messages} set visible_at = ${due("$3::text::float8")}, receipt = null,
-        attempts = attempts - $4::text::int
+        attempts = (attempts = 0)::int + attempts - $4::text::int
       where ${held} returning id::text as number`,
     release: `update ${messages} set visible_at = '-infinity', receipt = null,
-        releases = releases + 1, attempts = attempts - (releases < ${FREE_RELEASES})::int
+        releases = releases + 1,
+        attempts = greatest(attempts, 1) - (releases < ${FREE_RELEASES})::int
       where ${held} returning id::text as number`,
     checkpoint: `update ${messages} set checkpoint = $3::text, releases = 0
       where ${held} returning id::text as number`,

@@ -37,7 +37,7 @@ export function versionFive(schema: string): string {
 /** The parts that still count. A part in the future was counted before the clock was set back. */
 const COUNTED = `unnest(control.parts, control.counts) as counted (part, count)
         where (part + 1) * control.period_ms / 50 + control.period_ms > at and
-          part * control.period_ms / 50 <= at`;
+          part <= floor(at / (control.period_ms / 50))`;
 
 /**
  * Returns how many messages may be delivered, and with none in how many milliseconds. `wait` is null when the
@@ -107,11 +107,11 @@ function countDeliveries(schema: string): string {
 }
 
 /**
- * Expires the leases of an owner whose connection is gone, and removes the owner. Returns the queues of the
- * messages. A message that a transaction has locked is left to the next call, and so is the owner then.
+ * Expires the leases of an owner whose connection is gone, and removes the owner. Returns the queues of the messages.
+ * A message that a transaction has locked is left to the next call, and so is the owner then.
  */
-function expireOwner(schema: string): string {
-  return `create function "${schema}".expire_owner(owner bigint)
+export function expireOwner(schema: string, expiries = "coalesce(expiries, 0) + 1"): string {
+  return `create or replace function "${schema}".expire_owner(owner bigint)
     returns table (mailbox text, messages bigint) ${BODY} as $expire_owner$
     #variable_conflict use_column
     declare
@@ -129,7 +129,7 @@ function expireOwner(schema: string): string {
       end if;
       return query with expired as (
           update "${schema}".messages
-          set visible_at = '-infinity', receipt = null, expiries = coalesce(expiries, 0) + 1
+          set visible_at = '-infinity', receipt = null, expiries = ${expiries}
           where id = any(array(
             select id from "${schema}".messages
             where receipt is not null and receipt between first_receipt and last_receipt

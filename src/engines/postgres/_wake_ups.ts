@@ -13,6 +13,9 @@ const LINGER_MS = 5_000;
  */
 const PROBE_INTERVAL_MS = 15_000;
 
+/** The server truncates longer channel names. */
+const MAX_CHANNEL = 63;
+
 /** Stops listening. */
 type Stop = () => Promise<void>;
 
@@ -56,6 +59,8 @@ export class WakeUps {
    * mailbox: two processes with the same seed must differ.
    */
   readonly sender: string = systemRandom.id();
+  /** The secret channel for messages that are handed over to this process. */
+  readonly inbox: string;
   readonly #server: Server;
   readonly #channel: string;
   readonly #clock: Clock;
@@ -63,6 +68,7 @@ export class WakeUps {
   readonly #notify: () => Promise<unknown>;
   readonly #wakes = new Listeners<[]>();
   readonly #cancels = new Listeners<[id: string]>();
+  readonly #handovers = new Listeners<[handed: string]>();
   /** The received parts of long ids, by sender. */
   readonly #parts = new Map<string, string>();
   #stop: Stop | undefined;
@@ -73,6 +79,8 @@ export class WakeUps {
   #cancelLinger: Cancel | undefined;
   #cancelProbe: Cancel | undefined;
   #echoReceived = true;
+  /** The client that listens to the inbox, and the function that ends this. */
+  #inbox: { readonly client: SqlClient; readonly stop?: Stop } | undefined;
 
   /** `notify` sends a notification with the `sender` of this object. */
   constructor(
@@ -84,6 +92,7 @@ export class WakeUps {
   ) {
     this.#server = server;
     this.#channel = channel;
+    this.inbox = `${channel}_${systemRandom.id().replaceAll("-", "")}`.slice(0, MAX_CHANNEL);
     this.#clock = clock;
     this.#log = log;
     this.#notify = notify;
@@ -92,6 +101,27 @@ export class WakeUps {
   /** Calls `listener` whenever messages of the queue may have become visible. */
   add(queue: string, listener: () => void): () => void {
     return this.#listening(this.#wakes.add(queue, listener));
+  }
+
+  /** Returns true if the connection listens to the inbox. The first call starts that and does not wait. */
+  openInbox(): boolean {
+    const client = this.#client;
+    if (client === undefined) return false;
+    if (this.#inbox?.client === client) return this.#inbox.stop !== undefined;
+    const inbox = this.#inbox = { client };
+    const onPayload = (payload: string) =>
+      this.#inbox?.client === client && this.#onHandover(payload);
+    const forget = () => this.#inbox === inbox ? this.#inbox = undefined : undefined;
+    client.listen(this.inbox, onPayload).then(({ unlisten }) => {
+      if (this.#inbox === inbox) this.#inbox = { client, stop: unlisten };
+      else return unlisten();
+    }).catch(forget); // the next call tries again
+    return false;
+  }
+
+  /** Calls `listener` with each handover to this process, while a listener of `add` keeps the connection. */
+  onHandover(queue: string, listener: (handed: string) => void): () => void {
+    return this.#handovers.add(queue, listener);
   }
 
   /** Calls `listener` with the id of each message of the queue that is cancelled while in flight. */
@@ -127,6 +157,7 @@ export class WakeUps {
     this.#cancelProbe?.();
     this.#wakes.clear();
     this.#cancels.clear();
+    this.#handovers.clear();
     this.#onConnection = undefined;
     const stop = this.#stop;
     this.#stop = undefined;
@@ -192,10 +223,13 @@ export class WakeUps {
     });
     return async () => {
       on = false;
+      const inbox = this.#inbox;
+      if (inbox?.client === client) this.#inbox = undefined;
       if (own !== undefined) {
         await nextTurn(); // `end` does not close a connection that the client is about to open
         await own.end({ timeout: 0 });
       } else {
+        inbox?.stop?.().catch(() => {});
         listening.then(({ unlisten }) => unlisten()).catch(() => {}); // the subscription ended with its connection
       }
     };
@@ -214,6 +248,12 @@ export class WakeUps {
     }
   }
 
+  /** A payload is `<queue> <receipt> <number>`. */
+  #onHandover(payload: string): void {
+    const [queue = ""] = payload.split(" ", 1);
+    this.#handovers.call(queue, payload.slice(queue.length + 1));
+  }
+
   /** Another listener of the same channel shares the connection, and gets its state. */
   async #tellConnection(client: SqlClient): Promise<void> {
     try {
@@ -227,59 +267,5 @@ export class WakeUps {
 
   #wakeAll(): void {
     for (const queue of this.#wakes.queues) this.wake(queue);
-  }
-}
-
-/** Minimum time between notifications, because each one delays the commits of all sessions. */
-const NOTIFY_INTERVAL_MS = 10;
-
-/** Notifies other processes of new messages: the first time at once, then in batches. */
-export class Notifier {
-  readonly #clock: Clock;
-  readonly #send: (queues: readonly string[]) => Promise<unknown>;
-  readonly #queues = new Set<string>();
-  #cancel: Cancel | undefined;
-  #sending: Promise<void> | undefined;
-  #sentAt = -Infinity;
-
-  constructor(clock: Clock, send: (queues: readonly string[]) => Promise<unknown>) {
-    this.#clock = clock;
-    this.#send = send;
-  }
-
-  /** Notifies that messages of this queue may have become visible. */
-  add(queue: string): void {
-    this.#queues.add(queue);
-    if (this.#cancel !== undefined || this.#sending !== undefined) return;
-    const waitMs = this.#sentAt + NOTIFY_INTERVAL_MS - this.#clock.monotonic();
-    if (waitMs <= 0) this.#flush();
-    else this.#cancel = this.#clock.schedule(waitMs, () => this.#flush());
-  }
-
-  /** Sends the remaining notifications. */
-  async close(): Promise<void> {
-    while (this.#cancel !== undefined || this.#sending !== undefined) {
-      if (this.#cancel !== undefined) this.#flush();
-      await this.#sending;
-    }
-  }
-
-  #flush(): void {
-    this.#cancel?.();
-    this.#cancel = undefined;
-    this.#sending = this.#sendAll();
-  }
-
-  async #sendAll(): Promise<void> {
-    const queues = [...this.#queues];
-    this.#queues.clear();
-    this.#sentAt = this.#clock.monotonic();
-    try {
-      await this.#send(queues);
-    } catch {
-      // Receivers in other processes also poll.
-    }
-    this.#sending = undefined;
-    for (const queue of this.#queues) this.add(queue);
   }
 }

@@ -6,29 +6,23 @@ import type {
   EngineStats,
   EngineTransaction,
   Entry,
+  Handover,
   OffThreadPlan,
   RateLimit,
   Received,
 } from "../../mailbox/engine.ts";
-import { isMailboxError } from "../../mailbox/errors.ts";
 import type { Capabilities } from "../../mailbox/mailbox.ts";
 import type { Random } from "../../random.ts";
 import { PendingCalls } from "../_kit/calls.ts";
 import { wakeUps } from "../_kit/wake_ups.ts";
 import type { SqlParameter, SqlRow } from "./client.ts";
+import { Handovers } from "./_handovers.ts";
 import { statsOf } from "./_control_statements.ts";
 import { Lookup } from "./_lookup.ts";
 import type { PostgresLink } from "./postgres_link.ts";
-import { Receives } from "./_receives.ts";
+import { type Call as ReceiveCall, Receives } from "./_receives.ts";
 import { SendBatcher } from "./_send_batcher.ts";
-import {
-  isGenerated,
-  isPlain,
-  OldIds,
-  plainParameters,
-  storedOf,
-  storeParameters,
-} from "./_sends.ts";
+import { OldIds, sendOf, storedOf } from "./_sends.ts";
 import { type Call, keysOf, type PostgresDelivery, Settlements } from "./_settlements.ts";
 import { arrayLiteral, type Statements } from "./_statements.ts";
 import { postgresTransaction } from "./_transactions.ts";
@@ -68,6 +62,7 @@ export class PostgresEngine implements Engine<string> {
   readonly #settlements: Settlements;
   readonly #pending: PendingCalls;
   readonly #receives: Receives;
+  readonly #handovers: Handovers;
   readonly #oldIds: OldIds;
   readonly #lookup: Lookup;
   #closed = false;
@@ -83,22 +78,17 @@ export class PostgresEngine implements Engine<string> {
     this.#link = link;
     this.#options = options;
     this.#pending = pending;
-    this.#batcher = new SendBatcher(
-      (entries) => this.#store(entries),
-      (error) => isMailboxError(error, "MailboxFullError"),
-    );
+    this.#batcher = new SendBatcher((entries) => this.#store(entries));
     this.#oldIds = new OldIds((limit) => {
       this.#call("forgetIds", "delete old ids", [`${limit}`]).catch((error) => {
         options.log.debug("old ids could not be deleted", { mailbox: queue, error });
       });
     });
-    this.#receives = new Receives(
-      queue,
-      options,
-      link.owners,
-      (...call) => this.#call(...call),
-      (late) => this.release(late),
-    );
+    const plainCall = (...call: Parameters<ReceiveCall>) => this.#call(...call);
+    const release = (deliveries: readonly Delivery<string>[]) => this.release(deliveries);
+    this.#handovers = new Handovers(queue, options, link, plainCall, release);
+    const { owners } = link;
+    this.#receives = new Receives(queue, options, owners, this.#handovers, plainCall, release);
     const call: Call = async (...call) => this.#wakeNext(await this.#call(...call));
     this.#settlements = new Settlements(call);
     this.#lookup = new Lookup(queue, link, call);
@@ -109,13 +99,11 @@ export class PostgresEngine implements Engine<string> {
   }
 
   async send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
-    const stored = await this.#batcher.send(entries);
-    this.#link.wake(this.#queue);
-    return stored;
+    return await this.#batcher.send(entries);
   }
 
-  receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    return this.#receives.receive(max, visibilityMs);
+  receive(max: number, visibilityMs: number, waits = false): Promise<Received<string>> {
+    return this.#receives.receive(max, visibilityMs, waits);
   }
 
   acknowledge(deliveries: readonly Delivery<string>[]): Promise<boolean[]> {
@@ -224,11 +212,16 @@ export class PostgresEngine implements Engine<string> {
     });
   }
 
-  onWake(listener: () => void): () => void {
-    if (this.#closed) return () => {};
+  onWake(listener: (handover?: Handover<string>) => void): () => Promise<void> {
+    if (this.#closed) return async () => {};
     const { clock, pollIntervalMs } = this.#options;
     const listen = (wake: () => void) => this.#link.wakeUps.add(this.#queue, wake);
-    return wakeUps(listen, clock, pollIntervalMs, listener);
+    const unlisten = this.#handovers.listen(listener);
+    const stopWaking = wakeUps(listen, clock, pollIntervalMs, () => listener());
+    return async () => {
+      stopWaking();
+      await unlisten();
+    };
   }
 
   deadLetters(): PostgresEngine {
@@ -258,6 +251,8 @@ export class PostgresEngine implements Engine<string> {
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#handovers.close();
+    this.#receives.close();
     const { callTimeoutMs, clock } = this.#options;
     await this.#pending.settled(callTimeoutMs, clock);
     await this.#link.letGo();
@@ -270,12 +265,14 @@ export class PostgresEngine implements Engine<string> {
   /** Returns for each entry whether it was stored. */
   async #store(entries: readonly Entry<string>[]): Promise<boolean[]> {
     const { maxSize } = this.#options;
-    const plain = plainParameters(this.#queue, entries);
-    const rows = !isPlain(entries)
-      ? await this.#call("store", "send", storeParameters(this.#queue, entries, maxSize))
-      : maxSize === Infinity
-      ? await this.#call(isGenerated(entries) ? "sendGenerated" : "send", "send", plain)
-      : await this.#call("sendBounded", "send", [...plain, `${maxSize}`]);
+    const [statement, parameters] = sendOf(this.#queue, entries, maxSize);
+    let rows = maxSize === Infinity
+      ? await this.#handovers.trySend(entries, parameters)
+      : undefined;
+    if (rows === undefined) {
+      rows = await this.#call(statement, "send", parameters);
+      this.#link.wake(this.#queue);
+    }
     this.#oldIds.onSend(entries);
     return storedOf(this.#queue, entries, maxSize, rows);
   }

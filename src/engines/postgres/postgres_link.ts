@@ -11,10 +11,11 @@ import type { Clock } from "../../clock.ts";
 import type { Log } from "../../log.ts";
 import { Calls } from "./_calls.ts";
 import { type Server, serverOf, type SqlClient } from "./client.ts";
+import { Notifier } from "./_notification.ts";
 import { Owners } from "./_owners.ts";
 import { checkSchema, prepareSchema } from "./_schema.ts";
 import { arrayLiteral, type Statements, statementsFor } from "./_statements.ts";
-import { Notifier, WakeUps } from "./_wake_ups.ts";
+import { WakeUps } from "./_wake_ups.ts";
 
 export type { Calls as PostgresCalls } from "./_calls.ts";
 export { arrayLiteral } from "./_statements.ts";

@@ -27,6 +27,8 @@ export interface OwnerOptions {
   readonly queue: string;
   readonly link: RedisLink;
   readonly run: RunScript;
+  /** Called with each payload on the channel of this process. */
+  onNotice(text: string): void;
 }
 
 /**
@@ -67,6 +69,11 @@ export class Owner implements OwnerRegistry<string> {
     return this.#obstacle === "";
   }
 
+  /** True if the server can publish to this process and can tell whether it did. */
+  get isReachable(): boolean {
+    return this.isDetected && this.#isSubscribed && !this.#closed;
+  }
+
   /**
    * Registers before the first receive: its messages may end the process at once. Returns undefined when there is
    * nothing to wait for.
@@ -79,7 +86,10 @@ export class Owner implements OwnerRegistry<string> {
       this.#meet("the mailbox is on a cluster");
       return undefined;
     }
-    const listener = () => this.#onSubscription();
+    const listener = (text?: string) => {
+      if (text === undefined) this.#onSubscription();
+      else this.#options.onNotice(text);
+    };
     this.#stopListening = link.channels.listen(this.#channel, listener, CANNOT_SUBSCRIBE);
     const started = settlesWithin(this.#started.promise, START_TIMEOUT_MS, link.options.clock);
     return this.#starting = started.finally(() => this.#starting = undefined);

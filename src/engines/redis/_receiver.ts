@@ -7,13 +7,16 @@ import {
   type HandleResults,
   isSettled,
   markFailed,
+  microseconds,
   receivedDeliveries,
   type RedisDelivery,
 } from "./_delivery.ts";
 import type { Owner } from "./_owner.ts";
 import type { CallWindow, RedisLink, RunScript } from "./redis_link.ts";
 import { RECEIVE, RELEASE_LOST } from "./scripts/receive.ts";
+import type { Settler } from "./_settler.ts";
 import type { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
+import type { Waiting } from "./_waiting.ts";
 
 /** A larger acknowledgement goes alone: it would delay the reply of the receive. */
 const MAX_CARRIED = 20;
@@ -30,9 +33,10 @@ export interface ReceiverOptions {
   readonly storage: StorageWatch;
   /** Absent when owners are not detected. */
   readonly owner?: Owner | undefined;
+  readonly waiting: Waiting;
   readonly run: RunScript;
   /** Acknowledges without a receive. */
-  acknowledge(deliveries: readonly RedisDelivery[]): Promise<boolean[]>;
+  readonly settler: Settler;
 }
 
 /** One call of `acknowledge` that waits for its result. */
@@ -47,7 +51,14 @@ interface LostReceive extends CallWindow {
   readonly receiveId: string;
 }
 
-type Reply = Received<string> & { readonly acknowledged: HandleResults; readonly nowUs: number };
+type Reply = Received<string> & {
+  readonly acknowledged: HandleResults;
+  readonly nowUs: number;
+  /** Whether this process was registered as waiting. */
+  readonly waited: boolean;
+  /** True if a pause or a rate limit allowed no message. Then the registration stays as it was. */
+  readonly isRefused: boolean;
+};
 
 /**
  * Receives messages.
@@ -72,13 +83,14 @@ export class Receiver {
   constructor(options: ReceiverOptions) {
     this.#options = options;
     const { owner, link: { options: { clock, callTimeoutMs, random } } } = options;
-    this.#lost = new LostCalls(clock, callTimeoutMs); // the script refuses later calls
+    // The script refuses later calls.
+    this.#lost = new LostCalls(clock, callTimeoutMs, (receives) => this.#releaseLost(receives));
     this.#idPrefix = owner?.id ?? random.id().slice(0, 13);
   }
 
   /** Acknowledges with the next receive of this turn, or alone. Resolves with one result per delivery. */
   acknowledge(deliveries: readonly RedisDelivery[]): Promise<boolean[]> {
-    if (deliveries.length > MAX_CARRIED) return this.#options.acknowledge(deliveries);
+    if (deliveries.length > MAX_CARRIED) return this.#options.settler.acknowledge(deliveries);
     return new Promise((resolve, reject) => {
       this.#pendingAcks.push({ deliveries, resolve, reject });
       if (this.#pendingAcks.length === 1) void this.#acknowledgeAlone();
@@ -86,14 +98,16 @@ export class Receiver {
   }
 
   /** Receives at the end of this turn, and acknowledges what is pending by then. */
-  async receive(max: number, visibilityUs: number): Promise<Received<string>> {
-    if (this.#lost.nextLookMs === 0) await this.#releaseLost();
+  async receive(max: number, visibilityMs: number, waits: boolean): Promise<Received<string>> {
+    if (this.#lost.nextLookMs === 0) await this.#lost.look();
+    const { ending } = this.#options.waiting;
+    if (ending !== undefined) await ending;
     this.#starting++;
     await nextTurn();
     this.#starting--;
     const acks = this.#pendingAcks.splice(0);
     try {
-      const reply = await this.#call(max, visibilityUs, acks.flatMap((it) => it.deliveries));
+      const reply = await this.#call(max, visibilityMs, waits, acks.flatMap((it) => it.deliveries));
       const { acknowledged, nowUs } = reply;
       let first = 0;
       for (const { deliveries, resolve } of acks) {
@@ -115,27 +129,39 @@ export class Receiver {
 
   /** Releases a last time. If it fails, the messages reappear when their visibility timeout passes. */
   async close(): Promise<void> {
+    this.#lost.stop();
     if (this.#lost.nextLookMs === Infinity) return;
-    await settlesWithin(
-      this.#releaseLost(true),
-      CLOSE_TIMEOUT_MS,
-      this.#options.link.options.clock,
-    );
+    const { clock } = this.#options.link.options;
+    await settlesWithin(this.#lost.look(true), CLOSE_TIMEOUT_MS, clock);
   }
 
   /** Calls the server with a new receive id, which is kept when the call fails. */
   async #call(
     max: number,
-    visibilityUs: number,
+    visibilityMs: number,
+    waits: boolean,
     acks: readonly RedisDelivery[],
   ): Promise<Reply> {
-    const { link, run, expirySeconds } = this.#options;
+    const { link, run, expirySeconds, waiting } = this.#options;
+    const visibilityUs = microseconds(visibilityMs);
+    const owner = waits ? waiting.ownerFor(visibilityMs) : "";
     const receiveId = `${this.#idPrefix}-${++this.#lastId}`;
     const { fromUs, untilUs } = link.window;
     try {
-      const values = [max, visibilityUs, receiveId, expirySeconds, ...ackArguments(acks)];
-      return await this.#read(await run("receive", RECEIVE, values), visibilityUs, receiveId);
+      const values = [max, visibilityUs, receiveId, expirySeconds, owner, ...ackArguments(acks)];
+      const reply = await this.#read(
+        await run("receive", RECEIVE, values),
+        visibilityUs,
+        receiveId,
+      );
+      if (owner !== "") {
+        const { deliveries, waited, isRefused, nowUs } = reply;
+        if (deliveries.length > 0 && !waited) await waiting.arrival(nowUs);
+        if (!isRefused) waiting.onReceived(deliveries.length === 0, nowUs);
+      }
+      return reply;
     } catch (error) {
+      if (owner !== "") waiting.onReceived(true, fromUs); // the receive may have registered this process
       // The estimate of the server's clock may have changed since: use both.
       const lateUs = link.window.untilUs;
       this.#lost.add({
@@ -149,16 +175,25 @@ export class Receiver {
 
   async #read(reply: unknown[], visibilityUs: number, receiveId: string): Promise<Reply> {
     const { memory, storage, owner } = this.#options;
-    const [nowUs, nextDueUs, notes, acknowledged, seqs = [], records = [], redelivered = []] =
-      reply as [
-        number,
-        number,
-        number[],
-        HandleResults,
-        string[]?,
-        string[]?,
-        (string | null)[]?,
-      ];
+    const [
+      nowUs,
+      nextDueUs,
+      notes,
+      acknowledged,
+      seqs = [],
+      records = [],
+      redelivered = [],
+      waited,
+    ] = reply as [
+      number,
+      number,
+      number[],
+      HandleResults,
+      string[]?,
+      string[]?,
+      (string | null)[]?,
+      number?,
+    ];
     const [full, bodiless = 0, orphaned = 0, last, leased = seqs.length] = notes;
     memory.update(full === 1);
     const highest = Number(seqs.at(-1) ?? 0);
@@ -173,18 +208,17 @@ export class Receiver {
       nextDueMs: Math.min(dueMs, this.#lost.nextLookMs, lookMs),
       acknowledged,
       nowUs,
+      waited: waited === 1,
+      isRefused: seqs.length === 0 && last === undefined,
     };
   }
 
-  /** Releases the messages of lost receives that are due for it, or of all. */
-  async #releaseLost(all = false): Promise<void> {
+  async #releaseLost(receives: readonly LostReceive[]): Promise<void> {
     const { run } = this.#options;
-    await this.#lost.look(async (receives) => {
-      for (const { receiveId, fromUs, untilUs } of receives) {
-        const values = [receiveId, fromUs, untilUs];
-        await run("release the messages of a lost receive", RELEASE_LOST, values);
-      }
-    }, all);
+    for (const { receiveId, fromUs, untilUs } of receives) {
+      const values = [receiveId, fromUs, untilUs];
+      await run("release the messages of a lost receive", RELEASE_LOST, values);
+    }
   }
 
   async #acknowledgeAlone(): Promise<void> {
@@ -193,7 +227,7 @@ export class Receiver {
     const acks = this.#pendingAcks.splice(0);
     try {
       const deliveries = acks.flatMap((it) => it.deliveries);
-      const results = await this.#options.acknowledge(deliveries);
+      const results = await this.#options.settler.acknowledge(deliveries);
       for (const { deliveries, resolve } of acks) {
         resolve(results.splice(0, deliveries.length));
       }

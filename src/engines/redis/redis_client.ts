@@ -19,6 +19,8 @@ export interface RedisClient {
   eval(script: string, numberOfKeys: number, ...args: (string | number)[]): Promise<unknown>;
   /** Creates another connection to the same server, with changed client options. */
   duplicate(options?: object): RedisSubscriber;
+  /** The options of a client of `ioredis` that matter here. */
+  readonly options?: { readonly enableAutoPipelining?: boolean | undefined };
   /** Returns a client of each primary node. Only clients of a cluster have it. */
   nodes?(role: "master"): readonly Pick<RedisClient, "eval" | "evalsha">[];
 }

@@ -3,13 +3,13 @@ import type {
   Engine,
   EngineStats,
   Entry,
+  Maybe,
   OffThreadPlan,
   RateLimit,
   Received,
 } from "../../mailbox/engine.ts";
 import { fullError, InvalidParameterError } from "../../mailbox/errors.ts";
 import { type Capabilities, FULL_CAPABILITIES } from "../../mailbox/mailbox.ts";
-import { wakeUps } from "../_kit/wake_ups.ts";
 import { microseconds, peekedMessages, type RedisDelivery, sendArguments } from "./_delivery.ts";
 import { Lookup, queueNames, statsOf } from "./_lookup.ts";
 import { Owner } from "./_owner.ts";
@@ -28,6 +28,7 @@ import {
 import { SEND } from "./scripts/send.ts";
 import { Settler } from "./_settler.ts";
 import { MemoryWatch, StorageWatch } from "./_storage_watch.ts";
+import { Waiting, type WakeListener } from "./_waiting.ts";
 
 /** A larger script call would block the other clients of the server. */
 const MAX_SEND = 10_000;
@@ -74,6 +75,7 @@ export class RedisEngine implements Engine<string> {
   readonly #storage: StorageWatch;
   readonly #settler: Settler;
   readonly #owner: Owner | undefined;
+  readonly #waiting: Waiting;
   readonly #receiver: Receiver;
   readonly #lookup: Lookup;
 
@@ -83,20 +85,19 @@ export class RedisEngine implements Engine<string> {
     this.#options = options;
     this.#keys = keysOf(name);
     this.#memory = options.memory ?? new MemoryWatch(link.options.log);
-    const { expirySeconds = 0 } = options;
+    const { expirySeconds = 0, pollIntervalMs } = options;
     this.#storage = new StorageWatch(name, link, this.#keys, expirySeconds > 0);
-    const common = { run: this.#run, memory: this.#memory, expirySeconds };
-    this.#settler = new Settler({ ...common, deadKeys: keysOf(this.#deadName) });
-    this.#owner = options.detectsOwners
-      ? new Owner({ queue: name, link, run: this.#run })
+    const onNotice = (text: string) => this.#waiting.onNotice(text);
+    const owner = options.detectsOwners
+      ? new Owner({ queue: name, link, run: this.#run, onNotice })
       : undefined;
-    this.#receiver = new Receiver({
-      ...common,
-      link,
-      owner: this.#owner,
-      storage: this.#storage,
-      acknowledge: (deliveries) => this.#settler.acknowledge(deliveries),
-    });
+    this.#owner = owner;
+    const common = { run: this.#run, link, memory: this.#memory, expirySeconds, owner };
+    const settler = new Settler({ ...common, deadKeys: keysOf(this.#deadName) });
+    this.#settler = settler;
+    const waiting = new Waiting({ ...common, settler, channel: channelOf(name), pollIntervalMs });
+    this.#waiting = waiting;
+    this.#receiver = new Receiver({ ...common, settler, waiting, storage: this.#storage });
     this.#lookup = new Lookup({
       run: this.#run,
       callId: () => link.options.random.id(),
@@ -154,8 +155,8 @@ export class RedisEngine implements Engine<string> {
     }
   }
 
-  receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    const receive = () => this.#receiver.receive(max, microseconds(visibilityMs));
+  receive(max: number, visibilityMs: number, waits: boolean = false): Promise<Received<string>> {
+    const receive = () => this.#receiver.receive(max, visibilityMs, waits);
     return this.#owner?.start()?.then(receive) ?? receive();
   }
 
@@ -250,11 +251,8 @@ export class RedisEngine implements Engine<string> {
     await this.#link.run(this.#action("drop"), DROP, keys, []);
   }
 
-  onWake(listener: () => void): () => void {
-    if (this.#link.closed) return () => {};
-    const channel = channelOf(this.#name);
-    const listen = (listener: () => void) => this.#link.channels.listen(channel, () => listener());
-    return wakeUps(listen, this.#link.options.clock, this.#options.pollIntervalMs, listener);
+  onWake(listener: WakeListener): () => Maybe<void> {
+    return this.#link.closed ? () => {} : this.#waiting.listen(listener);
   }
 
   deadLetters(): RedisEngine {
@@ -269,6 +267,7 @@ export class RedisEngine implements Engine<string> {
   }
 
   async close(): Promise<void> {
+    this.#waiting.close();
     await this.#owner?.close();
     await this.#link.settled();
     await this.#receiver.close();

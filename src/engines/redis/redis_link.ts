@@ -66,7 +66,7 @@ interface Opened extends OwnConnection {
  *
  * A call that timed out cannot be cancelled: it may wait in a buffer until the server wakes up. So each
  * call carries an expiry time by the server's clock, after which the script does nothing. The link derives
- * the server's clock from the last reply; the estimate is late by at most the latency of that reply. If the
+ * the server's clock from the last reply; the estimate is late by at most the latency of that call. If the
  * server refuses a call that has not timed out here, the link repeats it with the time from the refusal.
  */
 export class RedisLink {
@@ -75,8 +75,12 @@ export class RedisLink {
   readonly #pending = new PendingCalls();
   #opened: Opened | undefined;
   #lastCallAtUs = 0;
-  /** The server's clock minus the local clock, in microseconds. */
+  /**
+   * The lower bound of the server's clock minus the local clock, in microseconds. `#mostOffsetUs` is the upper
+   * bound.
+   */
   #offsetUs: number | undefined;
+  #mostOffsetUs = NO_EXPIRY_US;
 
   /** Connects to nothing. A client that is passed stays open after `close`. */
   constructor(server: string | RedisClient, options: RedisLinkOptions) {
@@ -104,6 +108,11 @@ export class RedisLink {
     return this.#open.client.nodes !== undefined;
   }
 
+  /** False if the client holds calls back to send several together. */
+  get sendsAtOnce(): boolean {
+    return this.#open.client.options?.enableAutoPipelining !== true;
+  }
+
   get closed(): boolean {
     return this.#opened === undefined;
   }
@@ -119,6 +128,14 @@ export class RedisLink {
       fromUs: this.#serverTime(nowUs),
       untilUs: this.#serverTime(nowUs + this.options.callTimeoutMs * 1_000),
     };
+  }
+
+  /**
+   * Returns the latest time that the server's clock may show. It is later than the estimate if this process was
+   * suspended.
+   */
+  get latestUs(): number {
+    return this.#nowUs() + this.#mostOffsetUs;
   }
 
   /** The server, or the primary nodes of the cluster, as clients that run scripts without keys. */
@@ -190,8 +207,10 @@ export class RedisLink {
   ): Promise<unknown[]> {
     for (;;) {
       const values = [this.#serverTime(endsAtUs), ...args];
+      const startedUs = this.#nowUs();
       const reply = await evaluate(client, script, keys, values) as [number, ...unknown[]];
       this.#offsetUs = reply[0] - this.#nowUs();
+      this.#mostOffsetUs = reply[0] - startedUs;
       if (reply.length > 1) return reply;
       if (this.#nowUs() >= endsAtUs) throw this.#timeoutError(action);
     }

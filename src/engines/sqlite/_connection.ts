@@ -27,8 +27,8 @@ const MAX_JOBS = 1_000;
 const FILE_CHECK_INTERVAL_MS = 1;
 
 /**
- * One connection to a file. Changes of the same turn of the event loop share a transaction, and each
- * resolves after its commit.
+ * One connection to a file. Changes that are requested together, or while others wait for the file, share a
+ * transaction, and each resolves after its commit.
  *
  * `unopened ─▶ open ─▶ closing ─▶ closed`. While it is closing, it still accepts changes, so that late
  * receivers can release their messages.
@@ -42,6 +42,8 @@ export class Connection {
   #file: OpenFile | undefined;
   #jobs: Job[] = [];
   #flushing: Promise<void> | undefined;
+  /** The end of the turn of the event loop in which work of `writeShared` has begun. */
+  #sharedTurn: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   #checkedAt = -Infinity;
 
@@ -109,7 +111,20 @@ export class Connection {
   write<T>(work: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#jobs.push({ work, resolve, reject });
-      this.#flushing ??= this.#flush();
+      this.#begin();
+    });
+  }
+
+  /**
+   * Does the same for work that many callbacks in a turn of the event loop may request. The first call of a turn
+   * begins at once. The others share the transaction that begins when the turn ends.
+   */
+  writeShared<T>(work: () => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#jobs.push({ work, resolve, reject });
+      const turn = this.#turns.end();
+      if (turn === this.#sharedTurn) turn.then(() => this.#beginShared());
+      else this.#beginShared();
     });
   }
 
@@ -134,10 +149,23 @@ export class Connection {
     // A caller that has just received messages releases them within this turn.
     await nextTurn();
     await last?.();
-    for (; this.#flushing !== undefined; await nextTurn()) await this.#flushing;
+    while (this.#flushing !== undefined || this.#jobs.length > 0) {
+      await this.#flushing;
+      await nextTurn();
+    }
     const file = this.#file;
     this.#file = undefined;
     file?.database.close();
+  }
+
+  #beginShared(): void {
+    if (this.#jobs.length === 0) return; // another transaction included the work
+    this.#sharedTurn = this.#turns.end();
+    this.#begin();
+  }
+
+  #begin(): void {
+    this.#flushing ??= this.#flush();
   }
 
   async #flush(): Promise<void> {

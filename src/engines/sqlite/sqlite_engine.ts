@@ -70,7 +70,7 @@ export class SqliteEngine implements Engine<string> {
   }
 
   async send(entries: readonly Entry<string>[]): Promise<boolean[]> {
-    const stored = await this.#connection.write(() => this.#perform(this.#send(entries)));
+    const stored = await this.#connection.writeShared(() => this.#perform(this.#send(entries)));
     this.#wake(this.#queue);
     return stored;
   }

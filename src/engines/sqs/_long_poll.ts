@@ -29,7 +29,7 @@ export interface LongPollOptions {
  * The long poll of a queue. SQS has no other way to report new messages.
  *
  * `idle ─▶ polling ─▶ buffered ─▶ idle`: while there are listeners, it has one open request. It buffers
- * the messages, wakes the listeners, and polls again after they have taken the messages. When the last
+ * the messages, wakes the listeners, and polls again when one of them finds none. When the last
  * listener leaves, the open request continues until it expires, because SQS may not notice an abort and
  * deliver a message to it. A new listener uses the open request; otherwise its messages are released.
  * Only a close aborts it.
@@ -72,12 +72,14 @@ export class LongPoll {
     };
   }
 
-  /** Returns up to `max` buffered messages. */
+  /**
+   * Returns up to `max` buffered messages. Polls again only if there are none: a receiver that takes messages leaves,
+   * and messages that arrive before the next one would be hidden from other workers.
+   */
   take(max: number): SqsDelivery[] {
-    if (this.#buffered.length === 0) return [];
     const latest = this.#options.clock.monotonic() + MIN_LEASE_MS;
     const taken = this.#buffered.splice(0, max).filter(({ leaseEndsAt }) => leaseEndsAt > latest);
-    this.#pollNextTurn();
+    if (taken.length === 0 && !this.#starting) this.#startPoll();
     return taken;
   }
 
@@ -123,7 +125,7 @@ export class LongPoll {
       for (const wake of this.#listeners) wake();
     }
     this.#scheduleRelease();
-    this.#pollNextTurn();
+    if (this.#buffered.length === 0) this.#pollNextTurn();
   }
 
   /** During the pause, woken receivers make their own request and get the error. */

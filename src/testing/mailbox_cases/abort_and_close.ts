@@ -45,6 +45,24 @@ export const abort: readonly MailboxCase[] = [
     }
   }),
 
+  topic("abort", { requires: ["restoresAttempts"] })(
+    "a message that is sent during an abort spends no attempt",
+    async (setup) => {
+      for (let turns = 0; turns < 4; turns++) {
+        const controller = new AbortController();
+        const { received } = await setup.waiting({ signal: controller.signal });
+        const sent = setup.mailbox.send(turns);
+        for (let i = 0; i < turns; i++) await setup.pass(0);
+        controller.abort();
+        await sent;
+        const [early] = await setup.soon(received);
+        const message = early ?? await setup.receiveOne();
+        assertEquals([message.body, message.deliveryCount], [turns, 1]);
+        await message.acknowledge();
+      }
+    },
+  ),
+
   holds("a message that is sent after an abort is left to the next receive", async (setup) => {
     const controller = new AbortController();
     const { received } = await setup.waiting({ signal: controller.signal });

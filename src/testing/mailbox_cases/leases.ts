@@ -35,6 +35,20 @@ export const visibility: readonly MailboxCase[] = [
     await long.acknowledge();
   }),
 
+  holds("a receive that waited has its own visibility timeout, too", async (setup) => {
+    const long = await setup.waiting({ visibilityTimeoutMs: setup.ms(100) });
+    const short = await setup.waiting({ visibilityTimeoutMs: setup.ms(1) });
+    await setup.mailbox.send("a");
+    await setup.mailbox.send("b");
+    const [held] = await setup.soon(long.received);
+    const [expired] = await setup.soon(short.received);
+    await setup.pass(1);
+    const again = await setup.receiveOne();
+    assertEquals([again.id, again.deliveryCount], [expired?.id, 2]);
+    await setup.assertNoneVisible();
+    await held?.acknowledge();
+  }),
+
   holds("an extended lease lasts longer", async (setup) => {
     await setup.mailbox.send("work");
     const message = await setup.receiveOne({ visibilityTimeoutMs: setup.ms(3) });

@@ -133,4 +133,19 @@ export const releaseAndNack: readonly MailboxCase[] = [
       assertEquals(again.map(({ deliveryCount }) => deliveryCount), [1, 1, 1, 1, 1]);
     },
   ),
+
+  topic("release and nack", { requires: ["restoresAttempts"], needs: ["releaseMany"] })(
+    "a message whose handler did not start spends no attempt, however often it is released",
+    async (setup) => {
+      const { mailbox } = setup;
+      await mailbox.send(1);
+      let message = await setup.receiveOne();
+      for (let release = 0; release < 8; release++) {
+        const waiting = mailbox.receive({ waitTimeMs: 20_000 });
+        assertEquals(await mailbox.releaseMany([message], { unstarted: true }), [true]);
+        message = (await waiting)[0]!;
+        assertEquals([message.body, message.deliveryCount], [1, 1]);
+      }
+    },
+  ),
 ];

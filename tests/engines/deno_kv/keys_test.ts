@@ -249,6 +249,60 @@ describe("keys in Deno KV", gate, () => {
     }
     assertEquals(seen, ["first", ...numbers(30)]);
   });
+
+  it("a message that is due joins its key in a receive that takes only messages before it", async () => {
+    await using it = await shared();
+    const clock = new VirtualClock();
+    await using mailbox = await open(it.kv, { clock });
+    await mailbox.send("other");
+    await mailbox.send("due", { key: "a", delayMs: 1_000 });
+    await clock.advance(1_500);
+    assertEquals((await mailbox.receive()).map(({ body }) => body), ["other"]);
+    await mailbox.send("later", { key: "a" });
+    for (const expected of ["due", "later"]) {
+      const [message, ...others] = await mailbox.receive({ maxMessages: 10 });
+      assertEquals([message?.body, others], [expected, []]);
+      await message!.acknowledge();
+    }
+  });
+
+  it("a receive delivers when more messages are due behind another one than it considers", async () => {
+    await using it = await shared();
+    const clock = new VirtualClock();
+    await using mailbox = await open(it.kv, { clock });
+    await mailbox.send("first", { key: "a" });
+    const [first] = await mailbox.receive({ visibilityTimeoutMs: 60_000 });
+    for (const _ of numbers(5)) {
+      await mailbox.sendMany(numbers(210), () => ({ key: "a", delayMs: 1_000 }));
+    }
+    await mailbox.send("free", { key: "b", delayMs: 1_001 });
+    await clock.advance(1_500);
+    const received = await mailbox.receive({ maxMessages: 10 });
+    assertEquals(received.map(({ body }) => body), ["free"]);
+    await first!.acknowledge();
+    const next = await mailbox.receive({ maxMessages: 10 });
+    assertEquals(next.map(({ body }) => body), [0]);
+  });
+
+  it("a receive delivers before all of very many due messages have joined their keys", async () => {
+    await using it = await shared();
+    const clock = new VirtualClock();
+    await using mailbox = await open(it.kv, { clock });
+    for (const part of numbers(5)) {
+      const bodies = numbers(210).map((n) => part * 210 + n);
+      await mailbox.sendMany(bodies, (body) => ({ key: `key ${body}`, delayMs: 1_000 }));
+    }
+    await clock.advance(1_500);
+    const seen = await mailbox.receive();
+    const hidden = (await keysIn(it.kv)).filter((key) => key.startsWith("lastcall orders hidden"));
+    assertEquals([seen.length, hidden.length], [1, 1 + 50], "one is leased, 50 are left");
+    while (seen.length < 1_050) {
+      const messages = await mailbox.receive({ maxMessages: 100 });
+      assert(messages.length > 0);
+      seen.push(...messages);
+    }
+    assertEquals(seen.map(({ body }) => body), numbers(1_050));
+  });
 });
 
 describe("remembered ids, pauses and queues in Deno KV", gate, () => {

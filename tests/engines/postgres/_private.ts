@@ -12,6 +12,7 @@ import postgres from "postgres";
 import { freePort, leash } from "../_servers.ts";
 
 const START_MS = 30_000;
+const TEST_SETTINGS = ["fsync=off", "shared_buffers=16MB", "max_connections=200"];
 
 /** Where `initdb` and `postgres` are: on the PATH, or where distributions hide them. */
 export const binFolder: string | undefined = [
@@ -44,15 +45,18 @@ export const privateOptions: { readonly skip: string | false } = {
 export class PrivatePostgres implements AsyncDisposable {
   readonly port: number;
   readonly #folder: string;
+  readonly #settings: readonly string[];
   #process: ChildProcess | undefined;
   #frozen: number[] = [];
 
-  private constructor(port: number, folder: string) {
+  private constructor(port: number, folder: string, settings: readonly string[]) {
     this.port = port;
     this.#folder = folder;
+    this.#settings = settings;
   }
 
-  static async start(): Promise<PrivatePostgres> {
+  /** Starts one; the default settings are for tests, which need no durability. */
+  static async start(settings: readonly string[] = TEST_SETTINGS): Promise<PrivatePostgres> {
     const folder = mkdtempSync(join(tmpdir(), "lastcall-postgres-"));
     if (user !== undefined) chownSync(folder, user.uid, user.gid);
     chmodSync(folder, 0o700);
@@ -61,7 +65,7 @@ export class PrivatePostgres implements AsyncDisposable {
       ...["-D", data, "-A", "trust", "-U", "postgres", "-N", "-E", "UTF8", "--locale=C"],
     ]);
     execFileSync(program, args, { cwd: folder, stdio: "ignore" });
-    const server = new PrivatePostgres(await freePort(), folder);
+    const server = new PrivatePostgres(await freePort(), folder, settings);
     await server.start();
     return server;
   }
@@ -73,10 +77,9 @@ export class PrivatePostgres implements AsyncDisposable {
   /** Starts it again after {@linkcode stop}, with the data it had. */
   async start(): Promise<void> {
     const log = openSync(join(this.#folder, "server.log"), "a");
-    const settings = ["fsync=off", "shared_buffers=16MB", "max_connections=200"];
     const [program, args] = command("postgres", [
       ...["-D", join(this.#folder, "data"), "-p", `${this.port}`, "-h", "127.0.0.1"],
-      ...["-k", this.#folder, ...settings.flatMap((it) => ["-c", it])],
+      ...["-k", this.#folder, ...this.#settings.flatMap((it) => ["-c", it])],
     ]);
     const child = spawn(program, args, { cwd: this.#folder, stdio: ["ignore", log, log] });
     child.unref();

@@ -19,6 +19,7 @@ interface Step {
   readonly "Relation Name"?: string;
   readonly "Index Name"?: string;
   readonly "Index Cond"?: string;
+  readonly "TID Cond"?: string;
   readonly "Rows Removed by Filter"?: number;
   readonly "Shared Hit Blocks": number;
   readonly "Shared Read Blocks": number;
@@ -140,6 +141,20 @@ describe(
             `update ${SCHEMA}.messages set receipt = ${nonce}, visible_at = now() + interval '1 h'`,
           );
           await explain("acknowledge", keys, nonces);
+          await inside.unsafe(`insert into ${SCHEMA}.waiting
+            values (${nonce}, 'jobs', 'inbox', now() + interval '1 h')`);
+          const one = ["{a}", "{false}", "{1}", "{0}", "{null}", "{null}", "{0}"];
+          await explain("handOver", "jobs", ...one);
+          const [handed] = await inside.unsafe(
+            `select id from ${SCHEMA}.messages where receipt = ${nonce}`,
+          );
+          await explain("findHanded", "jobs", nonce);
+          await explain("releaseHanded", "jobs", nonce);
+          await inside.unsafe(
+            `update ${SCHEMA}.messages set receipt = ${nonce}, visible_at = now() + interval '1 h'`,
+          );
+          await explain("confirm", handed!.id, nonce, "60000");
+          await inside.unsafe(`delete from ${SCHEMA}.messages`);
         });
         await mailbox.send(1, { id: "chosen" });
         await explain("find", "jobs", "chosen");
@@ -155,6 +170,11 @@ describe(
           });
           assert(scans.length > 0, plan);
           for (const scan of scans) {
+            // The rows that the same statement has found and locked.
+            if (scan["Node Type"] === "Tid Scan") {
+              assertEquals([name, scan["TID Cond"]?.startsWith("(ctid = ANY")], ["receive", true]);
+              continue;
+            }
             const cond = scan["Index Cond"] ?? "";
             const index = scan["Index Name"] ?? "";
             const expected = CONDITIONS[index];
@@ -166,7 +186,7 @@ describe(
           const byKey = scans.every((step) => step["Index Name"] === "messages_pkey");
           if (byKey) assertLess(blocksOf(steps), 30 * BATCH, plan);
         }
-        assertEquals(plans.length, 13);
+        assertEquals(plans.length, 17);
 
         // And as the mailbox itself does it.
         await mailbox.sendMany(Array.from({ length: BATCH }, (_, i) => i));

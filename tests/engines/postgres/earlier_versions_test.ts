@@ -106,6 +106,18 @@ describe("PostgreSQL schemas of earlier versions", server, () => {
     });
   }
 
+  for (let version = 6; version <= SCHEMA_VERSION; version++) {
+    it(`a message that was handed over in a schema of version ${version} has no attempt`, async () => {
+      const schema = ownSchema();
+      const sql = observer();
+      await restore(sql, version, schema);
+      await sql.end();
+      await using handed = await PostgresMailbox.open<string>(url!, { name: "handed", schema });
+      const [message] = await handed.receive();
+      assertEquals([message!.deliveryCount, message!.leaseExpiries], [1, 0]);
+    });
+  }
+
   it("a worker of version 4 that is connected works after the migration", async () => {
     const schema = ownSchema();
     const sql = observer();

@@ -106,6 +106,36 @@ describe("owners of leases on a server with faults", privateOptions, () => {
     assertMatch(JSON.stringify(it.warnings), /owner detection is off.*permission denied/);
   });
 
+  it("a user without permission for the waits receives and is handed nothing", async () => {
+    await (await opened(server.url, "users")).mailbox.close();
+    await query(`create role waitless login; grant usage on schema ${schema} to waitless;
+      grant all on all tables in schema ${schema} to waitless;
+      revoke all on ${schema}.waiting from waitless`);
+    await using it = await opened(server.url.replace("postgres@", "waitless@"), "waitless", false);
+    for (const waitTimeMs of [100, 60_000]) {
+      const received = it.mailbox.receive({ waitTimeMs });
+      if (waitTimeMs > 100) await it.mailbox.send("work");
+      assertEquals((await received).length, waitTimeMs > 100 ? 1 : 0);
+    }
+    assertEquals(it.warnings, []);
+  });
+
+  it("a user without permission for the waits finds workers that have died", async () => {
+    await (await opened(server.url, "users")).mailbox.close();
+    await query(`create role unwaiting login; grant usage on schema ${schema} to unwaiting;
+      grant all on all tables in schema ${schema} to unwaiting;
+      revoke all on ${schema}.waiting from unwaiting`);
+    await using watcher = await Watcher.open(
+      server.url.replace("postgres@", "unwaiting@"),
+      schema,
+      "unwaiting",
+    );
+    await watcher.mailbox.send("work");
+    await using held = await holder(server.url, schema, "unwaiting");
+    held.child.kill("SIGKILL");
+    assertEquals((await watcher.receive())[0]?.leaseExpiries, 1);
+  });
+
   const program = findBouncer();
   const bouncer = { skip: program === undefined ? "no pgbouncer on the PATH" : false } as const;
   for (const mode of ["transaction", "session"] as const) {

@@ -27,9 +27,10 @@ describe("the schema of a PostgresMailbox", options, () => {
       "migrations",
       "owners",
       "remembered",
+      "waiting",
     ]);
     const versions = await sql`select version from ${sql(schema)}.migrations`;
-    assertEquals(versions.map(({ version }) => version), [1, 2, 3, 4, 5]);
+    assertEquals(versions.map(({ version }) => version), [1, 2, 3, 4, 5, 6]);
     await Promise.all(mailboxes.map((mailbox) => mailbox.close()));
     await Promise.all(clients.map((client) => client.end()));
   });
@@ -43,7 +44,7 @@ describe("the schema of a PostgresMailbox", options, () => {
         () => PostgresMailbox.open(url!, { schema, migrate }),
         MailboxConnectionError,
       );
-      assertStringIncludes(error.message, "has version 99 and this package knows 5");
+      assertStringIncludes(error.message, "has version 99 and this package knows 6");
     }
     const [last] = await sql`select max(version) as version from ${sql(schema)}.migrations`;
     assertEquals(last?.version, 99);
@@ -55,7 +56,7 @@ describe("the schema of a PostgresMailbox", options, () => {
       () => PostgresMailbox.open(url!, { schema, migrate: false }),
       MailboxConnectionError,
     );
-    assertStringIncludes(error.message, "has version 0 and this package needs 5");
+    assertStringIncludes(error.message, "has version 0 and this package needs 6");
     assertEquals(await tables(schema), []);
     await (await PostgresMailbox.open(url!, { schema })).close();
     await (await PostgresMailbox.open(url!, { schema, migrate: false })).close();

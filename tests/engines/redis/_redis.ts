@@ -44,10 +44,10 @@ export async function cleanUp(name: string, at: string = url): Promise<void> {
 }
 
 /** Opens the engine of a queue on a connection of its own, which `close` closes. */
-export async function openEngine(name: string): Promise<RedisEngine> {
+export async function openEngine(name: string, detectsOwners = false): Promise<RedisEngine> {
   const options = { clock: systemClock, log: silentLog, callTimeoutMs: 5_000 };
   const link = await openRedisLink(url, options);
-  return new RedisEngine(name, link, { maxSize: Infinity, pollIntervalMs: 5_000 });
+  return new RedisEngine(name, link, { maxSize: Infinity, pollIntervalMs: 5_000, detectsOwners });
 }
 
 /** Opens a mailbox with a new name for a test. Its disposal closes it and deletes its keys. */

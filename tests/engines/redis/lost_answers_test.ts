@@ -270,6 +270,7 @@ describe("RedisMailbox with lost answers", gate, () => {
       mailbox,
       handler: ({ body }) => void seen.push(body),
       concurrency: 10,
+      prefetch: 0, // enough receives for the cuts
       log: silentLog,
     });
     let replies = 0;

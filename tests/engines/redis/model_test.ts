@@ -3,8 +3,15 @@
 
 import { describe, it } from "node:test";
 import { assertEquals } from "@std/assert";
+import { deferred } from "../../../src/_promises.ts";
 import { systemClock } from "../../../src/clock.ts";
-import type { Delivery, Engine, Entry, StoredMessage } from "../../../src/mailbox/engine.ts";
+import type {
+  Delivery,
+  Engine,
+  Entry,
+  Handover,
+  StoredMessage,
+} from "../../../src/mailbox/engine.ts";
 import { MemoryEngine } from "../../../src/mailbox/memory_engine.ts";
 import { seededRandom } from "../../../src/random.ts";
 import { seed as first } from "../../_seed.ts";
@@ -43,7 +50,7 @@ class Pair {
     const some = Array.from({ length: 1 + below(3) }, () => below(this.#deliveries.length))
       .filter((at, i, all) => at < this.#deliveries.length && all.indexOf(at) === i);
     const [flag, count] = [below(4) === 0, 1 + below(5)];
-    switch (below(15)) {
+    switch (below(16)) {
       case 0:
       case 1: {
         const entries = Array.from({ length: flag ? 1 : count }, () => this.#entry(flag));
@@ -99,6 +106,8 @@ class Pair {
         await this.compare((engine) => engine.rateLimit!(limit));
         return await this.#receive(count);
       }
+      case 14:
+        return await this.#wait(count);
       default: {
         if (below(10) === 0) await this.compare((engine) => engine.purge());
         await this.compare((engine) => engine.count());
@@ -141,14 +150,37 @@ class Pair {
     };
   }
 
-  async #receive(max: number): Promise<void> {
+  async #receive(max: number, waits = false): Promise<void> {
     const received = await Promise.all(
-      this.#engines.map((engine) => engine.receive(max, LONG_MS)),
+      this.#engines.map((engine) => engine.receive(max, LONG_MS, waits)),
     );
     const [ours, model] = received.map(({ deliveries }) => deliveries);
-    assertEquals(ours!.map(comparable), model!.map(comparable));
-    assertEquals(ours!.map((it) => it.leaseExpiries), model!.map((it) => it.leaseExpiries));
-    ours!.forEach((delivery, i) => this.#deliveries.push([delivery, model![i]!]));
+    this.#record(ours!, model!);
+  }
+
+  /** Receives and, when nothing is there, sends: the message that a receive would deliver is handed over. */
+  async #wait(count: number): Promise<void> {
+    const [ours, model] = this.#engines;
+    const handed = deferred<Handover<string>>();
+    const leave = ours!.onWake((handover) => handover && handed.resolve(handover));
+    try {
+      const known = this.#deliveries.length;
+      await this.#receive(1, true);
+      const { paused, rateLimit } = await model!.stats();
+      if (this.#deliveries.length > known || paused || rateLimit !== undefined) return;
+      const entries = Array.from({ length: count }, () => this.#entry(false));
+      await this.compare((engine) => engine.send(entries));
+      const { deliveries } = await model!.receive(1, LONG_MS);
+      if (deliveries.length > 0) this.#record((await handed.promise).deliveries, deliveries);
+    } finally {
+      await leave();
+    }
+  }
+
+  #record(ours: readonly Delivery<string>[], model: readonly Delivery<string>[]): void {
+    assertEquals(ours.map(comparable), model.map(comparable));
+    assertEquals(ours.map((it) => it.leaseExpiries), model.map((it) => it.leaseExpiries));
+    ours.forEach((delivery, i) => this.#deliveries.push([delivery, model[i]!]));
   }
 
   async #settle(
@@ -164,7 +196,7 @@ describe("RedisEngine and its model", gate, () => {
   for (const seed of seeds) {
     it(`Redis answers random commands as the engine in memory does (seed ${seed})`, async () => {
       const name = uniqueName();
-      const engine = await openEngine(name);
+      const engine = await openEngine(name, true);
       const model = new MemoryEngine<string>(name, Infinity, systemClock);
       const random = seededRandom(seed);
       const below = (limit: number) => Math.floor(random.number() * limit);
@@ -180,7 +212,8 @@ describe("RedisEngine and its model", gate, () => {
         await pair.cancelAll();
         await using behind = look();
         const left = await behind.redis.keys(`{lastcall:${name}}:*`);
-        const parts = left.map((key) => key.split(":")[2]!).filter((part) => part !== "cancel");
+        const parts = left.map((key) => key.split(":")[2]!)
+          .filter((part) => part !== "cancel" && part !== "owners");
         const ids = await behind.redis.zrange(`{lastcall:${name}}:times`, 0, "-1");
         assertEquals(ids.filter((id) => !id.startsWith("=chosen-")), []);
         assertEquals(parts.sort(), ids.length === 0 ? ["meta"] : ["meta", "times"]);

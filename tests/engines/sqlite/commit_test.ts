@@ -1,5 +1,6 @@
 import { describe, it } from "node:test";
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
+import { nextTurn } from "../../../src/clock.ts";
 import { nodeSqlite, type SqliteDriver, SqliteMailbox } from "../../../src/engines/sqlite/mod.ts";
 import {
   MailboxClosedError,
@@ -48,6 +49,43 @@ describe("changes of a SQLite file", () => {
     await Promise.all(messages.map((message) => message.acknowledge()));
     assertEquals(commits, 3);
     assertEquals(await mailbox.approximateCount(), 0);
+  });
+
+  it("sends of different callbacks in one turn share a commit, in their order", async () => {
+    using folder = new TempFolder();
+    let commits = 0;
+    const driver = watched((sql) => void (sql === "COMMIT" && commits++));
+    await using mailbox = await SqliteMailbox.open<number>(folder.file(), { driver, maxSize: 91 });
+    await mailbox.send(-1); // the first commit takes long
+    await nextTurn();
+    commits = 0;
+    const sending = Array.from({ length: 100 }, async (_, i) => {
+      await nextTurn();
+      await mailbox.send(i);
+    });
+    const results = await Promise.allSettled(sending);
+    // The first begins at once. Not every runtime calls all callbacks in one turn.
+    assertGreater(5, commits);
+    assertEquals(results.map(({ status }) => status), [
+      ...new Array(90).fill("fulfilled"),
+      ...new Array(10).fill("rejected"),
+    ]);
+    const messages = await mailbox.receive({ maxMessages: 100 });
+    assertEquals(messages.map(({ body }) => body), Array.from({ length: 91 }, (_, i) => i - 1));
+  });
+
+  it("a send that comes alone is stored in the same turn", async () => {
+    using folder = new TempFolder();
+    const clock = new VirtualClock(); // a slow machine does not end the turn early
+    await using mailbox = await SqliteMailbox.open<number>(folder.file(), { clock });
+    for (let i = 0; i < 3; i++) {
+      await nextTurn();
+      await nextTurn();
+      let isOver = false;
+      void nextTurn().then(() => isOver = true);
+      await mailbox.send(i);
+      assert(!isOver);
+    }
   });
 
   it("a send resolves after its commit, and other connections see the message then", async () => {

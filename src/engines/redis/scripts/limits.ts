@@ -63,9 +63,10 @@ if limit and not wait then
   local delivered = 0
   period = period * 1000
   counts, part = {}, period / ${PARTS}
+  local current = math.floor(now / part)
   for number, count in string.gmatch(redis.call('HGET', META, 'counts') or '', '(%d+) (%d+)') do
-    -- A part in the future was counted before the clock was set back.
-    if (number + 1) * part + period > now and number * part <= now then
+    -- A part in the future was counted before the clock was set back. Only the numbers of parts are exact.
+    if (number + 1) * part + period > now and tonumber(number) <= current then
       counts[#counts + 1] = number
       counts[#counts + 1] = count
       delivered = delivered + count

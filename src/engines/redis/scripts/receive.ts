@@ -1,3 +1,4 @@
+import { REGISTER_WAIT } from "./handover.ts";
 import { ALLOW, COUNT_DELIVERED } from "./limits.ts";
 import { FORGET_BODILESS, RECOVER } from "./recover.ts";
 import { QueueScript } from "./script.ts";
@@ -36,7 +37,8 @@ end
 
 /**
  * Acknowledges, then leases messages. ARGV: valid until, max, visibility, receive id, seconds until an unused
- * queue is deleted (0: never), and the arguments of an acknowledgement, if any. Replies with:
+ * queue is deleted (0: never), the owner if it waits for messages, else "", and the arguments of an
+ * acknowledgement, if any. Replies with:
  *
  * - the microseconds until the next message becomes ready or may be delivered (-1: none will)
  * - notes: whether memory is full, how many messages had lost their body, how many were orphaned, and when no
@@ -44,12 +46,13 @@ end
  * - the result of the acknowledgement
  * - the numbers and the records of the messages
  * - for each message that was delivered before: its index, deliveries, expired leases, checkpoint
+ * - whether the owner was registered as waiting before this call
  */
 export const RECEIVE: QueueScript = new QueueScript(`
 local full = isOutOfMemory()
 allowWithoutMemory()
 local acknowledged, notify = false, false
-if ARGV[6] then acknowledged, notify = acknowledge(ARGV[6], 7) end
+if ARGV[7] then acknowledged, notify = acknowledge(ARGV[7], 8) end
 local max, receiveId = tonumber(ARGV[2]), ARGV[4]
 local control, counts, part = redis.call('HMGET', META, 'paused', 'limit'), nil, nil
 if control[1] or control[2] then
@@ -190,7 +193,11 @@ if counts and #seqs > 0 then
   -- }
 end
 if #seqs > 0 then
-  return { now, 0, { full, lost, orphaned }, acknowledged, seqs, records, redelivered }
+  local waited = ARGV[6] ~= '' and redis.call('ZREM', WAITING, ARGV[6])
+  return { now, 0, { full, lost, orphaned }, acknowledged, seqs, records, redelivered, waited }
+end
+if ARGV[6] ~= '' then
+  ${REGISTER_WAIT}
 end
 forgetIds(1000)
 local due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')

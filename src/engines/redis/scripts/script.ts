@@ -59,6 +59,7 @@ async function sha1(text: string): Promise<string> {
  * | BLOCKED | sorted set of messages that wait behind another one with their key, by number |
  * | TIMES | sorted set of remembered ids by the end of their `dedupMs`, and of the messages in DUE that are not leased by the negative of their due time, to count them |
  * | OWNERS | the run id of the server by owner, see `owners.ts` |
+ * | WAITING | sorted set of waiting owners, by the end of their wait, see `handover.ts` |
  */
 const KEYS = {
   META: ["meta", "hash"],
@@ -73,6 +74,7 @@ const KEYS = {
   BLOCKED: ["blocked", "zset"],
   TIMES: ["times", "zset"],
   OWNERS: ["owners", "hash"],
+  WAITING: ["waiting", "zset"],
 } as const;
 
 type KeyName = keyof typeof KEYS;
@@ -196,8 +198,10 @@ local function parseState(state)
   return deliveries, releases, expiries
 end
 
--- Returns the state of a message that becomes ready. A lease that has not been settled counts as expired.
+-- Returns the state of a message that becomes ready. An unsettled lease counts as expired, except that of a message
+-- that was handed over and has not arrived.
 local function readyState(state)
+  if string.find(state, '^1 0 0 .*%-0$') then return '0 0 ' end
   local deliveries, releases, expiries = parseState(state)
   if string.byte(state, -1) ~= 32 then expiries = ((tonumber(expiries) or 0) + 1) .. ' ' end
   return deliveries .. ' ' .. releases .. ' ' .. expiries

@@ -1,3 +1,4 @@
+import { HAND_OVER } from "./handover.ts";
 import { QueueScript } from "./script.ts";
 
 /**
@@ -8,7 +9,7 @@ import { QueueScript } from "./script.ts";
  *
  * When they do not fit, it stores nothing and replies with 0, the count and the number of new messages.
  * Otherwise it replies with 1, the count, the number of stored messages, the indexes of the duplicates, and
- * the last message number if any were stored.
+ * the last message number if any were stored. Messages are handed to waiting processes, see `handover.ts`.
  */
 export const SEND: QueueScript = new QueueScript(`
 -- Returns true for an id of a stored message, or one that is remembered. An id whose message was deleted is
@@ -38,7 +39,7 @@ local count = redis.call('HLEN', MESSAGES)
 if count + #fresh > tonumber(ARGV[2]) then return { now, 0, count, #fresh } end
 if #fresh == 0 then return { now, 1, count, 0, duplicates } end
 
-local noneReady, notify = isNoneReady(), false
+local noneReady, notify, isDelayed = isNoneReady(), false, false
 local number, start = reserveNumbers(META, MESSAGES, #fresh), recordStart()
 local records, ready, due, times = {}, {}, {}, {}
 -- What messages with a priority or a key need, while there are some.
@@ -77,7 +78,7 @@ local function store()
   if #due > 0 then
     redis.call('ZADD', DUE, unpack(due))
     redis.call('ZADD', TIMES, unpack(times))
-    notify = true
+    notify, isDelayed = true, true
   end
   records, ready, due, times = {}, {}, {}, {}
 end
@@ -135,6 +136,11 @@ for n, i in ipairs(fresh) do
 end
 if group then addToGroup(IDS, group, groupFirst, number, groupCount) end
 if ARGV[3] ~= '0' then expireUnused(ARGV[3]) end
+if noneReady and redis.call('EXISTS', WAITING) == 1 then
+  -- rarely {
+  ${HAND_OVER}
+  -- }
+end
 if notify then announce(META) end
 return { now, 1, count, #fresh, duplicates, number }
 `);

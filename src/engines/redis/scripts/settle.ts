@@ -86,7 +86,7 @@ local results, seqs = checkHandles(ARGV[2])
 if #seqs == 0 then return { now, results } end
 if deleteLeased(seqs, { ARGV[8] }, seqs) then announce(META) end
 deleteIds(ARGV[3], 1)
-local deadMeta, deadReady, _, _, deadMessages, _, _, deadIds = unpack(KEYS, #KEYS - 11)
+local deadMeta, deadReady, _, _, deadMessages, _, _, deadIds = unpack(KEYS, #KEYS - 12)
 local seq = reserveNumbers(deadMeta, deadMessages, 1) + 1
 redis.call('HSET', deadMessages, seq, recordStart() .. ARGV[5] .. '\\n' .. ARGV[6])
 addToGroup(deadIds, ARGV[4], seq, seq, 1)
