@@ -5,6 +5,8 @@ import process from "node:process";
 import { loadMutated } from "./mutation.ts";
 import { MUTANTS } from "./mutants.ts";
 
+Error.stackTraceLimit = 0; // many calls fail, and each error would collect its stack
+
 const [name, first, count] = process.argv.slice(2);
 const mutant = MUTANTS.find((it) => it.name === name)!;
 const { explore } = await loadMutated(mutant);

@@ -11,19 +11,25 @@ import {
   type EngineStats,
   type Entry,
   FULL_CAPABILITIES,
+  type Handover,
   type RateLimit,
   type Received,
   type StoredMessage,
 } from "../src/mailbox/engine.ts";
 import type { Random } from "../src/random.ts";
+import { HandoverInbox } from "./handovers.ts";
 import { LATE_MS, type Link } from "./link.ts";
-import type { Held, Server, SettlementKind } from "./server.ts";
+import type { Held, NackTerms, SettlementKind } from "./delivery.ts";
+import type { Server } from "./server.ts";
 
 /** How long a call waits for its answer. */
 const CALL_TIMEOUT_MS = 2_000;
 
-/** How often a waiting receive asks although no notification came, at the most. */
+/** How often a waiting receive polls without a notification. */
 const POLL_MS = 5_000;
+
+/** The pause before a poll varies by a quarter. */
+export const LONGEST_POLL_MS: number = POLL_MS * 1.25;
 
 /** How long an owner must be absent: longer than a reconnect. */
 export const OWNER_GRACE_MS = 2_000;
@@ -45,6 +51,7 @@ export class SimulatedEngine implements Engine<string> {
   readonly #calls: BoundedCalls;
   readonly #lost: LostCalls<string>;
   readonly #owners: OwnerWatch<string>;
+  readonly #inbox: HandoverInbox;
   #stopRegistering: (() => void) | undefined;
   /** The receipt handles of settlements whose answers were lost. */
   readonly #unanswered = new Set<string>();
@@ -54,11 +61,17 @@ export class SimulatedEngine implements Engine<string> {
     this.#queue = queue;
     this.#parts = parts;
     this.#calls = new BoundedCalls("The simulated server", clock, CALL_TIMEOUT_MS);
-    this.#lost = new LostCalls(clock, LATE_MS + CALL_TIMEOUT_MS);
+    this.#lost = new LostCalls(clock, LATE_MS + CALL_TIMEOUT_MS, (ids) => {
+      return this.#call("undo", () => server.undo(link, queue, ids));
+    });
     this.#owners = new OwnerWatch({
       absent: () => this.#call("look for owners", () => server.absentOwners(link, queue)),
       expire: (owner) => this.#call("expire leases", () => server.expireOwner(queue, owner)),
     }, { queue, clock, log, graceMs: OWNER_GRACE_MS });
+    this.#inbox = new HandoverInbox({
+      ...{ queue, link, server },
+      call: (what, act) => this.#call(what, act),
+    });
   }
 
   send(entries: readonly Entry<string>[]): Promise<readonly boolean[]> {
@@ -66,21 +79,21 @@ export class SimulatedEngine implements Engine<string> {
     return this.#call("send", () => server.send(link, this.#queue, entries));
   }
 
-  async receive(max: number, visibilityMs: number): Promise<Received<string>> {
-    const { server, link, random } = this.#parts;
+  async receive(max: number, visibilityMs: number, waits = false): Promise<Received<string>> {
+    const { server, link } = this.#parts;
     this.#stopRegistering ??= link.onReconnect(() => {
       this.#call("register", () => server.register(link, this.#queue)).catch(() => {
         // The next receive registers.
       });
     });
-    const callId = random.id();
-    const options = { max, visibilityMs, callId };
-    await this.#lost.look((ids) => {
-      return this.#call("undo", () => server.undo(link, this.#queue, ids));
-    });
+    const callId = link.nextCallId();
+    await this.#lost.look();
+    const wait = this.#inbox.begin(visibilityMs, waits && server.handsOver);
+    const options = { max, visibilityMs, callId, ...wait };
     try {
       const answer = await this.#call("receive", () => server.receive(link, this.#queue, options));
-      for (const it of answer.deliveries) server.ledger.arrived(it.receiptHandle);
+      for (const it of answer.deliveries) server.ledger.leases.arrived(it.receiptHandle);
+      this.#inbox.answered(wait, answer.at);
       if (answer.inFlight) this.#owners.look();
       const lookMs = answer.inFlight ? this.#owners.nextLookMs : Infinity;
       return { ...answer, nextDueMs: Math.min(answer.nextDueMs, lookMs, this.#lost.nextLookMs) };
@@ -103,7 +116,7 @@ export class SimulatedEngine implements Engine<string> {
   ): Promise<readonly boolean[]> {
     return this.#settle("nack", deliveries, ({ queue, delivery }) => {
       return this.#parts.server.engine(queue).nack([delivery], delayMs, countsAttempt)[0]!;
-    }, countsAttempt);
+    }, { countsAttempt, delayMs });
   }
 
   release(deliveries: readonly Delivery<string>[]): Promise<readonly boolean[]> {
@@ -122,9 +135,17 @@ export class SimulatedEngine implements Engine<string> {
     return moved;
   }
 
-  extend(deliveries: readonly Delivery<string>[], ms: number): Promise<readonly boolean[]> {
+  async extend(deliveries: readonly Delivery<string>[], ms: number): Promise<readonly boolean[]> {
+    const { server } = this.#parts;
+    const { leases } = server.ledger;
     const handles = deliveries.map(({ receiptHandle }) => receiptHandle);
-    return this.#call("extend", () => this.#parts.server.extend(handles, ms));
+    leases.calls(handles);
+    try {
+      return await this.#call("extend", () => server.extend(handles, ms));
+    } catch (error) {
+      leases.extensionFailed(handles);
+      throw error;
+    }
   }
 
   checkpoint({ receiptHandle }: Delivery<string>, checkpoint: string): Promise<boolean> {
@@ -167,13 +188,19 @@ export class SimulatedEngine implements Engine<string> {
     return this.#call("limit", () => this.#parts.server.rateLimit(this.#queue, limit));
   }
 
-  onWake(listener: () => void): () => void {
+  onWake(listener: (handover?: Handover<string>) => void): () => Promise<void> {
     const { link, random } = this.#parts;
-    const listen = (wake: () => void) => {
+    const wake = () => listener();
+    const listen = () => {
       const unlisten = [link.onWake(this.#queue, wake), link.onReconnect(wake)];
       return () => unlisten.forEach((stop) => stop());
     };
-    return wakeUps(listen, link.host, POLL_MS, listener, random);
+    const stopWaking = wakeUps(listen, link.host, POLL_MS, wake, random);
+    const stopHandovers = this.#inbox.listen(listener);
+    return () => {
+      stopWaking();
+      return stopHandovers();
+    };
   }
 
   onCancel(listener: (id: string) => void): () => void {
@@ -191,11 +218,11 @@ export class SimulatedEngine implements Engine<string> {
   async close(): Promise<void> {
     const { server, link } = this.#parts;
     this.#stopRegistering?.();
+    this.#inbox.close();
     await this.#owners.stop();
     await this.#calls.settled();
-    await this.#lost.look((ids) => {
-      return this.#call("undo", () => server.undo(link, this.#queue, ids));
-    }, true).catch(() => {});
+    this.#lost.stop();
+    await this.#lost.look(true).catch(() => {});
     await this.#call("leave", () => server.unregister(link, this.#queue)).catch(() => {
       // The server sees that the process is gone.
     });
@@ -214,18 +241,22 @@ export class SimulatedEngine implements Engine<string> {
     kind: SettlementKind,
     deliveries: readonly Delivery<string>[],
     act: (held: Held) => boolean,
-    countsAttempt = true,
+    terms?: NackTerms,
   ): Promise<readonly boolean[]> {
     const { server, link } = this.#parts;
+    const { leases } = server.ledger;
     const handles = deliveries.map(({ receiptHandle }) => receiptHandle);
+    leases.calls(handles);
     const repeats = handles.map((handle) => this.#unanswered.has(handle));
     try {
       return await this.#call(
         kind,
-        () => server.settle(link, kind, handles, repeats, act, countsAttempt),
+        () => server.settle(link, kind, handles, repeats, act, terms),
       );
     } catch (error) {
       for (const handle of handles) this.#unanswered.add(handle);
+      if (kind === "acknowledge") leases.acknowledgementFailed(handles);
+      else leases.settlementFailed(handles);
       throw error;
     }
   }

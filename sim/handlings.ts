@@ -1,16 +1,10 @@
 // The rules about calls of handlers: each has a lease, and no other call does the same work.
 
-import { isInnocent } from "./jobs.ts";
+import { trustedUntil } from "./leases.ts";
 import type { Broken, Handling, Lease, Tracked } from "./tracked.ts";
-
-/** How much longer a clock may take for the same time. */
-const SLOWEST_CLOCK = 1.02;
 
 /** A handler hears within this time that its message was cancelled. */
 const ABORT_MS = 1_000;
-
-/** A message is dead-lettered unhandled after so many lost leases, at the least. */
-const SPENT_AFTER = 4;
 
 /** After a fault, a handler may start without a lease for so long. */
 const EXCUSED_MS = 60_000;
@@ -28,9 +22,8 @@ export function checkStart(
   if (isLeased && message.lease!.since >= message.expiresAt) {
     broken("expired messages are not handled", handle);
   }
-  if (lease !== undefined) {
-    const endsAt = Math.max(lease.until, lease.arrivedAt + lease.visibilityMs * SLOWEST_CLOCK);
-    if (now > endsAt) broken("expired leases start nothing", handle);
+  if (lease !== undefined && now > trustedUntil(lease)) {
+    broken("expired leases start nothing", handle);
   }
   if (!link.undisturbedSince(deliveredAt)) return;
   for (const earlier of message.handlings) {
@@ -41,6 +34,22 @@ export function checkStart(
   }
 }
 
+/**
+ * Checks a step that begins. Its saved result came with the delivery, unless another process has saved it meanwhile.
+ * This process cannot know that before its lease has ended by its own clock.
+ */
+export function checkStep(
+  message: Tracked,
+  { handle, link, deliveredAt }: Handling,
+  { lease, name, now }: { readonly lease: Lease; readonly name: string; readonly now: number },
+  broken: Broken,
+): void {
+  if (!message.savedSteps.has(name)) return;
+  const isDeceived = message.lease !== lease && !link.undisturbedSince(deliveredAt);
+  if (isDeceived && now <= trustedUntil(lease)) return;
+  broken("steps run once", `${name} of ${handle} ran again`);
+}
+
 /** Checks a handler that has returned. */
 export function checkDone(
   { link, handle, startedAt, cancelledAt = Infinity }: Handling,
@@ -49,23 +58,5 @@ export function checkDone(
 ): void {
   if (link.undisturbedSince(startedAt) && now > cancelledAt + ABORT_MS) {
     broken("cancelled handlers end", `${handle} went on after its message was cancelled`);
-  }
-}
-
-/** Checks a message that was dead-lettered after at most `most` deliveries, and has not expired. */
-export function checkDeadLetter(
-  { job: { work }, failures, lostLeases }: Tracked,
-  handle: string,
-  most: number,
-  broken: Broken,
-): void {
-  if (isInnocent(work) && lostLeases < SPENT_AFTER) {
-    broken(
-      "only failed messages are dead-lettered",
-      `${handle} (${work}): ${failures} failures and ${lostLeases} lost leases of ${most}`,
-    );
-  }
-  if (work === "bad" && failures + 1 < most && lostLeases < SPENT_AFTER) {
-    broken("attempts", `${handle} was dead-lettered after ${failures} of ${most}`);
   }
 }

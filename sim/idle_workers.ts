@@ -1,12 +1,13 @@
 // The rules about workers that wait: they receive what becomes visible, also from processes that have died.
 
+import { LONGEST_POLL_MS } from "./engine.ts";
 import type { Link } from "./link.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Timeline } from "./timeline.ts";
-import type { Broken, Tracked } from "./tracked.ts";
+import type { Broken, Lease, Tracked } from "./tracked.ts";
 
 /** A message that waits this long beside an idle worker was forgotten. */
-const IDLE_WAIT_MS = 500;
+const IDLE_WAIT_MS = 300;
 
 /** The messages of a process that was killed are visible again within this time. */
 const RECOVERY_MS = 5_000;
@@ -55,6 +56,11 @@ export class IdleWorkers {
     for (const idle of this.#waiting.values()) idle.delete(link);
   }
 
+  /** Returns true if the process receives no more messages. */
+  isStopping(link: Link): boolean {
+    return this.#stopping.has(link);
+  }
+
   paused(queue: string, forMs: number): void {
     const until = Math.max(this.#pausedUntil.get(queue) ?? 0, this.#scheduler.now + forMs);
     this.#pausedUntil.set(queue, forMs === 0 ? this.#scheduler.now : until);
@@ -80,19 +86,25 @@ export class IdleWorkers {
     }
   }
 
-  /** A process was killed. An idle one must get its messages, long before their leases expire. */
+  /**
+   * Records that a process was killed. An idle one must get its messages, long before their leases expire. It learns
+   * of messages that were handed over only when it receives again.
+   */
   expectRecovery(messages: readonly Tracked[]): void {
     const { now } = this.#scheduler;
-    const leases = messages.map((message) => ({ message, lease: message.lease }));
-    this.#scheduler.after(RECOVERY_MS, () => {
-      for (const { message, lease } of leases) {
-        if (lease === undefined || message.lease !== lease) continue;
-        if (lease.until <= this.#scheduler.now) continue;
-        for (const [link, waiting] of this.#waiting.get(message.queue) ?? []) {
-          if (waiting.since > now || !link.undisturbedSince(now)) continue;
-          this.#broken("dead workers are noticed", `${lease.handle} beside ${link.host.name}`);
-        }
-      }
-    });
+    for (const { lease } of messages) {
+      if (lease === undefined) continue;
+      const withinMs = RECOVERY_MS + (lease.isHandedOver ? LONGEST_POLL_MS : 0);
+      this.#scheduler.after(withinMs, () => this.#checkRecovery(lease, now));
+    }
+  }
+
+  #checkRecovery(lease: Lease, diedAt: number): void {
+    const { message, handle, until } = lease;
+    if (message.lease !== lease || until <= this.#scheduler.now) return;
+    for (const [link, { since }] of this.#waiting.get(message.queue) ?? []) {
+      if (since > diedAt || !link.undisturbedSince(diedAt)) continue;
+      this.#broken("dead workers are noticed", `${handle} beside ${link.host.name}`);
+    }
   }
 }

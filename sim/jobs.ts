@@ -1,5 +1,11 @@
 // The messages of a simulation: what their handlers do.
 
+/** The queue of all messages that are sent from outside. */
+export const QUEUE = "jobs";
+
+/** The queue of the messages of cron slots. */
+export const CRON_QUEUE = "slots";
+
 /** What the handler of a message does. */
 export type WorkKind =
   | "ok" // waits, and ends early when it is cancelled

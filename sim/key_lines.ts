@@ -27,7 +27,8 @@ export class KeyLines {
     const line = this.#lines.get(lineOf(message))!;
     line.delete(message);
     const [next] = line;
-    return next !== undefined && !next.isDelayed && next.lease === undefined ? next : undefined;
+    if (next === undefined || next.isDelayed || next.lease !== undefined) return undefined;
+    return next.number > message.number ? next : undefined; // one that left from the middle changes nothing
   }
 
   /** Checks a message that is delivered. */

@@ -2,15 +2,19 @@
 
 import { type Entry, FREE_RELEASES } from "../src/mailbox/engine.ts";
 import { OWNER_GRACE_MS } from "./engine.ts";
-import { checkDeadLetter, checkDone, checkStart } from "./handlings.ts";
+import { DeadLetters } from "./dead_letters.ts";
+import { checkDone, checkStart, checkStep } from "./handlings.ts";
 import { IdleWorkers } from "./idle_workers.ts";
 import { KeyLines } from "./key_lines.ts";
+import { Leases } from "./leases.ts";
 import type { Link } from "./link.ts";
 import { MemberStates } from "./member_states.ts";
 import type { Scheduler } from "./scheduler.ts";
-import type { Held, Server, SettlementKind } from "./server.ts";
+import type { Held, LeaseTerms, NackTerms, SettlementKind } from "./delivery.ts";
+import type { Server } from "./server.ts";
+import { StoredMessages } from "./stored_messages.ts";
 import { type Timeline, Violation } from "./timeline.ts";
-import type { Handling, Lease, Tracked } from "./tracked.ts";
+import { type Handling, type Tracked, trackedOf } from "./tracked.ts";
 
 /** How much earlier than its answer a look at the owners may count. */
 const PROMPT_MS = 100;
@@ -21,19 +25,18 @@ export class Ledger {
   readonly idle: IdleWorkers;
   /** The members on the board. */
   readonly members: MemberStates;
+  /** The leases of all deliveries. */
+  readonly leases: Leases;
+  /** The dead letters of all queues. */
+  readonly deadLetters: DeadLetters;
   readonly #scheduler: Scheduler;
   readonly #timeline: Timeline;
   readonly #messages = new Map<string, Tracked>();
-  readonly #stored = new Map<string, Set<Tracked>>();
+  readonly #stored: StoredMessages;
   readonly #byMessageId = new Map<string, Tracked>();
-  readonly #dead = new Map<string, number>();
   readonly #lines: KeyLines;
-  /** The leases of all deliveries, by receipt handle. */
-  readonly #leases = new Map<string, Lease>();
-  readonly #settledBy = new Map<string, Link>();
   readonly #acknowledged = new Map<Link, number>();
   #violation: Violation | undefined;
-  #maxDeliveries = new Map<string, number>();
 
   constructor(scheduler: Scheduler, timeline: Timeline) {
     this.#scheduler = scheduler;
@@ -41,6 +44,9 @@ export class Ledger {
     const broken = this.broken.bind(this);
     this.idle = new IdleWorkers(scheduler, timeline, broken);
     this.members = new MemberStates(scheduler, timeline, broken);
+    this.leases = new Leases(scheduler, timeline, this.idle, broken);
+    this.deadLetters = new DeadLetters(broken);
+    this.#stored = new StoredMessages(this.deadLetters, broken);
     this.#lines = new KeyLines(scheduler, broken);
   }
 
@@ -55,7 +61,7 @@ export class Ledger {
   }
 
   get open(): readonly Tracked[] {
-    return [...this.#stored.values()].flatMap((it) => [...it]);
+    return this.#stored.all;
   }
 
   /** Returns the message in an inbox by its id on the bus. */
@@ -76,17 +82,7 @@ export class Ledger {
 
   /** Compares what the engine stores with what must be there. */
   check(server: Server): void {
-    for (const [queue, stored] of this.#stored) {
-      const count = server.engine(queue).count();
-      if (count !== stored.size) {
-        this.broken("no loss", `queue ${queue} has ${count} messages instead of ${stored.size}`);
-      }
-      const dead = server.engine(`${queue}.dead`).count();
-      const expected = this.#dead.get(queue) ?? 0;
-      if (dead !== expected) {
-        this.broken("no loss", `queue ${queue} has ${dead} dead letters instead of ${expected}`);
-      }
-    }
+    this.#stored.check(server);
     if (this.#violation !== undefined) throw this.#violation;
   }
 
@@ -94,75 +90,42 @@ export class Ledger {
     const { id, key, delayMs } = entry;
     const now = this.#scheduler.now;
     this.#timeline.add(link.host.name, `send ${queue}/${id}${isStored ? "" : " (duplicate)"}`);
-    if (queue.endsWith(".cron")) return; // records of slots, which are replaced
-    if (!isStored) return;
+    if (!isStored || queue.endsWith(".cron")) return; // records of slots are replaced
     if (this.find(queue, id) !== undefined) this.broken("stored once", `${queue}/${id} twice`);
-    const body = JSON.parse(entry.body);
     this.members.checkSend(link, queue);
-    const meta = entry.meta === undefined ? {} : JSON.parse(entry.meta);
-    const message: Tracked = {
-      queue,
-      id,
-      key,
-      job: body.payload ?? body,
-      number: this.#messages.size,
-      sentAt: now,
-      isDelayed: delayMs > 0,
-      expiresAt: now + (meta.expiresInMs ?? Infinity),
-      place: "stored",
-      lease: undefined,
-      handlings: [],
-      visibleSince: undefined,
-      lostLeases: 0,
-      failures: 0,
-      deliveryCount: 0,
-      releases: 0,
-      savedSteps: new Set(),
-    };
+    const { message, messageId } = trackedOf(queue, entry, { now, number: this.#messages.size });
     this.#messages.set(`${queue}/${id}`, message);
-    if (body.msg_id !== undefined) this.#byMessageId.set(body.msg_id, message);
-    const stored = this.#stored.get(queue) ?? new Set();
-    this.#stored.set(queue, stored.add(message));
-    if (key === undefined) {
-      message.visibleSince = now + delayMs;
-      return;
-    }
-    if (this.#lines.join(message)) message.visibleSince = now;
+    if (messageId !== undefined) this.#byMessageId.set(messageId, message);
+    this.#stored.add(message);
+    if (key === undefined) message.visibleSince = now + delayMs;
+    else if (this.#lines.join(message)) message.visibleSince = now;
   }
 
-  delivered(held: Held, until: number): void {
-    const { queue, delivery, link, handle } = held;
-    const { now } = this.#scheduler;
+  delivered(held: Held, terms: LeaseTerms): void {
+    const { queue, delivery: { deliveryCount }, link, handle } = held;
     const message = this.#find(held, "delivered");
     if (message === undefined) return;
-    this.#timeline.add(link.host.name, `receives ${handle} (delivery ${delivery.deliveryCount})`);
+    const verb = terms.leasedMs === undefined ? "receives" : "is handed";
+    this.#timeline.add(link.host.name, `${verb} ${handle} (delivery ${deliveryCount})`);
     const { lease } = message;
-    if (lease !== undefined) this.#expired(message, lease);
-    if (++message.deliveryCount !== delivery.deliveryCount) {
-      const { deliveryCount } = delivery;
-      this.broken(
-        "attempts",
-        `${handle} is delivery ${deliveryCount}, not ${message.deliveryCount}`,
-      );
+    if (lease !== undefined) {
+      this.leases.expired(lease);
+      message.lostLeases++;
+    }
+    const expected = ++message.deliveryCount;
+    if (deliveryCount !== expected) {
+      this.broken("attempts", `${handle} is delivery ${deliveryCount}, not ${expected}`);
     }
     this.#lines.check(message);
     this.idle.check(message, link);
-    const visibilityMs = until - now;
-    message.lease = { handle, link, since: now, visibilityMs, until, arrivedAt: Infinity };
-    this.#leases.set(handle, message.lease);
+    this.leases.begins({ message, handle, link, ...terms });
     message.visibleSince = undefined;
     this.idle.took(link, queue);
   }
 
-  /** A delivery has reached its process. */
-  arrived(handle: string): void {
-    const lease = this.#leases.get(handle);
-    if (lease !== undefined) lease.arrivedAt = this.#scheduler.now;
-  }
-
   /** A receive has found no message. */
   foundNone(link: Link, queue: string): void {
-    const holds = [...this.#stored.get(queue) ?? []].some(({ lease }) => lease?.link === link);
+    const holds = this.#stored.of(queue).some(({ lease }) => lease?.link === link);
     this.idle.foundNone(link, queue, holds);
   }
 
@@ -181,9 +144,9 @@ export class Ledger {
     held: Held,
     by: Link,
     kind: SettlementKind,
-    outcome: { readonly done: boolean; readonly countsAttempt: boolean },
+    terms: NackTerms & { readonly done: boolean },
   ): void {
-    const { done, countsAttempt } = outcome;
+    const { done, countsAttempt } = terms;
     const { handle, link } = held;
     const { now } = this.#scheduler;
     const message = this.#find(held, "settled");
@@ -196,7 +159,7 @@ export class Ledger {
       this.broken("fence", `${kind} of ${handle} was ${done ? "accepted" : "refused"}`);
     }
     if (!done || lease === undefined) return;
-    this.#settledBy.set(handle, link);
+    this.leases.settled(handle, link);
     const handling = message.handlings.findLast((it) => it.handle === handle);
     message.lease = undefined;
     if (kind === "acknowledge") this.#onAcknowledged(message, handling, link);
@@ -204,49 +167,30 @@ export class Ledger {
     else {
       if (!countsAttempt) message.deliveryCount--;
       if (kind === "release" && message.releases++ < FREE_RELEASES) message.deliveryCount--;
-      this.#returned(message, kind, handling, held, countsAttempt);
+      this.#returned(message, kind, handling, held, terms);
     }
   }
 
   deadLetter(held: Held, letter: Entry<string>): void {
     const message = this.find(held.queue, held.delivery.id);
-    const { reason } = JSON.parse(letter.body);
     if (message === undefined) return;
-    this.#timeline.add(held.link.host.name, `dead letter ${held.handle}: ${reason}`);
-    this.#dead.set(held.queue, (this.#dead.get(held.queue) ?? 0) + 1);
-    if (reason === "expired") {
-      if (this.#scheduler.now < message.expiresAt) {
-        this.broken("expiry", `${held.handle} had not expired`);
-      }
-      return;
-    }
-    const most = this.#maxDeliveries.get(held.queue) ?? 10;
-    checkDeadLetter(message, held.handle, most, this.broken.bind(this));
-  }
-
-  /** The most deliveries of messages of a queue. */
-  allowDeliveries(queue: string, most: number): void {
-    this.#maxDeliveries.set(queue, most);
-  }
-
-  extended({ handle, queue, delivery: { id } }: Held, until: number, done: boolean): void {
-    const lease = this.find(queue, id)?.lease;
-    const isValid = lease?.handle === handle && this.#scheduler.now < lease.until;
-    if (done !== isValid) this.broken("fence", `an extension of ${handle} was ${done}`);
-    if (done && lease !== undefined) lease.until = Math.max(lease.until, until);
-  }
-
-  /** A process has asked to extend a lease that it had settled. */
-  extendedSettled(handle: string): void {
-    const link = this.#settledBy.get(handle);
-    if (link?.undisturbedSince(this.#scheduler.now - 10_000) === true) {
-      this.broken("no extension after a settlement", handle);
-    }
+    const { handle, link: { host } } = held;
+    const reason = this.deadLetters.add(message, handle, { letter, now: this.#scheduler.now });
+    this.#timeline.add(host.name, `dead letter ${handle}: ${reason}`);
   }
 
   checkpoint({ queue, delivery: { id } }: Held): void {
     const message = this.find(queue, id);
     if (message !== undefined) message.releases = 0;
+  }
+
+  /** Records that a message that was handed over did not arrive, or that its receive has ended. */
+  takenBack({ handle, queue, delivery: { id } }: Held): void {
+    const message = this.find(queue, id)!;
+    this.#timeline.add("server", `takes ${handle} back`);
+    message.lease = undefined;
+    message.deliveryCount--;
+    message.visibleSince = this.#scheduler.now;
   }
 
   ownerExpired({ handle, queue, link, delivery: { id } }: Held): void {
@@ -266,6 +210,7 @@ export class Ledger {
     const message = this.find(queue, id);
     this.#timeline.add("admin", `cancel ${queue}/${id}`);
     if (message?.place !== "stored") return;
+    if (message.lease !== undefined) message.lease.isCancelled = true;
     const handling = message.handlings.at(-1);
     if (handling?.outcome === "running") handling.cancelledAt = this.#scheduler.now;
     this.#leave(message, "cancelled");
@@ -276,17 +221,25 @@ export class Ledger {
     const { now } = this.#scheduler;
     this.#timeline.add(link.host.name, `starts ${handle}`);
     const message = this.find(queue, id);
-    const lease = this.#leases.get(handle);
+    const lease = this.leases.get(handle);
     const deliveredAt = lease?.since ?? now;
     const handling: Handling = {
       ...{ handle, link, deliveredAt, startedAt: now },
       outcome: "running",
       cancelledAt: undefined,
+      isLeft: false,
     };
     if (message === undefined) return handling;
     checkStart(message, handling, lease, this.broken.bind(this));
     message.handlings.push(handling);
     return handling;
+  }
+
+  /** Records that a handler begins a step. */
+  stepStarts(message: Tracked, handling: Handling, name: string): void {
+    const lease = this.leases.get(handling.handle)!;
+    const { now } = this.#scheduler;
+    checkStep(message, handling, { lease, name, now }, this.broken.bind(this));
   }
 
   /** A handler has returned. */
@@ -310,42 +263,29 @@ export class Ledger {
     kind: "release" | "nack",
     handling: Handling | undefined,
     { handle, link }: Held,
-    countsAttempt: boolean,
+    { countsAttempt, delayMs }: NackTerms,
   ): void {
     if (handling?.outcome === "running" && !link.host.dead) {
       this.broken("one at a time", `${kind} of ${handle} while its handler runs`);
     }
-    if (handling?.outcome === "done") {
+    if (handling?.outcome === "done" && !handling.isLeft) {
       this.broken("handled once", `${kind} of ${handle} after its handler was done`);
     }
     if (kind === "nack" && handling?.outcome === "cancelled" && countsAttempt) {
       this.broken("attempts", `${handle} was cancelled, and spent an attempt`);
     }
     if (kind === "nack" && handling?.outcome === "failed") message.failures++;
-    // A nack may hide the message for a while.
-    message.visibleSince = kind === "release" ? this.#scheduler.now : undefined;
+    message.visibleSince = this.#scheduler.now + delayMs;
   }
 
   #leave(message: Tracked, place: Tracked["place"]): void {
-    const { queue, key } = message;
+    const { key } = message;
     message.place = place;
     message.lease = undefined;
-    this.#stored.get(queue)?.delete(message);
+    this.#stored.delete(message);
     const next = key === undefined ? undefined : this.#lines.leave(message);
-    if (next !== undefined) next.visibleSince = this.#scheduler.now;
-  }
-
-  /** A lease has expired, and the message is delivered again. */
-  #expired(message: Tracked, { handle, link, since, until, visibilityMs }: Lease): void {
-    if (this.#scheduler.now < until) this.broken("one lease", `${handle} has not expired`);
-    this.#timeline.add("server", `the lease of ${handle} has expired`);
-    // Extensions and acknowledgements that a fault has hit are tried again; a nack only five times.
-    const outcome = message.handlings.findLast((it) => it.handle === handle)?.outcome;
-    const isKept = outcome !== "failed" && outcome !== "cancelled";
-    if (isKept && link.undisturbedSince(Math.max(since, until - visibilityMs / 2))) {
-      this.broken("leases last", `${handle} of ${link.host.name} expired without a fault`);
-    }
-    message.lostLeases++;
+    // A message that was already first, before a delayed message joined behind it, may wait for its retry.
+    if (next !== undefined) next.visibleSince ??= this.#scheduler.now;
   }
 
   #find({ queue, handle, delivery: { id } }: Held, what: string): Tracked | undefined {

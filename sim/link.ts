@@ -2,6 +2,7 @@
 
 import { MailboxConnectionError } from "../src/mailbox/errors.ts";
 import type { Random } from "../src/random.ts";
+import type { Handed } from "./handovers.ts";
 import type { Host } from "./host.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Server } from "./server.ts";
@@ -18,8 +19,11 @@ export type LossKind = "request" | "answer" | "late" | "silent";
 /** How long it takes until a cut connection is open again, at the most. */
 const RECONNECT_MS = 400;
 
-/** A process that is cut off again within this time may look as if it had been away throughout. */
-const FLAPPING_MS = 1_500;
+/**
+ * A process that is cut off again within this time may look as if it had been away throughout: looks at owners may be
+ * as far apart as the grace of 2 s, and their answers may take half a second.
+ */
+const FLAPPING_MS = 2_500;
 
 /** A call that was given up may still reach the server for so long. */
 export const LATE_MS = 1_500;
@@ -42,14 +46,18 @@ export class Link {
   readonly #onReconnect = new Set<() => void>();
   readonly #wakeListeners = new Map<string, Set<() => void>>();
   readonly #cancelListeners = new Map<string, Set<(id: string) => void>>();
+  readonly #handoverListeners = new Map<string, Set<(handed: Handed) => void>>();
   #arrivesAfter = 0;
   #answersAfter = 0;
+  /** Notifications have a connection of their own: one may arrive before an answer that was sent earlier. */
+  #notifiesAfter = 0;
   #connected = true;
   #absentSince = -Infinity;
   #absentUntil = -Infinity;
   #silentUntil = 0;
   #slowUntil = 0;
   #losses: LossKind[] = [];
+  #lastCall = 0;
   #disturbedUntil = -1;
 
   constructor(
@@ -91,6 +99,11 @@ export class Link {
   disturb(ms: number): void {
     const until = this.#scheduler.now + ms + AFTERMATH_MS;
     this.#disturbedUntil = Math.max(this.#disturbedUntil, until);
+  }
+
+  /** Returns an id that no other call has. */
+  nextCallId(): string {
+    return `${this.host.name}#${++this.#lastCall}`;
   }
 
   /** Calls the server. Rejects when the connection breaks; never settles when both sides only wait. */
@@ -143,6 +156,11 @@ export class Link {
     return listen(this.#cancelListeners, queue, listener);
   }
 
+  /** Calls `listener` with the messages of the queue that the server hands over. */
+  onHandover(queue: string, listener: (handed: Handed) => void): () => void {
+    return listen(this.#handoverListeners, queue, listener);
+  }
+
   /** Calls `listener` when the connection is open again. */
   onReconnect(listener: () => void): () => void {
     this.#onReconnect.add(listener);
@@ -159,6 +177,11 @@ export class Link {
   /** A notification of the server: a message of the queue was cancelled in flight. */
   cancelled(queue: string, id: string): void {
     this.#notify(() => this.#cancelListeners.get(queue)?.forEach((listener) => listener(id)));
+  }
+
+  /** A notification of the server, with a message of the queue. */
+  handOver(queue: string, handed: Handed): void {
+    this.#notify(() => this.#handoverListeners.get(queue)?.forEach((listener) => listener(handed)));
   }
 
   /** Hits the next calls. */
@@ -206,7 +229,7 @@ export class Link {
   #notify(act: () => void): void {
     if (!this.connected || this.#scheduler.now < this.#silentUntil) return;
     const latency = this.#scheduler.now + this.#latency();
-    const at = this.#answersAfter = Math.max(this.#answersAfter, latency);
+    const at = this.#notifiesAfter = Math.max(this.#notifiesAfter, latency);
     this.host.later(at - this.#scheduler.now, act);
   }
 

@@ -12,6 +12,7 @@ const HELP = `npm run sim -- [options]
 
   --seeds N      how many seeds to simulate (default 2000)
   --first N      the first seed (default: a new one each time)
+  --threads N    how many threads share the seeds (default: one per core)
   --state FILE   keep the progress in a file; the same command continues after an interruption
   --seed N       simulate one seed, print its timeline, and reduce it if it breaks a rule
   --mutants      plant each known bug and count the seeds that the simulator needs to find it
@@ -29,6 +30,7 @@ const { values } = parseArgs({
   options: {
     seeds: { type: "string", default: "2000" },
     first: { type: "string" },
+    threads: { type: "string" },
     state: { type: "string" },
     seed: { type: "string" },
     mutants: { type: "boolean", default: false },
@@ -56,6 +58,7 @@ async function exploreMany(): Promise<void> {
   const explored = await exploreAll(
     { first: first + before.seeds, count: seeds - before.seeds },
     save,
+    values.threads === undefined ? undefined : wholeNumber("--threads", values.threads),
   );
   const { totals, ms } = save(explored);
   console.log(totalsText(totals, ms));
@@ -79,7 +82,7 @@ async function replay(seed: number): Promise<void> {
 
 async function plantAll(): Promise<void> {
   const { findMutants } = await import("./mutation.ts");
-  const found = await findMutants({ seeds: 1_000, onFound: (line) => console.log(line) });
+  const found = await findMutants({ seeds: 4_000, onFound: (line) => console.log(line) });
   const missed = found.filter(({ rule }) => rule === undefined);
   console.log(`${found.length - missed.length} of ${found.length} planted bugs found`);
   if (missed.length > 0) process.exitCode = 1;

@@ -8,7 +8,8 @@ import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { run } from "../tools/process.ts";
 import { root, runtimeBinary } from "../tools/runtimes.ts";
-import { type Mutant, MUTANTS } from "./mutants.ts";
+import { MUTANTS } from "./mutants.ts";
+import type { Mutant } from "./storage_mutants.ts";
 
 /** The modules that explore seeds, as they are in the copy. */
 type Exploration = typeof import("./explore.ts");

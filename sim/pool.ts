@@ -20,6 +20,7 @@ export interface Seeds {
 export async function exploreAll(
   { first, count }: Seeds,
   onProgress: (done: Totals) => void = () => {},
+  threads: number = availableParallelism(),
 ): Promise<Totals & Pick<Explored, "failure">> {
   const done: Totals[] = [];
   let failure: Explored["failure"];
@@ -42,7 +43,7 @@ export async function exploreAll(
       await thread.terminate();
     }
   };
-  await Promise.all(Array.from({ length: availableParallelism() }, work));
+  await Promise.all(Array.from({ length: Math.max(1, threads) }, work));
   return { ...sumOf(done.filter((it) => it !== undefined)), failure };
 }
 

@@ -27,9 +27,9 @@ export function failureText(seed: number, { scenario, result, reductions }: Redu
 
 /** Describes a scenario, a line for each process, message and fault. */
 export function scenarioLines(scenario: Scenario): readonly string[] {
-  const { workers, messages, tasks, faults, latencyMs } = scenario;
+  const { workers, messages, tasks, faults, latencyMs, deployMs, handsOver } = scenario;
   return [
-    `latency up to ${latencyMs} ms`,
+    `latency up to ${latencyMs} ms, a deploy every ${deployMs} ms${handsOver ? ", handovers" : ""}`,
     ...workers.map((it, i) => `process w${i + 1}: ${fieldsOf(it)}`),
     ...messages.map((it, i) => `message m${i + 1}: ${fieldsOf(it)}`),
     ...tasks.map((it) => `task: ${fieldsOf(it)}`),

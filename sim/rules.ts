@@ -1,10 +1,13 @@
 // The rules about whole runs: how processes stop, and what must be true in the end.
 
+import { isCancelledError } from "../src/errors.ts";
+import { reserveOf } from "../src/lifecycle/deadline.ts";
 import type { DrainReport } from "../src/lifecycle/drain_report.ts";
 import { slotId } from "../src/cron/slot.ts";
 import { EPOCH } from "./host.ts";
 import type { Ledger } from "./ledger.ts";
-import { CRON_QUEUE, type Worker } from "./worker.ts";
+import { CRON_QUEUE } from "./jobs.ts";
+import type { Worker } from "./worker.ts";
 
 /** How long an idle process may take to stop: a few round trips of the slowest network. */
 const IDLE_STOP_MS = 300;
@@ -14,6 +17,26 @@ export const SLOT_MS = 10_000;
 
 /** Clocks of processes differ by so much at the most, and a slot may be sent so much late. */
 const SLOT_LATE_MS = 120_000;
+
+/** Checks a cancelled handler: a stop cancels handlers near its deadline, unless a second signal forces it. */
+export function checkCancel(
+  ledger: Ledger,
+  { stop, isForced, plan: { shutdownTimeoutMs }, link: { host } }: Worker,
+  handle: string,
+  { reason }: AbortSignal,
+): void {
+  if (stop === undefined || isForced) return;
+  if (!isCancelledError(reason) || reason.reason === "cancelled") return;
+  const usedMs = host.monotonic() - stop.at;
+  // One reserve is for the resources, and one for the release of cancelled messages.
+  const stageMs = shutdownTimeoutMs - reserveOf(shutdownTimeoutMs);
+  if (usedMs < stageMs - reserveOf(stageMs) - 1) {
+    ledger.broken(
+      "handlers may finish",
+      `${handle} was cancelled ${Math.round(usedMs)} ms after a signal`,
+    );
+  }
+}
 
 /** Checks a process that has ended. */
 export function checkStopped(
@@ -34,14 +57,17 @@ export function checkStopped(
     ledger.broken("idle processes stop immediately", `${host.name} took ${Math.round(stopMs)} ms`);
   }
   const isHung = report.hung.length > 0;
-  if (!isUndisturbed || signals > 1 || isHung) return;
-  const held = ledger.open.filter(({ lease }) => lease?.link === link);
-  if (held.length > 0 || loop.counts.leftToExpire > 0) {
+  if (signals > 1 || isHung) return;
+  const held = ledger.open.filter(({ lease }) => {
+    return lease?.link === link && link.undisturbedSince(lease.since);
+  });
+  const left = loop.counts.leftToExpire - ledger.leases.cancelledOf(link);
+  if (held.length > 0 || isUndisturbed && left > 0) {
     const names = held.map(({ lease }) => lease!.handle).join(", ");
     ledger.broken("a graceful stop leaves nothing", `${host.name} left ${names}`);
   }
   const acknowledged = ledger.acknowledgedBy(link);
-  if (report.counts.acknowledged !== acknowledged) {
+  if (isUndisturbed && report.counts.acknowledged !== acknowledged) {
     ledger.broken(
       "reports are true",
       `${host.name} reports ${report.counts.acknowledged} acknowledged of ${acknowledged}`,

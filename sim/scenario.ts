@@ -66,6 +66,10 @@ export interface Scenario {
   /** The seed of latencies and jitter. */
   readonly seed: number;
   readonly latencyMs: number;
+  /** How often all processes are replaced after the last message was sent, until all messages are handled. */
+  readonly deployMs: number;
+  /** Whether the server hands messages over to waiting receives. */
+  readonly handsOver: boolean;
   readonly workers: readonly PlannedWorker[];
   readonly messages: readonly PlannedMessage[];
   /** Messages between members; with none, there are no members. */
@@ -77,11 +81,20 @@ export interface Scenario {
 export const BUSY_MS = 40_000;
 
 const atMs = fc.integer({ min: 0, max: BUSY_MS });
+/** Some messages are sent, and some faults begin, at almost the same time. */
+const momentMs = fc.oneof(
+  { weight: 1, arbitrary: atMs },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(fc.nat({ max: 3 }), fc.nat({ max: 60 }))
+      .map(([burst, ms]) => burst * 10_000 + ms),
+  },
+);
 const ms = fc.oneof(fc.integer({ min: 0, max: 500 }), fc.integer({ min: 0, max: 20_000 }));
 
 const worker: fc.Arbitrary<PlannedWorker> = fc.record({
   concurrency: fc.integer({ min: 1, max: 4 }),
-  prefetch: fc.constantFrom(0, 0, 1, 4),
+  prefetch: fc.constantFrom<number | "auto">(0, 1, 4, "auto", "auto"),
   visibilityMs: fc.constantFrom(30_000, 5_000, 2_000),
   shutdownTimeoutMs: fc.constantFrom(10_000, 2_000, 30_000),
   maxDeliveries: fc.constant(6),
@@ -109,13 +122,13 @@ const work: fc.Arbitrary<WorkKind> = fc.oneof(
 );
 
 const message: fc.Arbitrary<PlannedMessage> = fc.record({
-  atMs,
+  atMs: momentMs,
   work,
   ms: fc.oneof(
     { weight: 3, arbitrary: fc.integer({ min: 0, max: 200 }) },
     { weight: 1, arbitrary: fc.integer({ min: 0, max: 8_000 }) },
   ),
-  key: fc.option(fc.integer({ min: 0, max: 2 }), { freq: 2 }),
+  key: fc.option(fc.integer({ min: 1, max: 3 }), { freq: 2 }),
   priority: fc.constantFrom(0, 0, 0, 5, 9),
   delayMs: fc.oneof(
     { weight: 4, arbitrary: fc.constant(0) },
@@ -135,7 +148,7 @@ const task: fc.Arbitrary<PlannedTask> = fc.record({
 });
 
 const fault: fc.Arbitrary<PlannedFault> = fc.record({
-  atMs,
+  atMs: momentMs,
   kind: fc.constantFrom(...FAULTS),
   target: fc.nat({ max: 5 }),
   ms,
@@ -155,9 +168,15 @@ const faults = fc.tuple(
 export const scenarios: fc.Arbitrary<Scenario> = fc.record({
   seed: fc.noShrink(fc.nat()),
   latencyMs: fc.constantFrom(2, 10, 30),
+  // A handler that hangs waits for a deploy, and its process does little until then.
+  deployMs: fc.constantFrom(40_000, 40_000, 40_000, 120_000),
+  handsOver: fc.boolean(),
   workers: fc.tuple(fc.array(worker, { minLength: 1, maxLength: 4, size: "max" }), fc.boolean())
     .map(([workers, cron]) => workers.map((it) => ({ ...it, cron }))),
-  messages: fc.array(message, { minLength: 0, maxLength: 20, size: "max" }),
+  messages: fc.tuple(
+    fc.array(message, { minLength: 0, maxLength: 20, size: "max" }),
+    fc.constantFrom(1, 1, 100),
+  ).map(([messages, speed]) => messages.map((it) => ({ ...it, ms: Math.floor(it.ms / speed) }))),
   tasks: fc.oneof(
     { weight: 2, arbitrary: fc.constant([]) },
     { weight: 1, arbitrary: fc.array(task, { maxLength: 10, size: "max" }) },

@@ -3,31 +3,30 @@
 import type { Clock } from "../src/clock.ts";
 import { type BoardEntry, MemoryStore } from "../src/coordination/board_store.ts";
 import type { MemberStatus } from "../src/coordination/member_state.ts";
-import type { Delivery, Entry, RateLimit, Received } from "../src/mailbox/engine.ts";
-import type { MemoryDelivery } from "../src/mailbox/_memory_lines.ts";
+import type { Delivery, Entry, RateLimit } from "../src/mailbox/engine.ts";
+import type { MemoryDelivery } from "../src/mailbox/_memory_line.ts";
 import { MemoryEngine } from "../src/mailbox/memory_engine.ts";
+import {
+  copyOf,
+  type Held,
+  type LeaseTerms,
+  type NackTerms,
+  PLAIN,
+  type ReceiveAnswer,
+  type ReceiveTerms,
+  type SettlementKind,
+} from "./delivery.ts";
+import { Waits } from "./handovers.ts";
 import { EPOCH } from "./host.ts";
 import type { Link } from "./link.ts";
 import { BOARD } from "./member.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Scheduler } from "./scheduler.ts";
 
-/** How a delivery was settled. */
-export type SettlementKind = "acknowledge" | "nack" | "release" | "deadLetter";
-
-/** A delivery as the server knows it. */
-export interface Held {
-  readonly queue: string;
-  readonly handle: string;
-  readonly delivery: MemoryDelivery<string>;
-  readonly link: Link;
-  readonly callId: string;
-}
-
-/** The answer to a receive. */
-export interface ReceiveAnswer extends Received<string> {
-  /** Whether messages of the queue are in flight: their owners may die. */
-  readonly inFlight: boolean;
+/** A queue, and the queue of its dead letters. */
+export interface Queue {
+  readonly engine: MemoryEngine<string>;
+  readonly letters: MemoryEngine<string>;
 }
 
 /**
@@ -37,9 +36,12 @@ export interface ReceiveAnswer extends Received<string> {
 export class Server {
   readonly ledger: Ledger;
   readonly board: MemoryStore;
-  readonly #scheduler: Scheduler;
+  /** Whether messages are handed over to waiting receives. */
+  readonly handsOver: boolean;
+  readonly waits: Waits = new Waits(this);
+  readonly scheduler: Scheduler;
   readonly #root: MemoryEngine<string>;
-  readonly #engines = new Map<string, MemoryEngine<string>>();
+  readonly #queues = new Map<string, Queue>();
   readonly #links = new Set<Link>();
   readonly #held = new Map<string, Held>();
   /** How deliveries were settled, by receipt handle, for calls that are repeated. */
@@ -47,11 +49,12 @@ export class Server {
   /** The processes that hold leases of each queue, as far as they have registered since the last restart. */
   readonly #owners = new Map<string, Map<string, Link>>();
   #up = true;
+  #isSending = false;
   /** The end of the last restart or freeze. */
   #awayUntil = 0;
   #frozenCalls: (() => void)[] | undefined;
 
-  constructor(scheduler: Scheduler, ledger: Ledger) {
+  constructor(scheduler: Scheduler, ledger: Ledger, handsOver: boolean) {
     const clock: Clock = {
       now: () => EPOCH + scheduler.now,
       monotonic: () => scheduler.now,
@@ -59,7 +62,8 @@ export class Server {
       sleep: () => Promise.reject(new Error("The server does not wait")),
     };
     this.ledger = ledger;
-    this.#scheduler = scheduler;
+    this.scheduler = scheduler;
+    this.handsOver = handsOver;
     this.#root = new MemoryEngine<string>("root", Infinity, clock);
     this.board = new MemoryStore({ clock });
     this.board.onWake(() => this.#links.forEach((link) => link.wake(BOARD)));
@@ -67,7 +71,7 @@ export class Server {
 
   join(link: Link): void {
     this.#links.add(link);
-    if (this.#awayUntil > this.#scheduler.now) link.disturb(this.#awayUntil - this.#scheduler.now);
+    if (this.#awayUntil > this.scheduler.now) link.disturb(this.#awayUntil - this.scheduler.now);
   }
 
   /** Carries out a call that has arrived. */
@@ -80,20 +84,24 @@ export class Server {
   /** Ends the server and starts it again after `ms`. */
   restart(ms: number): void {
     this.#up = false;
-    this.#awayUntil = this.#scheduler.now + ms;
+    this.#awayUntil = this.scheduler.now + ms;
     this.#owners.clear();
+    this.waits.clear();
     this.#frozenCalls = undefined;
-    for (const link of this.#links) link.cut(ms);
-    this.#scheduler.after(ms, () => void (this.#up = true));
+    for (const link of this.#links) {
+      link.disturb(ms); // also one that was cut before, and connects again too early
+      link.cut(ms);
+    }
+    this.scheduler.after(ms, () => void (this.#up = true));
   }
 
   /** Suspends the server for `ms`. */
   freeze(ms: number): void {
     if (!this.#up || this.#frozenCalls !== undefined) return;
     for (const link of this.#links) link.disturb(ms);
-    this.#awayUntil = this.#scheduler.now + ms;
+    this.#awayUntil = this.scheduler.now + ms;
     const calls = this.#frozenCalls = [];
-    this.#scheduler.after(ms, () => {
+    this.scheduler.after(ms, () => {
       if (this.#frozenCalls !== calls) return;
       this.#frozenCalls = undefined;
       for (const call of calls as (() => void)[]) call();
@@ -101,41 +109,78 @@ export class Server {
   }
 
   engine(queue: string): MemoryEngine<string> {
-    let engine = this.#engines.get(queue);
-    if (engine !== undefined) return engine;
-    engine = this.#root.queue(queue);
-    this.#engines.set(queue, engine);
-    engine.onWake(() => this.#links.forEach((link) => link.wake(queue)));
-    engine.onCancel((id) => this.#links.forEach((link) => link.cancelled(queue, id)));
-    return engine;
+    return this.queue(queue).engine;
   }
 
+  queue(name: string): Queue {
+    let queue = this.#queues.get(name);
+    if (queue !== undefined) return queue;
+    const engine = this.#root.queue(name);
+    queue = { engine, letters: engine.deadLetters() };
+    this.#queues.set(name, queue);
+    engine.onWake(() => this.#isSending || this.#wake(name));
+    engine.onCancel((id) => this.#links.forEach((link) => link.cancelled(name, id)));
+    return queue;
+  }
+
+  /** Stores messages. A message that is handed over wakes no other receive. */
   send(link: Link, queue: string, entries: readonly Entry<string>[]): readonly boolean[] {
-    const stored = this.engine(queue).send(entries);
+    const engine = this.engine(queue);
+    this.#isSending = true;
+    const stored = engine.send(entries);
+    this.#isSending = false;
     entries.forEach((entry, i) => this.ledger.sent(link, queue, entry, stored[i]!));
+    const [first] = entries;
+    const isOne = entries.length === 1 && stored[0] === true && first!.delayMs === 0;
+    // An earlier message, whose lease has just expired, may be handed over instead.
+    if (!isOne || this.waits.handOver(queue) !== first!.id) this.#wake(queue);
     return stored;
   }
 
-  receive(
-    link: Link,
-    queue: string,
-    options: { readonly max: number; readonly visibilityMs: number; readonly callId: string },
-  ): ReceiveAnswer {
-    const { max, visibilityMs, callId } = options;
+  #wake(queue: string): void {
+    for (const link of this.#links) link.wake(queue);
+  }
+
+  receive(link: Link, queue: string, terms: ReceiveTerms): ReceiveAnswer {
+    const { max, visibilityMs, callId, ends, receipt } = terms;
     const engine = this.engine(queue);
     this.register(link, queue);
+    this.waits.end(ends);
     const { deliveries, nextDueMs } = engine.receive(max, visibilityMs);
-    const copies = deliveries.map((it) => {
-      const delivery = it as MemoryDelivery<string>;
-      const handle = `${queue}/${delivery.receiptHandle}`;
-      const held: Held = { queue, handle, delivery, link, callId };
-      this.#held.set(handle, held);
-      this.ledger.delivered(held, this.#scheduler.now + visibilityMs);
-      return copyOf(delivery, handle);
-    });
-    if (copies.length === 0) this.ledger.foundNone(link, queue);
+    const copies = deliveries.map((it) =>
+      this.hold(link, queue, it, { callId, visibilityMs }).copy
+    );
+    if (copies.length === 0) {
+      this.ledger.foundNone(link, queue);
+      if (receipt !== undefined) this.waits.add({ link, queue, receipt, visibilityMs });
+    }
     const inFlight = (engine.stats().inFlight ?? 0) > 0;
-    return { deliveries: copies, nextDueMs, now: EPOCH + this.#scheduler.now, inFlight };
+    const at = this.scheduler.now;
+    return { deliveries: copies, nextDueMs, now: EPOCH + at, at, inFlight };
+  }
+
+  /** Records a delivery. Returns the copy that travels to the process. */
+  hold(
+    link: Link,
+    queue: string,
+    it: Delivery<string>,
+    { callId, ...terms }: LeaseTerms & { readonly callId: string },
+  ): { readonly held: Held; readonly copy: Delivery<string> } {
+    const delivery = it as MemoryDelivery<string>;
+    const handle = `${queue}/${delivery.receiptHandle}`;
+    const held: Held = { queue, handle, delivery, link, callId };
+    this.#held.set(handle, held);
+    this.ledger.delivered(held, terms);
+    return { held, copy: copyOf(delivery, handle) };
+  }
+
+  /** Ends a delivery that was handed over and that no receive has returned. Counts no attempt. */
+  takeBack(handle: string): void {
+    const held = this.#held.get(handle);
+    if (held === undefined) return;
+    const [done] = this.engine(held.queue).nack([held.delivery], 0, false);
+    this.#held.delete(handle);
+    if (done) this.ledger.takenBack(held);
   }
 
   /** Settles deliveries. With `repeats` a call that was carried out before has the same result. */
@@ -145,12 +190,12 @@ export class Server {
     handles: readonly string[],
     repeats: readonly boolean[],
     act: (held: Held) => boolean,
-    countsAttempt = true,
+    terms: NackTerms = PLAIN,
   ): readonly boolean[] {
     return handles.map((handle, i) => {
       const held = this.#held.get(handle);
       const done = held !== undefined && act(held);
-      if (held !== undefined) this.ledger.settled(held, link, kind, { done, countsAttempt });
+      if (held !== undefined) this.ledger.settled(held, link, kind, { done, ...terms });
       if (done) {
         this.#held.delete(handle);
         this.#spent.set(handle, kind);
@@ -163,11 +208,12 @@ export class Server {
     return handles.map((handle) => {
       const held = this.#held.get(handle);
       if (held === undefined) {
-        this.ledger.extendedSettled(handle);
+        this.ledger.leases.extendedSettled(handle);
         return false;
       }
       const [done = false] = this.engine(held.queue).extend([held.delivery], visibilityMs);
-      this.ledger.extended(held, this.#scheduler.now + visibilityMs, done);
+      if (done) this.waits.confirmed(handle);
+      this.ledger.leases.extended(handle, { ms: visibilityMs, done });
       return done;
     });
   }
@@ -226,11 +272,10 @@ export class Server {
     const leases = [...this.#held.values()].filter((it) => it.queue === queue && it.link === owner);
     let expired = 0;
     for (const held of leases) {
-      const { delivery, handle } = held;
-      const [done] = this.engine(queue).nack([delivery], 0, true);
-      this.#held.delete(handle);
+      const [done] = this.engine(queue).nack([held.delivery], 0, true);
+      this.#held.delete(held.handle);
       if (!done) continue;
-      delivery.slot.leaseExpiries++;
+      held.delivery.slot.leaseExpiries++;
       expired++;
       this.ledger.ownerExpired(held);
     }
@@ -252,10 +297,4 @@ export class Server {
   unregister(link: Link, queue: string): void {
     this.#owners.get(queue)?.delete(link.host.name);
   }
-}
-
-/** A delivery as it travels to the process. */
-function copyOf(delivery: MemoryDelivery<string>, receiptHandle: string): Delivery<string> {
-  const { id, body, meta, deliveryCount, leaseExpiries, enqueuedAt, checkpoint } = delivery;
-  return { id, body, meta, receiptHandle, deliveryCount, leaseExpiries, enqueuedAt, checkpoint };
 }

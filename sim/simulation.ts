@@ -1,40 +1,26 @@
 // One simulation: a scenario from its first event to its end, with all rules checked after each step.
 
 import type { DrainReport } from "../src/lifecycle/drain_report.ts";
-import { jsonCodec } from "../src/mailbox/codec.ts";
-import { EngineMailbox } from "../src/mailbox/engine_mailbox.ts";
-import { isMailboxError } from "../src/mailbox/errors.ts";
-import { silentLog } from "../src/log.ts";
 import { seededRandom } from "../src/random.ts";
-import { SimulatedEngine } from "./engine.ts";
 import { Host } from "./host.ts";
-import type { Member } from "../src/coordination/member.ts";
-import type { Job } from "./jobs.ts";
 import { Ledger } from "./ledger.ts";
 import { Link } from "./link.ts";
-import { INBOX, Membership } from "./member.ts";
+import { INBOX } from "./member.ts";
 import { checkCron, checkEnd, checkStopped, SLOT_MS } from "./rules.ts";
-import {
-  BUSY_MS,
-  type PlannedFault,
-  type PlannedMessage,
-  type PlannedTask,
-  type Scenario,
-} from "./scenario.ts";
+import { BUSY_MS, type PlannedFault, type PlannedTask, type Scenario } from "./scenario.ts";
 import { Scheduler } from "./scheduler.ts";
+import { Sender } from "./sender.ts";
 import { Server } from "./server.ts";
 import { Timeline, Violation } from "./timeline.ts";
 import type { Tracked } from "./tracked.ts";
-import { CRON_QUEUE, QUEUE, Worker } from "./worker.ts";
+import { CRON_QUEUE, QUEUE } from "./jobs.ts";
+import { Worker } from "./worker.ts";
 
 /** When all messages must be handled, at the latest. */
 const SETTLED_BY_MS = 1_800_000;
 
 /** How long the last stop may take. */
 const LAST_STOP_MS = 60_000;
-
-/** How often all processes are replaced. */
-const DEPLOY_MS = 120_000;
 
 /** The most steps of a simulation. The longest of a million had 60,000. */
 const MOST_STEPS = 200_000;
@@ -65,16 +51,11 @@ class Simulation {
   readonly #scheduler = new Scheduler();
   readonly #timeline = new Timeline(() => this.#scheduler.now);
   readonly #ledger = new Ledger(this.#scheduler, this.#timeline);
-  readonly #server = new Server(this.#scheduler, this.#ledger);
+  readonly #server: Server;
   readonly #random;
-  readonly #sender: Link;
+  readonly #sender: Sender;
   readonly #workers: (Worker | undefined)[];
-  readonly #outbox: EngineMailbox<Job, never, string>;
-  /** The board and the bus of the sender, in scenarios with members. */
-  readonly #membership: Membership | undefined;
-  #peer: Promise<Member> | undefined;
   #starts = 0;
-  #unsent = 0;
   /** When the last stop began. */
   #endedAt = Infinity;
   /** Processes that end are not started again. */
@@ -82,31 +63,30 @@ class Simulation {
 
   constructor(scenario: Scenario) {
     this.#scenario = scenario;
+    this.#server = new Server(this.#scheduler, this.#ledger, scenario.handsOver);
     this.#random = seededRandom(scenario.seed);
     this.#workers = scenario.workers.map(() => undefined);
-    this.#sender = this.#connect("sender", { skewMs: 0, rate: 1 });
-    const random = seededRandom(scenario.seed + 1);
-    const parts = { link: this.#sender, server: this.#server, random, log: silentLog };
-    this.#outbox = new EngineMailbox<Job, never, string>(
-      QUEUE,
-      new SimulatedEngine(QUEUE, parts),
-      jsonCodec(),
-      { clock: this.#sender.host, random, log: silentLog },
-    );
-    if (scenario.tasks.length > 0) this.#membership = new Membership(parts);
+    this.#sender = new Sender({
+      link: this.#connect("sender", { skewMs: 0, rate: 1 }),
+      server: this.#server,
+      ledger: this.#ledger,
+      random: seededRandom(scenario.seed + 1),
+    });
     for (const { maxDeliveries } of scenario.workers) {
-      this.#ledger.allowDeliveries(QUEUE, maxDeliveries);
+      this.#ledger.deadLetters.allowDeliveries(QUEUE, maxDeliveries);
     }
   }
 
   async run(): Promise<Result> {
-    const { messages, tasks, faults, workers } = this.#scenario;
+    const { messages, tasks, faults, workers, deployMs } = this.#scenario;
     workers.forEach((_, i) => this.#start(i));
-    messages.forEach((it, i) => this.#scheduler.after(it.atMs, () => void this.#send(it, i)));
-    tasks.forEach((it) => this.#scheduler.after(it.atMs, () => void this.#sendTask(it)));
+    messages.forEach((it, i) =>
+      this.#scheduler.after(it.atMs, () => void this.#sender.send(it, i))
+    );
+    tasks.forEach((it) => this.#scheduler.after(it.atMs, () => this.#sendTask(it)));
     faults.forEach((it) => this.#scheduler.after(it.atMs, () => this.#inject(it)));
     this.#scheduler.after(BUSY_MS, () => this.#lookForEnd());
-    this.#scheduler.after(BUSY_MS + DEPLOY_MS, () => this.#deploy());
+    this.#scheduler.after(BUSY_MS + deployMs, () => this.#deploy());
     let steps = 0;
     let violation: Violation | undefined;
     try {
@@ -124,7 +104,7 @@ class Simulation {
     return {
       hash: this.#timeline.hash,
       steps,
-      simulatedMs: this.#scheduler.now,
+      simulatedMs: Math.min(this.#scheduler.now, this.#endedAt),
       faults: faults.length,
       violation,
       timeline: this.#timeline,
@@ -137,21 +117,21 @@ class Simulation {
     for (const worker of this.#workers) {
       if (worker !== undefined && !worker.ended) this.#signal(worker, "SIGTERM");
     }
-    this.#scheduler.after(DEPLOY_MS, () => this.#deploy());
+    this.#scheduler.after(this.#scenario.deployMs, () => this.#deploy());
   }
 
   /** Stops all processes when all messages are handled, or much too late. */
   #lookForEnd(): void {
     const recently = this.#scheduler.now - SLOT_MS;
     const isNew = ({ queue, sentAt }: Tracked) => queue === CRON_QUEUE && sentAt > recently;
-    const isDone = this.#unsent === 0 && this.#ledger.open.every(isNew);
+    const isDone = this.#sender.unsent === 0 && this.#ledger.open.every(isNew);
     if (!isDone && this.#scheduler.now < SETTLED_BY_MS) {
       this.#scheduler.after(LOOK_MS, () => this.#lookForEnd());
       return;
     }
     this.#ending = true;
     this.#endedAt = this.#scheduler.now;
-    this.#sender.host.kill();
+    this.#sender.link.host.kill();
     for (const worker of this.#workers) {
       if (worker !== undefined && !worker.ended) this.#signal(worker, "SIGTERM");
     }
@@ -167,7 +147,7 @@ class Simulation {
     const plan = this.#scenario.workers[i]!;
     const number = ++this.#starts;
     const link = this.#connect(`w${i + 1}.${number}`, plan);
-    const member = this.#membership && memberId(i);
+    const member = this.#scenario.tasks.length > 0 ? memberId(i) : undefined;
     const worker = new Worker({ ...plan, member }, {
       link,
       server: this.#server,
@@ -192,57 +172,13 @@ class Simulation {
     });
   }
 
-  /** Sends a message, until the engine has confirmed it. */
-  async #send(planned: PlannedMessage, i: number): Promise<void> {
-    const { work, ms, key, priority, delayMs, expiresInMs } = planned;
-    const { host } = this.#sender;
-    this.#unsent++;
-    const options = {
-      id: `m${i + 1}`,
-      dedupMs: 86_400_000,
-      ...(key !== null && { key: `k${key}` }),
-      ...(priority > 0 && { priority }),
-      ...(delayMs > 0 && { delayMs }),
-      ...(expiresInMs !== null && { expiresInMs: expiresInMs + delayMs }),
-    };
-    for (;;) {
-      try {
-        await this.#outbox.send({ work, ms }, options);
-        break;
-      } catch (error) {
-        if (!isMailboxError(error, "MailboxConnectionError")) throw error;
-        await host.sleep(300);
-      }
-    }
-    this.#unsent--;
-    if (this.#ledger.find(QUEUE, options.id) === undefined) {
-      this.#ledger.broken("no loss", `${options.id} was confirmed and not stored`);
-    }
-  }
-
-  /** Sends a message to a member, as soon as it runs and the call succeeds. */
-  async #sendTask({ to, work, ms }: PlannedTask): Promise<void> {
-    const { bus } = this.#membership!;
-    const { host } = this.#sender;
-    const receiver = memberId(to % this.#workers.length);
-    this.#unsent++;
-    for (;;) {
-      try {
-        const peer = await (this.#peer ??= bus.enrol({ id: "sender" }));
-        const { outcome } = await bus.send(peer, receiver, "task", { work, ms });
-        if (outcome === "accepted") break;
-      } catch (error) {
-        if (!isMailboxError(error, "MailboxConnectionError")) throw error;
-        this.#peer?.catch(() => void (this.#peer = undefined));
-      }
-      await host.sleep(300);
-    }
-    this.#unsent--;
+  #sendTask(task: PlannedTask): void {
+    void this.#sender.sendTask(memberId(task.to % this.#workers.length), task);
   }
 
   #inject({ kind, target, ms, losses }: PlannedFault): void {
     const worker = this.#workers[(target + this.#workers.length - 1) % this.#workers.length];
-    const link = target === 0 ? this.#sender : worker?.link;
+    const link = target === 0 ? this.#sender.link : worker?.link;
     const alive = worker?.ended === false ? worker : undefined;
     this.#timeline.add("fault", `${kind} ${target} ${ms} ms`);
     switch (kind) {
@@ -269,24 +205,14 @@ class Simulation {
       case "jump":
         return alive?.link.host.jump(ms * 4 - 20_000);
       case "cancel":
-        return this.#cancel(target);
+        return this.#sender.cancel(target);
       case "pause":
-        return void this.#outbox.pause({ forMs: ms }).catch(() => {});
+        return this.#sender.pause(ms);
       case "restartServer":
         return this.#server.restart(Math.min(ms, 5_000));
       case "freezeServer":
         return this.#server.freeze(Math.min(ms, 5_000));
     }
-  }
-
-  /** Cancels a message, if possible one whose handler runs. */
-  #cancel(target: number): void {
-    const isRunning = ({ handlings }: Tracked) => handlings.at(-1)?.outcome === "running";
-    const running = this.#ledger.open.filter((it) => it.queue === QUEUE && isRunning(it));
-    const { id } = running[target % running.length] ?? { id: `m${target + 1}` };
-    this.#outbox.cancel(id).catch(() => {
-      // The call was lost: the message stays.
-    });
   }
 
   /** Sends a signal, and later looks whether the process has ended in time. */

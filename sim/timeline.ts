@@ -35,9 +35,7 @@ export class Timeline {
 
   /** The same for the same events, on every runtime. */
   get hash(): string {
-    const hash = createHash("sha256");
-    for (const line of this.#lines) hash.update(`${line}\n`);
-    return hash.digest("hex").slice(0, 16);
+    return createHash("sha256").update(this.#lines.join("\n")).digest("hex").slice(0, 16);
   }
 
   get length(): number {

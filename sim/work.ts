@@ -67,13 +67,11 @@ export async function work(call: Call): Promise<void> {
 
 /** A step must not run again when its result was saved. */
 async function step(
-  { message, context, tracked, link, ledger }: Call,
+  { message, context, tracked, handling, link, ledger }: Call,
   name: string,
 ): Promise<void> {
   await context.step(name, async () => {
-    if (tracked?.savedSteps.has(name)) {
-      ledger.broken("steps run once", `${name} of ${message.receiptHandle} ran again`);
-    }
+    if (tracked !== undefined) ledger.stepStarts(tracked, handling, name);
     await link.host.sleep(message.body.ms, { signal: context.signal });
     return name;
   });

@@ -2,9 +2,8 @@
 
 import { onAbort } from "../src/_promises.ts";
 import { CronLoop } from "../src/cron/cron_loop.ts";
-import { errorText, isCancelledError } from "../src/errors.ts";
+import { errorText } from "../src/errors.ts";
 import { LoopGroup } from "../src/group/loop_group.ts";
-import { reserveOf } from "../src/lifecycle/deadline.ts";
 import type { DrainReport } from "../src/lifecycle/drain_report.ts";
 import type { Runnable } from "../src/lifecycle/runnable.ts";
 import type { Log } from "../src/log.ts";
@@ -17,20 +16,15 @@ import type { Random } from "../src/random.ts";
 import type { SignalName } from "../src/runtime.ts";
 import { ExitError } from "../src/testing/fake_runtime.ts";
 import { SimulatedEngine } from "./engine.ts";
-import type { Job } from "./jobs.ts";
+import { CRON_QUEUE, type Job, QUEUE } from "./jobs.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Host } from "./host.ts";
 import type { Link } from "./link.ts";
 import { Membership } from "./member.ts";
+import { checkCancel } from "./rules.ts";
 import type { Server } from "./server.ts";
 import type { Timeline } from "./timeline.ts";
 import { work } from "./work.ts";
-
-/** The queue of all messages that are sent from outside. */
-export const QUEUE = "jobs";
-
-/** The queue of the messages of cron slots. */
-export const CRON_QUEUE = "slots";
 
 /** When the cron loop sends a message. */
 export const CRON_SCHEDULE = "*/10 * * * * *";
@@ -47,7 +41,7 @@ const SAME_SIGNAL_MS = 200;
 /** What the scenario chooses for one process. */
 export interface WorkerPlan {
   readonly concurrency: number;
-  readonly prefetch: number;
+  readonly prefetch: number | "auto";
   readonly visibilityMs: number;
   readonly shutdownTimeoutMs: number;
   readonly maxDeliveries: number;
@@ -89,7 +83,7 @@ export class Worker {
   /** How many signals have arrived. */
   signals = 0;
   /** A second signal was not the repetition of the first. */
-  #isForced = false;
+  isForced = false;
 
   constructor(plan: WorkerPlan, parts: WorkerParts) {
     const { link, random } = parts;
@@ -118,6 +112,7 @@ export class Worker {
         backoff: { minMs: 200, maxMs: 4_000 },
         handler: (message, context) => this.#handle(mailbox.name, message, context),
       });
+    if (plan.prefetch === "auto" || plan.prefetch === 0) parts.ledger.leases.keepsNoneWaiting(link);
     const jobs = open(QUEUE);
     this.loop = loopOf(jobs);
     const loops: Runnable[] = [this.loop];
@@ -188,7 +183,10 @@ export class Worker {
     const handling = ledger.starts(this.link, tracked.queue, tracked.id, handle);
     if (this.stop !== undefined) this.stop = { ...this.stop, isIdle: false };
     // When the time of a drain is up, it releases the message and waits for no handler.
-    const unlink = onAbort(signal, () => void (handling.outcome = "cancelled"));
+    const unlink = onAbort(signal, () => {
+      handling.outcome = "cancelled";
+      handling.isLeft = true;
+    });
     this.running++;
     try {
       await host.sleep(ms, work === "ok" ? { signal } : {});
@@ -208,7 +206,7 @@ export class Worker {
       timeline.add(host.name, `gets ${name}`);
       this.signals++;
       if (this.stop !== undefined && host.monotonic() - this.stop.at >= SAME_SIGNAL_MS) {
-        this.#isForced = true;
+        this.isForced = true;
       }
       this.stop ??= { at: host.monotonic(), frozenMs: host.frozenMs, isIdle: isIdle() };
       ledger.idle.stops(this.link);
@@ -279,7 +277,7 @@ export class Worker {
       timeline.add(host.name, `done ${receiptHandle}`);
     } catch (error) {
       handling.outcome = context.signal.aborted ? "cancelled" : "failed";
-      this.#checkCancel(receiptHandle, context.signal);
+      checkCancel(ledger, this, receiptHandle, context.signal);
       timeline.add(host.name, `${handling.outcome} ${receiptHandle}`);
       throw error;
     } finally {
@@ -287,21 +285,6 @@ export class Worker {
       this.#runningIn.set(queue, this.#count(queue) - 1);
       this.#suspects -= Number(isSuspect);
       if (isSuspect) this.#alone.delete(queue);
-    }
-  }
-
-  /** A stop cancels no handler before its deadline, unless a second signal forces it. */
-  #checkCancel(handle: string, { reason }: AbortSignal): void {
-    const { stop, plan: { shutdownTimeoutMs }, link: { host } } = this;
-    if (stop === undefined || !isCancelledError(reason) || reason.reason === "cancelled") return;
-    const usedMs = host.monotonic() - stop.at;
-    // One reserve is for the resources, and one for the release of cancelled messages.
-    const stageMs = shutdownTimeoutMs - reserveOf(shutdownTimeoutMs);
-    if (!this.#isForced && usedMs < stageMs - reserveOf(stageMs) - 1) {
-      this.#parts.ledger.broken(
-        "handlers may finish",
-        `${handle} was cancelled ${Math.round(usedMs)} ms after a signal`,
-      );
     }
   }
 }

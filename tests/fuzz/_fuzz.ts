@@ -15,6 +15,8 @@ export interface Target<I> {
   readonly holds: (input: I) => void | Promise<void>;
   /** What a run costs in runs of a cheap target: a slow one gets fewer. @default {1} */
   readonly cost?: number;
+  /** Why it cannot run here. */
+  readonly skip?: string | false;
 }
 
 /** An input of a corpus. */
@@ -39,7 +41,10 @@ const TARGET_MS = process.env["LASTCALL_FUZZ"] ? 60_000 : 30_000;
 /** Registers a test of each target. */
 // deno-lint-ignore no-explicit-any -- targets of any inputs
 export function fuzz(...targets: readonly Target<any>[]): void {
-  for (const target of targets) test(`fuzz ${target.name} (seed ${seed})`, () => run(target));
+  for (const target of targets) {
+    const { name, skip = false } = target;
+    test(`fuzz ${name} (seed ${seed})`, { skip }, () => run(target));
+  }
 }
 
 /** Returns the first violation in random inputs, shrunk unless told otherwise; undefined when there is none. */

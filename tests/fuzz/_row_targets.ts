@@ -2,13 +2,6 @@
 
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import {
-  idStateOf,
-  idValue,
-  newMessage,
-  pack,
-  unpackAll,
-} from "../../src/engines/deno_kv/_record.ts";
 import { encodePayload, NatsDelivery, parsePayload } from "../../src/engines/nats/_delivery.ts";
 import { noteOf } from "../../src/engines/nats/_notes.ts";
 import {
@@ -24,11 +17,12 @@ import { jsonCodec, openEnvelope } from "../../src/mailbox/codec.ts";
 import type { Delivery, Entry as EngineEntry } from "../../src/mailbox/engine.ts";
 import { syncOutcomeOf } from "./_decoding.ts";
 import type { Target } from "./_fuzz.ts";
-import { json, jsonText, mutated, sometimesLong, storable, swapped, text } from "./_inputs.ts";
+import { jsonText, mutated, sometimesLong, storable, swapped, text } from "./_inputs.ts";
 
 type Entry = EngineEntry<string>;
 
-const entry: fc.Arbitrary<Entry> = fc.record({
+/** What a mailbox stores in an engine. */
+export const entry: fc.Arbitrary<Entry> = fc.record({
   id: storable.filter((it) => it !== ""),
   body: jsonText,
   meta: jsonText,
@@ -42,7 +36,7 @@ const entry: fc.Arbitrary<Entry> = fc.record({
 const codec = jsonCodec();
 
 /** Asserts that a mailbox can use a delivery: it opens it, or dead-letters it as unreadable. */
-function checkDelivery(delivery: Delivery<string>): void {
+export function checkDelivery(delivery: Delivery<string>): void {
   const { id, body, meta, checkpoint, deliveryCount, receiptHandle } = delivery;
   assert(
     typeof id === "string" && typeof body === "string" && typeof receiptHandle === "string",
@@ -188,36 +182,6 @@ export const sqsMessages: Target<unknown> = {
     );
     checkDelivery(delivery);
     assert(Number.isFinite(delivery.dueAt), `due at ${delivery.dueAt}`);
-  },
-};
-
-/** A message in Deno KV is read as it was written. */
-export const kvMessages: Target<Entry> = {
-  name: "deno_kv_message",
-  inputs: entry,
-  holds: (given) => {
-    const place = { seq: 5, nonce: "n", joined: given.key !== undefined, rememberedUntil: 0 };
-    const { message } = newMessage({ ...given, delayMs: 0 }, place, 1_000);
-    assertEquals(unpackAll([pack(message)]), [message]);
-  },
-};
-
-/** What is known about an id in Deno KV survives being stored. */
-export const kvIds: Target<unknown> = {
-  name: "deno_kv_id",
-  inputs: json,
-  holds: (value) => {
-    const state = idStateOf({ key: [], value, versionstamp: null });
-    assert(
-      typeof state.isStored === "boolean" && Number.isFinite(state.until),
-      `until ${state.until}`,
-    );
-    const again = idStateOf({
-      key: [],
-      value: idValue(state.isStored, state.until),
-      versionstamp: null,
-    });
-    assertEquals(again, state);
   },
 };
 

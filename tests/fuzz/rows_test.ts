@@ -1,8 +1,7 @@
 import { fuzz } from "./_fuzz.ts";
+import { kvIds, kvMessages, kvQueues, kvRecords } from "./_kv_targets.ts";
 import {
   arrays,
-  kvIds,
-  kvMessages,
   natsEntries,
   natsNotes,
   notifications,
@@ -13,4 +12,4 @@ import {
 } from "./_row_targets.ts";
 
 fuzz(redisRecords, storedRedisRecords, natsEntries, storedNats, natsNotes, sqsMessages);
-fuzz(kvMessages, kvIds, notifications, arrays);
+fuzz(kvMessages, kvRecords(), kvIds, kvQueues, notifications, arrays);

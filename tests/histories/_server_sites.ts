@@ -89,10 +89,12 @@ export async function redisSite(url: string): Promise<Site> {
   return {
     engine: "Redis",
     rules: ALL_RULES,
-    open(name) {
+    async open(name) {
       const shared = { maxSize: Infinity, pollIntervalMs: 5_000 };
       const engines = links.map((link) => new RedisEngine(name, link, shared));
-      return Promise.resolve(queueOf(name, proxies, engines));
+      // As a mailbox does when it opens: without the server's clock a lost receive cannot be released.
+      for (const engine of engines) await engine.checkFormat();
+      return queueOf(name, proxies, engines);
     },
     async [Symbol.asyncDispose]() {
       for (const link of links) await link.close();

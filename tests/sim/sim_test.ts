@@ -12,7 +12,7 @@ import { root, runtimeBinary, type RuntimeName } from "../../tools/runtimes.ts";
 import { seed } from "../_seed.ts";
 
 /** How many fresh seeds each run simulates. */
-const SEEDS = 1_000;
+const SEEDS = 4_000;
 
 /** How many seeds are compared on all runtimes. */
 const COMPARED = 60;
@@ -65,8 +65,9 @@ describe("the simulator", () => {
   });
 
   it(`finds ${PLANTED} of the planted bugs (seed ${seed})`, async (test) => {
-    const from = seed % MUTANTS.length;
-    const chosen = [...MUTANTS.slice(from), ...MUTANTS.slice(0, from)].slice(0, PLANTED);
+    const common = MUTANTS.filter(({ rare }) => !rare);
+    const from = seed % common.length;
+    const chosen = [...common.slice(from), ...common.slice(0, from)].slice(0, PLANTED);
     const names = chosen.map(({ name }) => name);
     const found = await findMutants({
       seeds: MOST_SEEDS,

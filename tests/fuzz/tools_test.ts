@@ -1,0 +1,4 @@
+import { fuzz } from "./_fuzz.ts";
+import { toolCalls } from "./_mcp_targets.ts";
+
+fuzz(toolCalls());
