@@ -4,11 +4,14 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import process from "node:process";
-import type { Readable } from "node:stream";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
 import { run } from "../tools/process.ts";
 import { root, runtimeBinary, type RuntimeName } from "../tools/runtimes.ts";
+import type { Opening, Turn } from "./fixtures/_contender.ts";
+import type { Task } from "./fixtures/contender.ts";
 
-type Child = ChildProcessByStdio<null, Readable, Readable>;
+type Child = ChildProcessByStdio<Writable | null, Readable, Readable>;
 
 const RUN: Readonly<Record<RuntimeName, readonly string[]>> = {
   node: [],
@@ -23,9 +26,20 @@ const WITH_GC: Readonly<Record<RuntimeName, readonly string[]>> = {
   deno: ["--v8-flags=--expose-gc"],
 };
 
+/** The flags of contenders. Deno KV is unstable. */
+const CONTENDER_FLAGS: Readonly<Record<RuntimeName, readonly string[]>> = {
+  node: [],
+  bun: [],
+  deno: ["--unstable-kv"],
+};
+
 const FIXTURE_LIMIT_MS = 20_000;
 const READY_LIMIT_MS = 10_000;
 const EXIT_LIMIT_MS = 10_000;
+/** The time limits for opening a contender, for a turn, and for a turn that first sends a backlog. */
+const OPEN_LIMIT_MS = 20_000;
+const TURN_LIMIT_MS = 30_000;
+const FILL_LIMIT_MS = 180_000;
 
 const alive = new Set<Child>();
 process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
@@ -34,8 +48,6 @@ process.on("exit", () => alive.forEach((child) => child.kill("SIGKILL")));
 export interface ResultOptions {
   /** Whether it may ask for a collection of garbage. @default {false} */
   readonly gc?: boolean;
-  /** Another program than the runtime of the devDependencies. */
-  readonly program?: string;
   /** @default {20_000} */
   readonly timeoutMs?: number;
 }
@@ -47,9 +59,9 @@ export async function resultOf<T>(
   args: readonly string[],
   options: ResultOptions = {},
 ): Promise<T> {
-  const { gc = false, program = runtimeBinary(runtime), timeoutMs = FIXTURE_LIMIT_MS } = options;
+  const { gc = false, timeoutMs = FIXTURE_LIMIT_MS } = options;
   const line = commandLine(runtime, fixture, args, gc ? WITH_GC[runtime] : []);
-  const { code, output } = await run(program, line, { timeoutMs });
+  const { code, output } = await run(runtimeBinary(runtime), line, { timeoutMs });
   if (code !== 0) throw new Error(`${fixture} ended with ${code} on ${runtime}:\n${output}`);
   return JSON.parse(output.trimEnd().split("\n").at(-1) ?? "");
 }
@@ -90,6 +102,90 @@ export async function startWaiting(
       return ms;
     },
   };
+}
+
+/** A program other than the runtime of the devDependencies, and the script that it runs. */
+type Own = { readonly program: string; readonly script: string };
+
+/** A contender process that performs tasks until `end` is called. */
+export class ContenderProcess {
+  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
+  readonly #lines: AsyncIterator<string>;
+  readonly #exited: Promise<unknown>;
+  #errors = "";
+
+  constructor(runtime: RuntimeName, module: string, opening: Opening, own?: Own) {
+    const arg = JSON.stringify({ module, ...opening });
+    const line = own === undefined
+      ? commandLine(runtime, "contender.ts", [arg], CONTENDER_FLAGS[runtime])
+      : [own.script, arg];
+    const child = spawn(own?.program ?? runtimeBinary(runtime), line, {
+      cwd: root,
+      env: { ...process.env, NO_COLOR: "1" },
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    this.#child = child;
+    alive.add(child);
+    child.stdin.on("error", () => {}); // the process ended, and the next task reports that
+    child.stderr.setEncoding("utf8").on("data", (text) => this.#errors += text);
+    this.#exited = once(child, "exit").finally(() => alive.delete(child));
+    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  }
+
+  /** Resolves with the measurements of a turn; rejects when the process failed or took too long. */
+  async perform(task: Task): Promise<Turn> {
+    this.#child.stdin.write(`${JSON.stringify(task)}\n`);
+    return await this.answer(task.task === "steady" ? FILL_LIMIT_MS : TURN_LIMIT_MS);
+  }
+
+  /** Resolves with the next answer. */
+  async answer(limitMs: number): Promise<Turn> {
+    let late = false;
+    const limit = setTimeout(() => {
+      late = true;
+      this.#child.kill("SIGKILL");
+    }, limitMs);
+    try {
+      for (;;) {
+        const { done, value } = await this.#lines.next();
+        if (late) throw new Error(`no answer within ${limitMs / 1_000} s`);
+        if (done) throw new Error(errorLine(this.#errors));
+        if (value.startsWith("@")) return JSON.parse(value.slice(1));
+      }
+    } finally {
+      clearTimeout(limit);
+    }
+  }
+
+  /** Ends the process, and kills it if it does not end in time. */
+  async end(): Promise<void> {
+    this.#child.stdin.end();
+    await within(EXIT_LIMIT_MS, this.#child, [this.#exited]);
+  }
+}
+
+/** Starts a contender and waits until it is open. */
+export async function startContender(
+  runtime: RuntimeName,
+  module: string,
+  opening: Opening,
+  own?: Own,
+): Promise<ContenderProcess> {
+  const contender = new ContenderProcess(runtime, module, opening, own);
+  try {
+    await contender.answer(OPEN_LIMIT_MS);
+    return contender;
+  } catch (error) {
+    await contender.end();
+    throw error;
+  }
+}
+
+/** Returns the line that names the error in the output of a process. */
+function errorLine(output: string): string {
+  const lines = output.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  return lines.find((line) => /^(error|\w*Error)\b.*:/.test(line)) ?? lines.at(-1) ??
+    "the process ended";
 }
 
 function commandLine(

@@ -96,9 +96,9 @@ export function format({ title, table, notes = [] }: Part): string {
   return `\n${title}\n\n${columns(table)}\n${lines}${lines && "\n"}`;
 }
 
-/** All goals of all parts as text. */
-export function summary(parts: readonly Part[]): string {
-  const rows = parts.flatMap(({ goals }) => goals).map(({ goal, measured, met }) => [
+/** All goals as text. */
+export function summary(goals: readonly Goal[]): string {
+  const rows = goals.map(({ goal, measured, met }) => [
     met ? "met" : "MISSED",
     measured,
     goal,

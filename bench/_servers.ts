@@ -1,65 +1,92 @@
-// The servers of the benchmarks: the one that the environment names, the one on the default port of this
-// machine, or a private one that ends with the part.
+// The private servers of the benchmarks, with default settings and on free ports. They stop with the part, so nothing
+// else uses them and nothing stays behind.
 
+import { join } from "node:path";
 import process from "node:process";
-import { Redis } from "ioredis";
-import postgres from "postgres";
-import { findServer, missing, redis } from "../tests/engines/_servers.ts";
-import { privateOptions, PrivatePostgres } from "../tests/engines/postgres/_private.ts";
-import type { Part } from "./_figures.ts";
+import { run } from "../tools/process.ts";
+import { hasBinary, missing, nats, PrivateServer, redis } from "../tests/engines/_servers.ts";
+import { binFolder, privateOptions, PrivatePostgres } from "../tests/engines/postgres/_private.ts";
+import { noServer, SqsServer } from "../tests/engines/sqs/_server.ts";
 
 /** A server to measure on. */
 export interface BenchServer extends AsyncDisposable {
+  /** Empty for engines without a server. */
   readonly url: string;
+  /** Its name and version. */
+  readonly version?: string;
 }
 
-/** Returns a Redis server, or why there is none. Disposing it deletes the keys of the benchmarks. */
-export async function takeRedis(): Promise<BenchServer | { readonly missing: string }> {
-  const server = await findServer(redis);
-  if (server === undefined) return { missing: missing(redis) };
+/** Why there is no server. */
+export interface NoServer {
+  readonly missing: string;
+}
+
+/** Without snapshots, because the server forks for them at any time. */
+const REDIS = {
+  ...redis,
+  args: (port: number, folder: string) => [
+    ...["--port", `${port}`, "--bind", "127.0.0.1", "--dir", folder, "--save", ""],
+  ],
+};
+
+/** Starts the server of an engine, or returns why there is none. */
+export async function takeServer(engine: string): Promise<BenchServer | NoServer> {
+  switch (engine) {
+    case "redis":
+    case "nats": {
+      const kind = engine === "redis" ? REDIS : nats;
+      if (!hasBinary(kind)) return { missing: missing(kind) };
+      return await versioned(await PrivateServer.start(kind), kind.name, kind.binary);
+    }
+    case "postgres": {
+      if (privateOptions.skip !== false) return { missing: privateOptions.skip };
+      // The settings of the tests trade durability for speed.
+      const server = await PrivatePostgres.start([]);
+      return await versioned(server, "PostgreSQL", join(binFolder!, "postgres"));
+    }
+    case "sqs": {
+      if (noServer) return { missing: noServer };
+      Object.assign(process.env, { AWS_ACCESS_KEY_ID: "bench", AWS_SECRET_ACCESS_KEY: "bench" });
+      const server = await SqsServer.start();
+      return {
+        url: server.endpoint,
+        [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+      };
+    }
+    default:
+      return { url: "", [Symbol.asyncDispose]: () => Promise.resolve() };
+  }
+}
+
+async function versioned(
+  server: AsyncDisposable & { readonly url: string },
+  name: string,
+  binary: string,
+): Promise<BenchServer> {
+  const { output } = await run(binary, ["--version"]);
   return {
     url: server.url,
-    async [Symbol.asyncDispose]() {
-      await removeLeftovers(server.url);
-    },
+    version: `${name} ${/\d+(\.\d+)+/.exec(output)?.[0] ?? "of an unknown version"}`,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }
 
-/** Deletes the keys that a purge does not delete, such as the last number of a mailbox. */
-async function removeLeftovers(url: string): Promise<void> {
-  const client = new Redis(url);
-  for (const pattern of ["{lastcall:bench_*", "{lastcall.board:bench_*", "bull:bench_*"]) {
-    for await (const keys of client.scanStream({ match: pattern, count: 1_000 })) {
-      if (keys.length > 0) await client.unlink(...keys as string[]);
+/** The URL of a mailbox of lastcall. */
+export function mailboxUrl(engine: string, server: string, folder: string, name: string): string {
+  switch (engine) {
+    case "memory":
+      return `memory:${name}`;
+    case "sqlite":
+      return `sqlite:${join(folder, `${name}.db`)}?queue=${name}`;
+    case "denokv":
+      return `denokv:${join(folder, `${name}.kv`)}?queue=${name}`;
+    case "postgres":
+      return `${server}?queue=${name}&schema=${name}`;
+    case "sqs": {
+      const query = new URLSearchParams({ endpoint: server, region: "us-east-1", create: "true" });
+      return `sqs:${name}?${query}`;
     }
+    default:
+      return `${server}?queue=${name}`;
   }
-  client.disconnect();
-}
-
-/** Returns a PostgreSQL server, or why there is none. */
-export async function takePostgres(): Promise<BenchServer | { readonly missing: string }> {
-  const named = process.env["POSTGRES_URL"];
-  const usual = ["postgres@", ""].map((user) => `postgres://${user}127.0.0.1:5432/test`);
-  for (const url of named ? [named] : usual) {
-    if (await accepts(url)) return { url, [Symbol.asyncDispose]: () => Promise.resolve() };
-  }
-  if (privateOptions.skip !== false) return { missing: privateOptions.skip };
-  return await PrivatePostgres.start();
-}
-
-async function accepts(url: string): Promise<boolean> {
-  const sql = postgres(url, { max: 1, connect_timeout: 5 });
-  try {
-    await sql`select 1`;
-    return true;
-  } catch {
-    return false;
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
-}
-
-/** Returns a part that could not be measured. */
-export function leftOut(title: string, why: string): Part {
-  return { title, table: [], goals: [], notes: [`left out: ${why}`] };
 }

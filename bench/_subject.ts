@@ -1,7 +1,8 @@
 // What is measured: a copy of the npm package as users have it, so that a build elsewhere in the
 // meantime changes nothing. Deno's users have the sources.
 
-import { cp, mkdtemp, readdir, rm, stat, symlink } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { cp, mkdtemp, readdir, stat, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
@@ -15,7 +16,8 @@ export interface Subject {
   readonly folder: string;
   /** The URL of a module, the main one unless named, as the users of this runtime import it. */
   entry(runtime: RuntimeName, module?: string): string;
-  dispose(): Promise<void>;
+  /** Removes the copy, at the end of the process. */
+  disposeNow(): void;
 }
 
 /** Builds the npm package where it is older than its sources, and takes a copy. */
@@ -38,7 +40,7 @@ export async function takeSubject(): Promise<Subject> {
         : join(folder, "dist", `${module}.js`);
       return pathToFileURL(path).href;
     },
-    dispose: () => rm(folder, { recursive: true, force: true }),
+    disposeNow: () => rmSync(folder, { recursive: true, force: true }),
   };
 }
 

@@ -3,7 +3,7 @@
 import type { RuntimeName } from "../tools/runtimes.ts";
 import { resultOf } from "./_children.ts";
 import { atLeast, atMost, type Goal, median, ms, type Part, times } from "./_figures.ts";
-import { takeRedis } from "./_servers.ts";
+import { takeServer } from "./_servers.ts";
 import type { Subject } from "./_subject.ts";
 
 interface Stopped {
@@ -23,7 +23,7 @@ const GOAL_RATE = 10_000;
 
 /** Measures members in memory, on Redis and in a directory, on every runtime. */
 export async function coordination(subject: Subject): Promise<Part> {
-  const server = await takeRedis();
+  const server = await takeServer("redis");
   const places = { memory: "memory", ...("url" in server && { Redis: server.url }) };
   const table = [[
     "runtime",

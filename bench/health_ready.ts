@@ -1,4 +1,4 @@
-// What a readiness probe costs a program, beside lightship and terminus.
+// What a readiness probe costs a program, compared with lightship and terminus.
 
 import { resultOf } from "./_children.ts";
 import { atMost, median, type Part, times } from "./_figures.ts";
@@ -14,7 +14,7 @@ const COUNT = 2_000;
 const ROUNDS = 15;
 const PEERS = ["lightship", "terminus"] as const;
 
-/** Asks all three the same question, in turn, in one process. */
+/** Probes all three in turn, in one process. */
 export async function healthReady(subject: Subject): Promise<Part> {
   const title = "/health/ready, beside lightship and terminus on Node";
   const peers = await takePeers();
@@ -33,7 +33,7 @@ export async function healthReady(subject: Subject): Promise<Part> {
   return {
     title,
     table: [
-      ["of whom", "µs CPU each", "ours to theirs, CPU", "by time"],
+      ["package", "µs CPU each", "lastcall to peer, CPU", "by time"],
       ["lastcall", each("lastcall"), "", ""],
       ...PEERS.map((peer) => [
         peer,

@@ -1,4 +1,4 @@
-// How long the import of the core takes in a fresh process, beside modules that hold less.
+// How long the import of the core takes in a fresh process, compared with smaller modules.
 
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// What counting requests and being able to refuse them costs a service, beside a bare Hono app.
+// What counting requests and being able to refuse them costs a service, compared with a bare Hono app.
 
 import { runtimeBinary } from "../tools/runtimes.ts";
 import { resultOf } from "./_children.ts";
@@ -50,12 +50,12 @@ export async function serviceOverhead(subject: Subject): Promise<Part> {
     }
   }
   return {
-    title: "A service that counts its requests, beside a bare Hono app",
+    title: "A service that counts its requests, compared with a bare Hono app",
     table,
     goals,
     notes: [
-      "gate: what a ServiceLoop does with each request. middleware: drainable() in a server of one's own.",
-      "idle middleware: one that does nothing but call the next, which is what any middleware costs in Hono.",
+      "gate: what a ServiceLoop does with each request. middleware: drainable() in your own server.",
+      "idle middleware: one that only calls the next, which shows what any middleware costs in Hono.",
       "In process there is no server, no connection and no client: a request is little more than its objects.",
     ],
   };

@@ -1,4 +1,4 @@
-// From SIGTERM to the end of the process: an idle group beside a handler that only exits.
+// From SIGTERM to the end of the process: an idle group compared with a handler that only exits.
 
 import { setTimeout as delay } from "node:timers/promises";
 import type { RuntimeName } from "../tools/runtimes.ts";
