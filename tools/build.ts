@@ -53,12 +53,15 @@ function withVisiblePeer(text: string): string {
   return text.replace("import(MODULE)", `import("${name}").catch(${otherwise})`);
 }
 
+/** Comment lines of Lua and SQL; those that a script is assembled by stay. */
+const SCRIPT_COMMENT = /^ *-- (?!rarely \{|\}).*\n(?=[^\n])/gm;
+
 /**
  * Removes comments, which the declarations have. esbuild keeps those of class members, and has no option for
  * that: it drops them with the white space, and formats the code when it writes the bundle.
  */
 async function withoutComments(text: string, loader: "ts" | "js"): Promise<string> {
-  const { code } = await transform(text, {
+  const { code } = await transform(text.replace(SCRIPT_COMMENT, ""), {
     loader,
     minifyWhitespace: true,
     target: "esnext",

@@ -1,6 +1,7 @@
 // Runs child processes with a time limit, and kills their process groups.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { constants, setPriority } from "node:os";
 import process from "node:process";
 import { binFolder, root } from "./runtimes.ts";
 
@@ -12,6 +13,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** @default {120_000} */
   readonly timeoutMs?: number;
+  /** Whether the program leaves the processor to all others. @default {false} */
+  readonly lowPriority?: boolean;
 }
 
 /** The result of a child process. */
@@ -35,7 +38,7 @@ export function run(
   args: readonly string[],
   options: RunOptions = {},
 ): Promise<RunResult> {
-  const { cwd = root, env = {}, timeoutMs = 120_000 } = options;
+  const { cwd = root, env = {}, timeoutMs = 120_000, lowPriority = false } = options;
   const started = performance.now();
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
@@ -44,6 +47,9 @@ export function run(
       stdio: ["ignore", "pipe", "pipe"],
       detached: posix,
     });
+    if (lowPriority && child.pid !== undefined) {
+      setPriority(child.pid, constants.priority.PRIORITY_LOW);
+    }
     alive.add(child);
     let output = "";
     let timedOut = false;

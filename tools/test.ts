@@ -78,9 +78,9 @@ console.log(describe(sum(outcomes.map(({ counts }) => counts))));
 process.exitCode = outcomes.every(({ ok }) => ok) ? 0 : 1;
 
 async function runStep(step: Step): Promise<Outcome> {
-  const { name, program, args, paths, timeoutMs, runner, forbidden } = step;
+  const { name, program, args, paths, timeoutMs, runner, forbidden, lowPriority = false } = step;
   if (paths?.length === 0) return failed(name, "has no test file");
-  const options = { timeoutMs, env: commonEnv };
+  const options = { timeoutMs, env: commonEnv, lowPriority };
   const results = await Promise.all(
     shares(step).map((share) => run(program, [...args, ...share], options)),
   );

@@ -16,6 +16,8 @@ export interface Step {
   readonly processes?: number;
   /** True if the step may run in parallel with the previous one. */
   readonly beside?: boolean;
+  /** True if the step leaves the processor to the steps beside it. */
+  readonly lowPriority?: boolean;
   /** Text that fails the step when its output contains it. */
   readonly forbidden?: string;
   /** Appended to the arguments. An empty list fails: the runner would search for tests. */
@@ -50,10 +52,16 @@ const JOBS = 2;
 const DENO_JOBS = 3;
 
 /** Folders of slow tests that start the runtimes themselves. Each is a step, on Node only. */
-const HEAVY: readonly string[] = ["package", "page", "docs", "site", "model", "sim", "chaos"];
+const HEAVY: readonly string[] = ["package", "page", "site", "docs", "chaos", "model", "sim"];
 
-/** Those that run in parallel with the step before them. `package` and `docs` both build the package. */
-const BESIDE: readonly string[] = ["package", "page", "site", "model", "sim"];
+/**
+ * Those that run in parallel with the step before them: `chaos` mostly waits. `package` and `docs` both build the
+ * package.
+ */
+const BESIDE: readonly string[] = ["package", "page", "site", "chaos", "model", "sim"];
+
+/** Those that only compute. The tests beside them measure time, and have the processor first. */
+const LOW_PRIORITY: readonly string[] = ["model", "sim"];
 
 /** Selects the steps by name. Filters keep only the test files whose paths contain one of them. */
 export function selectSteps(only: readonly string[], filters: readonly string[]): readonly Step[] {
@@ -127,8 +135,8 @@ function runtimeSteps(files: readonly string[]): readonly Step[] {
 }
 
 function heavyStep(name: string, files: readonly string[]): Step {
-  const beside = BESIDE.includes(name);
-  return { ...nodeStep(name, files.map((file) => `./${file}`), 1), beside };
+  const [beside, lowPriority] = [BESIDE.includes(name), LOW_PRIORITY.includes(name)];
+  return { ...nodeStep(name, files.map((file) => `./${file}`), 1), beside, lowPriority };
 }
 
 function nodeStep(name: string, paths: readonly string[], concurrency: number): Step {
@@ -156,7 +164,6 @@ function jsrSteps(): readonly Step[] {
   return [
     {
       name: "doc",
-      // the previous step, chaos, mostly waits
       beside: true,
       program: deno,
       args: ["test", "--doc", "--allow-all"],

@@ -37,7 +37,7 @@ test("npm prints no warning", () => {
 
 test("the npm package contains the build and the documents", () => {
   const others = paths.filter((path) => !path.startsWith("dist/"));
-  assertEquals(others.sort(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"]);
+  assertEquals(others.sort(), ["LICENSE", "README.md", "package.json"]);
   for (const path of paths.filter((it) => it.startsWith("dist/") && it !== "dist/NOTICE")) {
     assertMatch(path, /\.(d\.c?ts|c?js)$/);
   }

@@ -1,3 +1,4 @@
+import { constants } from "node:os";
 import { test } from "node:test";
 import { assertEquals, assertLess, assertRejects, assertStringIncludes } from "@std/assert";
 import { run } from "../../tools/process.ts";
@@ -22,6 +23,11 @@ test("run kills a program past its time limit with its children", async () => {
   assertEquals(code, 124);
   assertStringIncludes(output, "limit of 300 ms");
   assertLess(ms, 30_000);
+});
+
+test("run gives other programs the processor first if it is asked to", async () => {
+  const { output } = await run(node, ["-p", "os.getPriority()"], { lowPriority: true });
+  assertEquals(Number(output), constants.priority.PRIORITY_LOW);
 });
 
 test("run rejects for a missing program", async () => {
