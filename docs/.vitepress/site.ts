@@ -92,7 +92,7 @@ const ORDER: readonly (readonly [group: string, names: readonly string[]])[] = [
     "mcp",
     "troubleshooting",
   ]],
-  ["Reference", ["api", "upgrading", "migrating", "versioning", "proof", "model"]],
+  ["Reference", ["api", "upgrading", "migrating", "versioning", "benchmarks", "proof", "model"]],
 ];
 
 /** Returns the groups of the navigation. The text of a page is its first heading. */
