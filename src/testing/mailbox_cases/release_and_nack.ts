@@ -78,9 +78,9 @@ export const releaseAndNack: readonly MailboxCase[] = [
     async (setup) => {
       await setup.mailbox.send("work");
       await (await setup.receiveOne()).nack();
-      await (await setup.receiveOne()).nack({ countsAttempt: false, delayMs: setup.ms(2) });
+      await (await setup.receiveOne()).nack({ countsAttempt: false, delayMs: setup.ms(4) });
       await setup.assertNoneVisible();
-      await setup.pass(2);
+      await setup.pass(4);
       assertEquals((await setup.receiveOne()).deliveryCount, 2);
     },
   ),

@@ -11,7 +11,7 @@ const make: MakeMailbox = async (options) => {
   const open = () => RedisMailbox.open<unknown>(url, { ...options, name, maxBodyBytes });
   return {
     mailbox: await open(),
-    tickMs: 100,
+    tickMs: 200,
     pass: realTime,
     sibling: open,
     async sendRaw(body) {
@@ -25,7 +25,7 @@ const make: MakeMailbox = async (options) => {
 };
 
 describe("RedisMailbox", gate, () => {
-  hostMailboxCases(make, { engine: "Redis", together: 4 });
+  hostMailboxCases(make, { engine: "Redis", together: 16 });
 
   it("RedisMailbox runs every case and skips none", async () => {
     assertEquals(await skippedMailboxCases(make), []);
