@@ -233,7 +233,7 @@ export class SimulatedEngine implements Engine<string> {
   }
 
   #call<T>(what: string, act: () => T): Promise<T> {
-    return this.#calls.run(what, () => this.#parts.link.call(act));
+    return this.#calls.run(what, () => this.#parts.link.call(what, act));
   }
 
   /** A settlement that is repeated because its answer was lost has the result of the first one. */

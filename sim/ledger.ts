@@ -36,6 +36,7 @@ export class Ledger {
   readonly #byMessageId = new Map<string, Tracked>();
   readonly #lines: KeyLines;
   readonly #acknowledged = new Map<Link, number>();
+  #recordedSlot = -Infinity;
   #violation: Violation | undefined;
 
   constructor(scheduler: Scheduler, timeline: Timeline) {
@@ -53,6 +54,11 @@ export class Ledger {
   /** The first rule that was broken. */
   get violation(): Violation | undefined {
     return this.#violation;
+  }
+
+  /** The latest slot of the cron schedule that was recorded as sent, as a time. */
+  get recordedSlot(): number {
+    return this.#recordedSlot;
   }
 
   /** All messages that were stored. */
@@ -90,6 +96,7 @@ export class Ledger {
     const { id, key, delayMs } = entry;
     const now = this.#scheduler.now;
     this.#timeline.add(link.host.name, `send ${queue}/${id}${isStored ? "" : " (duplicate)"}`);
+    if (queue.endsWith(".cron")) this.#recorded(entry);
     if (!isStored || queue.endsWith(".cron")) return; // records of slots are replaced
     if (this.find(queue, id) !== undefined) this.broken("stored once", `${queue}/${id} twice`);
     this.members.checkSend(link, queue);
@@ -245,6 +252,11 @@ export class Ledger {
   /** A handler has returned. */
   done(handling: Handling): void {
     checkDone(handling, this.#scheduler.now, this.broken.bind(this));
+  }
+
+  #recorded({ body }: Entry<string>): void {
+    const { at, isStart = false } = JSON.parse(body);
+    if (!isStart) this.#recordedSlot = Math.max(this.#recordedSlot, at);
   }
 
   #onAcknowledged(message: Tracked, handling: Handling | undefined, link: Link): void {

@@ -57,6 +57,8 @@ export class Link {
   #silentUntil = 0;
   #slowUntil = 0;
   #losses: LossKind[] = [];
+  /** What becomes of the next receives: "silent" or undefined in turn. */
+  readonly #receiveLosses: (LossKind | undefined)[] = [];
   #lastCall = 0;
   #disturbedUntil = -1;
 
@@ -107,10 +109,10 @@ export class Link {
   }
 
   /** Calls the server. Rejects when the connection breaks; never settles when both sides only wait. */
-  call<T>(act: () => T | Promise<T>): Promise<T> {
+  call<T>(what: string, act: () => T | Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.host.dead) return;
-      const loss = this.#lossOf();
+      const loss = this.#lossOf(what);
       const fail = (error: unknown) => void this.host.later(this.#latency(), () => reject(error));
       const broken = () => fail(new MailboxConnectionError("The connection was cut"));
       if (loss !== undefined) this.disturb(0);
@@ -190,6 +192,15 @@ export class Link {
     this.disturb(0);
   }
 
+  /**
+   * Leaves `count` receives without an answer. A message may be handed over to one that waits, so every second receive
+   * is hit: the one after a failure is a probe, which does not wait.
+   */
+  loseReceives(count: number): void {
+    for (let i = 0; i < count; i++) this.#receiveLosses.push("silent", undefined);
+    this.disturb(0);
+  }
+
   /** Cuts the connection for `ms`: calls fail at once, and the server sees that the process is gone. */
   cut(ms: number): void {
     if (!this.#connected || this.host.dead) return;
@@ -220,10 +231,10 @@ export class Link {
     this.cut(this.#random.number() * RECONNECT_MS);
   }
 
-  #lossOf(): LossKind | undefined {
+  #lossOf(what: string): LossKind | undefined {
     if (!this.#connected) return "request";
     if (this.#scheduler.now < this.#silentUntil) return "silent";
-    return this.#losses.shift();
+    return (what === "receive" ? this.#receiveLosses.shift() : undefined) ?? this.#losses.shift();
   }
 
   #notify(act: () => void): void {

@@ -81,7 +81,7 @@ function boardStore({ link, server }: MemberParts): BoardStore {
   const { board } = server;
   const calls = new BoundedCalls("The simulated server", link.host, CALL_TIMEOUT_MS);
   const call = <T>(what: string, act: () => T | Promise<T>) =>
-    calls.run(what, () => link.call(act));
+    calls.run(what, () => link.call(what, act));
   return {
     write: (entries) => call("write to the board", () => server.writeBoard(entries)),
     touch: (ids) => call("touch members", () => void board.touch(ids)),

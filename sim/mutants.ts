@@ -150,7 +150,6 @@ export const MUTANTS: readonly Mutant[] = [
     find: "if (error instanceof BodyError) throw error.cause;",
     replace:
       "if (error instanceof BodyError) throw error.cause;\n    this.#position = this.#config.clock.now();",
-    rare: true,
   },
   {
     name: "missed slots are forgotten",

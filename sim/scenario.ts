@@ -27,6 +27,7 @@ const FAULTS = [
   "silence",
   "slow",
   "lose",
+  "loseReceives",
   "jump",
   "cancel",
   "pause",
@@ -158,11 +159,17 @@ const fault: fc.Arbitrary<PlannedFault> = fc.record({
   }),
 });
 
-/** Faults of few kinds, so that each is also seen without the others. */
-const faults = fc.tuple(
-  fc.array(fault, { maxLength: 10, size: "max" }),
-  fc.oneof(fc.constant([...FAULTS]), fc.subarray([...FAULTS], { maxLength: 4 })),
-).map(([faults, kinds]) => faults.filter(({ kind }) => kinds.includes(kind)));
+/** Faults of all kinds, or of few, so that each is also seen often and without the others. */
+const faults = fc.oneof(
+  fc.tuple(
+    fc.array(fault, { maxLength: 10, size: "max" }),
+    fc.oneof(fc.constant([...FAULTS]), fc.subarray([...FAULTS], { maxLength: 4 })),
+  ).map(([faults, kinds]) => faults.filter(({ kind }) => kinds.includes(kind))),
+  fc.tuple(
+    fc.array(fault, { maxLength: 10, size: "max" }),
+    fc.subarray([...FAULTS], { minLength: 1, maxLength: 2 }),
+  ).map(([faults, kinds]) => faults.map((it, i) => ({ ...it, kind: kinds[i % kinds.length]! }))),
+);
 
 /** The scenarios. */
 export const scenarios: fc.Arbitrary<Scenario> = fc.record({

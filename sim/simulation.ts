@@ -202,6 +202,8 @@ class Simulation {
         return link?.slow(ms);
       case "lose":
         return link?.lose(losses);
+      case "loseReceives":
+        return link?.loseReceives(losses.length);
       case "jump":
         return alive?.link.host.jump(ms * 4 - 20_000);
       case "cancel":

@@ -7,8 +7,6 @@ export interface Mutant {
   /** The text to replace, which occurs exactly once in the file. */
   readonly find: string;
   readonly replace: string;
-  /** True if the simulator needs more than 1,000 seeds on average. `npm test` does not search for it. */
-  readonly rare?: boolean;
 }
 
 /** The mutants of the code that stores and delivers messages. */
@@ -132,7 +130,6 @@ export const STORAGE_MUTANTS: readonly Mutant[] = [
     file: "src/mailbox/_receiver.ts",
     find: "if (waiter.handover === undefined) throw error;",
     replace: "waiter.handover = undefined;\n      throw error;",
-    rare: true,
   },
   {
     name: "a message that is handed over during a call is overlooked",
