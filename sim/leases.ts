@@ -66,6 +66,7 @@ export class Leases {
       since: now,
       until,
       arrivedAt: Infinity,
+      extendedAt: -Infinity,
       calls: 0,
       isLeft: false,
       isCancelled: false,
@@ -107,7 +108,9 @@ export class Leases {
     const lease = this.#leases.get(handle);
     const isValid = lease !== undefined && lease.message.lease === lease && now < lease.until;
     if (done !== isValid) this.#broken("fence", `an extension of ${handle} was ${done}`);
-    if (done && lease !== undefined) lease.until = Math.max(lease.until, now + ms);
+    if (!done || lease === undefined) return;
+    lease.until = Math.max(lease.until, now + ms);
+    lease.extendedAt = now;
   }
 
   /** Records that a delivery was settled. */
@@ -216,7 +219,10 @@ function outcomeOf({ handle, message: { handlings } }: Lease): Handling["outcome
   return handlings.findLast((it) => it.handle === handle)?.outcome;
 }
 
-/** Returns until when a process may consider its lease valid. It counts from the arrival of the delivery. */
-export function trustedUntil({ until, arrivedAt, visibilityMs }: Lease): number {
-  return Math.max(until, arrivedAt + visibilityMs * SLOWEST_CLOCK);
+/**
+ * Returns until when a process may consider its lease valid. It counts from the arrival of the delivery, or from an
+ * extension, by a clock that may be slow.
+ */
+export function trustedUntil({ until, arrivedAt, extendedAt, visibilityMs }: Lease): number {
+  return Math.max(until, Math.max(arrivedAt, extendedAt) + visibilityMs * SLOWEST_CLOCK);
 }

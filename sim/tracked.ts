@@ -16,6 +16,8 @@ export interface Lease {
   until: number;
   /** When the process learned of it. */
   arrivedAt: number;
+  /** When the server last extended it. */
+  extendedAt: number;
   /** How often the process has tried to extend it or to settle its message. */
   calls: number;
   /** A call to release, nack or dead-letter the message has failed. The process gives up after a few. */
