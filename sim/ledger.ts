@@ -2,9 +2,11 @@
 
 import { type Entry, FREE_RELEASES } from "../src/mailbox/engine.ts";
 import { OWNER_GRACE_MS } from "./engine.ts";
+import { CronSlots, isCronRecord } from "./cron_slots.ts";
 import { DeadLetters } from "./dead_letters.ts";
 import { checkDone, checkStart, checkStep } from "./handlings.ts";
 import { IdleWorkers } from "./idle_workers.ts";
+import { CRON_QUEUE } from "./jobs.ts";
 import { KeyLines } from "./key_lines.ts";
 import { Leases } from "./leases.ts";
 import type { Link } from "./link.ts";
@@ -29,6 +31,8 @@ export class Ledger {
   readonly leases: Leases;
   /** The dead letters of all queues. */
   readonly deadLetters: DeadLetters;
+  /** The slots of the cron loops. */
+  readonly cron: CronSlots;
   readonly #scheduler: Scheduler;
   readonly #timeline: Timeline;
   readonly #messages = new Map<string, Tracked>();
@@ -36,7 +40,6 @@ export class Ledger {
   readonly #byMessageId = new Map<string, Tracked>();
   readonly #lines: KeyLines;
   readonly #acknowledged = new Map<Link, number>();
-  #recordedSlot = -Infinity;
   #violation: Violation | undefined;
 
   constructor(scheduler: Scheduler, timeline: Timeline) {
@@ -47,23 +50,9 @@ export class Ledger {
     this.members = new MemberStates(scheduler, timeline, broken);
     this.leases = new Leases(scheduler, timeline, this.idle, broken);
     this.deadLetters = new DeadLetters(broken);
+    this.cron = new CronSlots(broken);
     this.#stored = new StoredMessages(this.deadLetters, broken);
     this.#lines = new KeyLines(scheduler, broken);
-  }
-
-  /** The first rule that was broken. */
-  get violation(): Violation | undefined {
-    return this.#violation;
-  }
-
-  /** The latest slot of the cron schedule that was recorded as sent, as a time. */
-  get recordedSlot(): number {
-    return this.#recordedSlot;
-  }
-
-  /** All messages that were stored. */
-  get messages(): Iterable<Tracked> {
-    return this.#messages.values();
   }
 
   get open(): readonly Tracked[] {
@@ -96,8 +85,9 @@ export class Ledger {
     const { id, key, delayMs } = entry;
     const now = this.#scheduler.now;
     this.#timeline.add(link.host.name, `send ${queue}/${id}${isStored ? "" : " (duplicate)"}`);
-    if (queue.endsWith(".cron")) this.#recorded(entry);
-    if (!isStored || queue.endsWith(".cron")) return; // records of slots are replaced
+    if (isCronRecord(queue)) return this.cron.recorded(entry);
+    if (!isStored) return;
+    if (queue === CRON_QUEUE) this.cron.sent(id);
     if (this.find(queue, id) !== undefined) this.broken("stored once", `${queue}/${id} twice`);
     this.members.checkSend(link, queue);
     const { message, messageId } = trackedOf(queue, entry, { now, number: this.#messages.size });
@@ -254,11 +244,6 @@ export class Ledger {
     checkDone(handling, this.#scheduler.now, this.broken.bind(this));
   }
 
-  #recorded({ body }: Entry<string>): void {
-    const { at, isStart = false } = JSON.parse(body);
-    if (!isStart) this.#recordedSlot = Math.max(this.#recordedSlot, at);
-  }
-
   #onAcknowledged(message: Tracked, handling: Handling | undefined, link: Link): void {
     this.#acknowledged.set(link, this.acknowledgedBy(link) + 1);
     const isExpired = handling === undefined && message.expiresAt < Infinity;
@@ -301,7 +286,7 @@ export class Ledger {
   }
 
   #find({ queue, handle, delivery: { id } }: Held, what: string): Tracked | undefined {
-    if (queue.endsWith(".cron")) return undefined;
+    if (isCronRecord(queue)) return undefined;
     const message = this.find(queue, id);
     if (message?.place !== "stored" && message?.place !== undefined && what === "delivered") {
       this.broken("no message returns", `${handle} was ${what} after it was ${message.place}`);

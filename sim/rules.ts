@@ -3,20 +3,12 @@
 import { isCancelledError } from "../src/errors.ts";
 import { reserveOf } from "../src/lifecycle/deadline.ts";
 import type { DrainReport } from "../src/lifecycle/drain_report.ts";
-import { slotId } from "../src/cron/slot.ts";
-import { EPOCH } from "./host.ts";
+import { SLOT_MS } from "./cron_slots.ts";
 import type { Ledger } from "./ledger.ts";
-import { CRON_QUEUE } from "./jobs.ts";
 import type { Worker } from "./worker.ts";
 
 /** How long an idle process may take to stop: a few round trips of the slowest network. */
 const IDLE_STOP_MS = 300;
-
-/** The period of the slots. */
-export const SLOT_MS = 10_000;
-
-/** Clocks of processes differ by so much at the most, and a slot may be sent so much late. */
-const SLOT_LATE_MS = 120_000;
 
 /** Checks a cancelled handler: a stop cancels handlers near its deadline, unless a second signal forces it. */
 export function checkCancel(
@@ -80,22 +72,5 @@ export function checkEnd(ledger: Ledger, endedAt: number): void {
   for (const { queue, id, sentAt, job: { work } } of ledger.open) {
     if (sentAt > endedAt - SLOT_MS) continue;
     ledger.broken("handled in the end", `${queue}/${id} (${work}) is left`);
-  }
-}
-
-/**
- * Checks that the messages of all slots were sent, from the first one to the last one that is recorded as sent, or that
- * must have been sent by the end.
- */
-export function checkCron(ledger: Ledger, endedAt: number): void {
-  const ids = new Set<string>();
-  for (const { queue, id } of ledger.messages) if (queue === CRON_QUEUE) ids.add(id);
-  const until = Math.max(ledger.recordedSlot, EPOCH + endedAt - SLOT_LATE_MS);
-  let first: number | undefined;
-  for (let at = EPOCH - SLOT_LATE_MS; at <= until; at += SLOT_MS) {
-    if (ids.has(slotId("cron", at))) first ??= at;
-    else if (first !== undefined) {
-      return ledger.broken("one message per slot", `${slotId("cron", at)} was not sent`);
-    }
   }
 }

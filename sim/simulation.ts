@@ -2,11 +2,12 @@
 
 import type { DrainReport } from "../src/lifecycle/drain_report.ts";
 import { seededRandom } from "../src/random.ts";
+import { SLOT_MS } from "./cron_slots.ts";
 import { Host } from "./host.ts";
 import { Ledger } from "./ledger.ts";
 import { Link } from "./link.ts";
 import { INBOX } from "./member.ts";
-import { checkCron, checkEnd, checkStopped, SLOT_MS } from "./rules.ts";
+import { checkEnd, checkStopped } from "./rules.ts";
 import { BUSY_MS, type PlannedFault, type PlannedTask, type Scenario } from "./scenario.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Sender } from "./sender.ts";
@@ -95,7 +96,7 @@ class Simulation {
         this.#ledger.check(this.#server);
       });
       checkEnd(this.#ledger, this.#endedAt);
-      if (workers[0]!.cron) checkCron(this.#ledger, this.#endedAt);
+      this.#ledger.cron.check(this.#endedAt);
       this.#ledger.check(this.#server);
     } catch (error) {
       if (!(error instanceof Violation)) throw error;
