@@ -62,7 +62,7 @@ export class SimulatedEngine implements Engine<string> {
     this.#parts = parts;
     this.#calls = new BoundedCalls("The simulated server", clock, CALL_TIMEOUT_MS);
     this.#lost = new LostCalls(clock, LATE_MS + CALL_TIMEOUT_MS, (ids) => {
-      return this.#call("undo", () => server.undo(link, queue, ids));
+      return this.#call("undo", () => server.undo(queue, ids));
     });
     this.#owners = new OwnerWatch({
       absent: () => this.#call("look for owners", () => server.absentOwners(link, queue)),

@@ -181,7 +181,7 @@ export class Ledger {
     if (message !== undefined) message.releases = 0;
   }
 
-  /** Records that a message that was handed over did not arrive, or that its receive has ended. */
+  /** Records that no receive has returned a delivery: its handover or its answer was lost. */
   takenBack({ handle, queue, delivery: { id } }: Held): void {
     const message = this.find(queue, id)!;
     this.#timeline.add("server", `takes ${handle} back`);

@@ -174,7 +174,7 @@ export class Server {
     return { held, copy: copyOf(delivery, handle) };
   }
 
-  /** Ends a delivery that was handed over and that no receive has returned. Counts no attempt. */
+  /** Ends a delivery that no receive has returned. Counts no attempt. */
   takeBack(handle: string): void {
     const held = this.#held.get(handle);
     if (held === undefined) return;
@@ -241,13 +241,10 @@ export class Server {
     this.engine(queue).rateLimit(limit);
   }
 
-  /** Releases what receives have delivered whose answers were lost. */
-  undo(link: Link, queue: string, callIds: readonly string[]): void {
-    for (const held of [...this.#held.values()]) {
-      if (held.queue !== queue || !callIds.includes(held.callId)) continue;
-      this.settle(link, "release", [held.handle], [], ({ delivery }) => {
-        return this.engine(queue).release([delivery])[0]!;
-      });
+  /** Ends the deliveries of receives whose answers were lost. */
+  undo(queue: string, callIds: readonly string[]): void {
+    for (const { handle, callId, queue: heldOf } of [...this.#held.values()]) {
+      if (heldOf === queue && callIds.includes(callId)) this.takeBack(handle);
     }
   }
 
