@@ -64,6 +64,8 @@ export interface ConsumerInfo {
     readonly max_deliver: number;
     readonly filter_subject?: string;
   };
+  /** How many messages were not delivered yet. */
+  readonly num_pending: number;
   /** How many messages were delivered and not acknowledged. */
   readonly num_ack_pending: number;
   readonly delivered: { readonly stream_seq: number };

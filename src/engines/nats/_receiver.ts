@@ -12,6 +12,9 @@ import { type Inbox, Inboxes, type NatsMessage } from "./nats_connection.ts";
 /** The limit of remembered deferred messages. Other processes take some of them. */
 const MAX_DEFERRED = 10_000;
 
+/** How often a receive asks for messages that the server has, and does not deliver. */
+const ATTEMPTS = 5;
+
 /** A delayed message that is due within this time is delivered now. */
 const NEARLY_DUE_MS = 20;
 
@@ -42,7 +45,7 @@ export class Receiver {
    */
   async receive(max: number, longPoll: Pick<LongPoll, "take">): Promise<ReceivedMessages> {
     const { clock } = this.#queue;
-    for (;;) {
+    for (let empty = 1;;) {
       const askedAt = clock.monotonic();
       let buffered = longPoll.take(max);
       let messages = buffered.map(({ message }) => message);
@@ -54,7 +57,11 @@ export class Receiver {
       const deliveredAt = Math.min(askedAt, ...buffered.map((it) => it.deliveredAt));
       const deliveries = messages.map((message) => new NatsDelivery(message));
       const due = await this.#filterDue(deliveries);
-      if (due.length > 0 || deliveries.length === 0) return { deliveries: due, deliveredAt };
+      if (due.length > 0) return { deliveries: due, deliveredAt };
+      if (deliveries.length > 0) continue;
+      if (empty++ === ATTEMPTS || !await this.#requests.isLate()) {
+        return { deliveries, deliveredAt };
+      }
     }
   }
 
@@ -214,6 +221,14 @@ class ReceiveRequests {
       return messages;
     }
     throw statusError(what, end.headers!);
+  }
+
+  /** Returns true if the server has messages that no request has received: a busy server delivers late. */
+  async isLate(): Promise<boolean> {
+    const { jetStream, names, calls } = this.#queue;
+    const what = this.#queue.what("receive");
+    const info = calls.track(jetStream.consumer(what, names.stream, this.#streams.consumer));
+    return (await info).num_pending > 0;
   }
 
   close(): void {

@@ -69,6 +69,11 @@ export const concurrency: readonly MailboxCase[] = [
         ]);
         await setup.pass(0.2);
         const rest = [...again.flat(), ...await setup.mailbox.receive({ maxMessages: 10 })];
+        if (done.length + rest.length < bodies.length) {
+          // An acknowledgement that was refused may have extended the lease before.
+          const waitTimeMs = setup.ms(20);
+          rest.push(...await setup.soon(setup.mailbox.receive({ maxMessages: 10, waitTimeMs })));
+        }
         assertEquals([...done, ...rest.map(({ body }) => body)].sort(), bodies);
         assertEquals((await acknowledged(rest)).length, rest.length);
       }

@@ -21,6 +21,11 @@ export interface MailboxFixture {
   readonly tickMs: number;
   /** Resolves when at least `ms` milliseconds have passed by the engine's clock. */
   pass(ms: number): Promise<void>;
+  /**
+   * How late the engine may deliver a message whose delay or lease has ended, in milliseconds, because a timer of its
+   * server makes the message visible. @default {0}
+   */
+  readonly lateMs?: number;
   /** Opens the same storage again, as another process would. The case closes it. */
   sibling?(): Mailbox<unknown> | Promise<Mailbox<unknown>>;
   /** Stores a body without the codec. */
@@ -180,7 +185,8 @@ export class Setup {
     options: ReceiveOptions = {},
     mailbox: Mailbox<T> = this.mailbox as unknown as Mailbox<T>,
   ): Promise<Message<T>> {
-    const [message] = await mailbox.receive(options);
+    const waitTimeMs = this.#fixture.lateMs ?? 0;
+    const [message] = await mailbox.receive({ waitTimeMs, ...options });
     assert(message !== undefined, "a message is visible");
     return message;
   }

@@ -11,8 +11,9 @@ const make: MakeMailbox = async (options) => {
   const open = () => NatsMailbox.open<unknown>(url, { ...options, name, maxBodyBytes });
   return {
     mailbox: await open(),
-    tickMs: 100,
+    tickMs: 200,
     pass: realTime,
+    lateMs: 200, // a timer of the server redelivers messages
     sibling: open,
     async sendRaw(body) {
       const engine = await openEngine(url, name);
@@ -34,7 +35,7 @@ const fencedCases = mailboxCases.filter(({ requires = [] }) => {
 });
 
 describe("NatsMailbox", gate, () => {
-  hostMailboxCases(make, { engine: "NATS", together: 4 });
+  hostMailboxCases(make, { engine: "NATS", together: 12 });
 
   it("skips only the cases of what NATS lacks", async () => {
     const reasons = new Set((await skippedMailboxCases(make)).map(({ why }) => why));
