@@ -12,8 +12,8 @@ import { type Inbox, Inboxes, type NatsMessage } from "./nats_connection.ts";
 /** The limit of remembered deferred messages. Other processes take some of them. */
 const MAX_DEFERRED = 10_000;
 
-/** How often a receive asks for messages that the server has, and does not deliver. */
-const ATTEMPTS = 5;
+/** How long a receive asks for messages that the server has, and does not deliver. */
+const LATE_MS = 1_000;
 
 /** A delayed message that is due within this time is delivered now. */
 const NEARLY_DUE_MS = 20;
@@ -32,6 +32,8 @@ export class Receiver {
   readonly #requests: ReceiveRequests;
   /** When each deferred message was stored, by sequence number. */
   readonly #deferred = new Map<NatsDelivery["seq"], NatsDelivery["storedAt"]>();
+  /** How many releases of messages that no receiver gets have no answer. */
+  #releasing = 0;
 
   constructor(queue: Queue, streams: Streams, notes: Notes, leases: Leases) {
     this.#queue = queue;
@@ -45,7 +47,8 @@ export class Receiver {
    */
   async receive(max: number, longPoll: Pick<LongPoll, "take">): Promise<ReceivedMessages> {
     const { clock } = this.#queue;
-    for (let empty = 1;;) {
+    const endsAt = clock.monotonic() + LATE_MS;
+    for (;;) {
       const askedAt = clock.monotonic();
       let buffered = longPoll.take(max);
       let messages = buffered.map(({ message }) => message);
@@ -59,9 +62,8 @@ export class Receiver {
       const due = await this.#filterDue(deliveries);
       if (due.length > 0) return { deliveries: due, deliveredAt };
       if (deliveries.length > 0) continue;
-      if (empty++ === ATTEMPTS || !await this.#requests.isLate()) {
-        return { deliveries, deliveredAt };
-      }
+      const isLate = this.#releasing > 0 || await this.#requests.isLate();
+      if (!isLate || clock.monotonic() >= endsAt) return { deliveries, deliveredAt };
     }
   }
 
@@ -91,10 +93,13 @@ export class Receiver {
       await this.#notes.uncount(what, counted);
       await calls.settle(what, deliveries, () => NAK);
     };
+    this.#releasing++;
     try {
       await calls.track(release());
     } catch (error) {
       log.debug("cannot release messages on NATS; the server does it later", { mailbox, error });
+    } finally {
+      this.#releasing--;
     }
   }
 

@@ -35,7 +35,7 @@ const fencedCases = mailboxCases.filter(({ requires = [] }) => {
 });
 
 describe("NatsMailbox", gate, () => {
-  hostMailboxCases(make, { engine: "NATS", together: 12 });
+  hostMailboxCases(make, { engine: "NATS", together: 8 });
 
   it("skips only the cases of what NATS lacks", async () => {
     const reasons = new Set((await skippedMailboxCases(make)).map(({ why }) => why));
