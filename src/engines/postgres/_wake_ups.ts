@@ -111,11 +111,16 @@ export class WakeUps {
     const inbox = this.#inbox = { client };
     const onPayload = (payload: string) =>
       this.#inbox?.client === client && this.#onHandover(payload);
-    const forget = () => this.#inbox === inbox ? this.#inbox = undefined : undefined;
+    const onFailure = (error: unknown) => {
+      if (this.#inbox !== inbox) return;
+      this.#inbox = undefined; // the next call tries again
+      // A connection that breaks during a statement: the client may forget the channel that it listened to before.
+      if (client !== this.#server.callerClient && !isRefusal(error)) this.#replaceConnection();
+    };
     client.listen(this.inbox, onPayload).then(({ unlisten }) => {
       if (this.#inbox === inbox) this.#inbox = { client, stop: unlisten };
       else return unlisten();
-    }).catch(forget); // the next call tries again
+    }).catch(onFailure);
     return false;
   }
 
@@ -189,15 +194,17 @@ export class WakeUps {
   #startProbing(): void {
     this.#echoReceived = true;
     const probe = () => {
-      if (!this.#echoReceived) {
-        void this.#stop?.();
-        this.#stop = this.#listen();
-      }
+      if (!this.#echoReceived) this.#replaceConnection();
       this.#echoReceived = false;
       this.#notify().catch(() => {}); // then no echo arrives, which the next probe detects
       this.#cancelProbe = this.#clock.schedule(PROBE_INTERVAL_MS, probe);
     };
     this.#cancelProbe = this.#clock.schedule(PROBE_INTERVAL_MS, probe);
+  }
+
+  #replaceConnection(): void {
+    void this.#stop?.();
+    this.#stop = this.#listen();
   }
 
   #listen(): Stop {
@@ -268,4 +275,9 @@ export class WakeUps {
   #wakeAll(): void {
     for (const queue of this.#wakes.queues) this.wake(queue);
   }
+}
+
+/** Whether the server has refused a statement, and the connection still works. */
+function isRefusal(error: unknown): boolean {
+  return (error as { readonly severity?: string }).severity === "ERROR";
 }
