@@ -230,10 +230,10 @@ class ReceiveRequests {
 
   /** Returns true if the server has messages that no request has received: a busy server delivers late. */
   async isLate(): Promise<boolean> {
-    const { jetStream, names, calls } = this.#queue;
+    const { jetStream, names } = this.#queue;
     const what = this.#queue.what("receive");
-    const info = calls.track(jetStream.consumer(what, names.stream, this.#streams.consumer));
-    return (await info).num_pending > 0;
+    const { num_pending } = await jetStream.consumer(what, names.stream, this.#streams.consumer);
+    return num_pending > 0;
   }
 
   close(): void {
